@@ -1,0 +1,68 @@
+# Everything that a person types. `make help` lists it.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+NAME ?= limits
+JOBS ?= auto
+# The newest Python of at least 3.11 that this machine has; `make PYTHON=… run` picks another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Palaver needs Python 3.11 or newer; install it (Debian, Ubuntu: apt-get install python3 python3-venv) and run make again." >&2; exit 1; }
+	@PYTHON="$(PYTHON)" sh requirements/make-venv.sh $(VENV)
+
+$(VENV)/.run: requirements/palaver.txt pyproject.toml | $(BIN)/python
+	@echo "Installing Palaver into $(VENV) …"
+	@$(PIP_INSTALL) -r requirements/build.txt
+	@$(PIP_INSTALL) -r requirements/palaver.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.development: requirements/development.txt $(VENV)/.run
+	@echo "Installing what the tests need into $(VENV) …"
+	@$(PIP_INSTALL) -r requirements/development.txt
+	@touch $@
+
+.PHONY: run
+run: $(VENV)/.run ## install into .venv and start a node on port 7676
+	@exec $(BIN)/palaver run
+
+.PHONY: install
+install: $(VENV)/.development ## install everything, start nothing
+
+.PHONY: test
+test: $(VENV)/.development ## install what the tests need and run all of them
+	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+.PHONY: check
+check: $(VENV)/.development ## formatting, lint, types, then the tests
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(MAKE) --no-print-directory test
+
+.PHONY: fmt
+fmt: $(VENV)/.development ## put the source in its form
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(VENV)/.development ## run one benchmark: make bench NAME=limits
+	@test -f bench/$(NAME).py || { echo "There is no benchmark called $(NAME). There are: $$(cd bench && ls *.py | sed -n 's/\.py$$//p' | grep -v '^_' | tr '\n' ' ')" >&2; exit 1; }
+	@$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+.PHONY: demo
+demo: $(VENV)/.run ## start a node in a directory of its own, walk through it, stop it
+	@PALAVER="$(CURDIR)/$(BIN)/palaver" $(BIN)/python examples/demo.py
+
+.PHONY: lock
+lock: $(VENV)/.development ## pin the dependencies again, with their hashes
+	@sh requirements/lock.sh

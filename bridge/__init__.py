@@ -1,0 +1,1 @@
+"""The centre: portals, ghosts, tasks, routing, the connectors, and the command line."""

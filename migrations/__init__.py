@@ -1,0 +1,1 @@
+"""The schema and the steps that lead to it, as SQL."""

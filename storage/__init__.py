@@ -1,0 +1,1 @@
+"""Tables: Postgres, its statements and its life. Knows no protocol."""

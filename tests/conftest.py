@@ -1,0 +1,3 @@
+"""Fixtures are kept in `tests/support`, one file a subject; this lists them."""
+
+pytest_plugins = ["tests.support.postgres"]
