@@ -1,0 +1,5 @@
+"""The command `palaver`."""
+
+from bridge.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,63 @@
+"""`palaver config`: what is configured, and whether it is right."""
+
+from typing import Any
+
+import typer
+
+from bridge.cli.options import ConfigFile, Json, loaded
+from bridge.cli.output import Output
+from bridge.config import Config, Section
+from bridge.config_example import render
+from bridge.toml_text import toml_value
+
+app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+
+
+@app.command()
+def show(path: ConfigFile = None, as_json: Json = False) -> None:
+    """Print the settings in force: the file, the environment and the defaults together."""
+    config = loaded(path).config
+    Output(as_json=as_json).show(
+        config.model_dump(mode="json"), lambda console: console.print(as_toml(config), markup=False)
+    )
+
+
+@app.command()
+def check(path: ConfigFile = None, as_json: Json = False) -> None:
+    """Say what is wrong with the configuration, all of it at once."""
+    found = loaded(path)
+    where = str(found.path) if found.path is not None else "no file, the defaults"
+    Output(as_json=as_json).show(
+        {"config": where, "mistakes": []},
+        lambda console: console.print(f"No mistakes ({where}).", markup=False),
+    )
+
+
+@app.command()
+def example(as_json: Json = False) -> None:
+    """Print every setting with its explanation."""
+    Output(as_json=as_json).show(
+        {"text": render()}, lambda console: console.print(render(), markup=False, end="")
+    )
+
+
+def as_toml(config: Config) -> str:
+    """The settings as a file would hold them; what has no value is left out."""
+    top = _settings(config)
+    sections = [
+        f"\n[{name}]\n{_settings(value)}" for name, value in _items(config) if isinstance(value, Section)
+    ]
+    peers = [f"\n[[peers]]\n{_settings(peer)}" for peer in config.peers]
+    return "\n".join([top, *sections, *peers])
+
+
+def _settings(section: Section) -> str:
+    return "\n".join(
+        f"{name} = {toml_value(value)}"
+        for name, value in _items(section)
+        if value is not None and not isinstance(value, Section) and name != "peers"
+    )
+
+
+def _items(section: Section) -> list[tuple[str, Any]]:
+    return [(name, getattr(section, name)) for name in type(section).model_fields]

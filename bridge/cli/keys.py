@@ -1,0 +1,49 @@
+"""`palaver keys`: the signing key of this node."""
+
+import asyncio
+from typing import Any
+
+import typer
+
+from bridge.cli.options import ConfigFile, Json, loaded
+from bridge.cli.output import Output
+from bridge.clock import now_ms
+from bridge.config import Config
+from bridge.service.control_client import NotRunning, ask_node
+from bridge.service.data_directory import DataDirectory
+from federation.server_keys import described
+from federation.service.own_keys import OwnKeyFiles
+from storage.errors import LocalError
+
+app = typer.Typer(help="Look at the signing key, or replace it.", no_args_is_help=True)
+
+
+@app.command()
+def show(path: ConfigFile = None, as_json: Json = False) -> None:
+    """Print the public keys: the one in use, and those before it with their expiry."""
+    config = loaded(path).config
+    keys = OwnKeyFiles(config.data_dir).load()
+    if keys is None:
+        raise LocalError(f"There is no signing key in {config.data_dir} yet.", "`palaver run` makes one.")
+    Output(as_json=as_json).show(described(keys))
+
+
+@app.command()
+def rotate(path: ConfigFile = None, as_json: Json = False) -> None:
+    """Sign with a new key from now on. What the old key signed stays valid."""
+    config = loaded(path).config
+    Output(as_json=as_json).show(asyncio.run(_rotate(config)))
+
+
+async def _rotate(config: Config) -> dict[str, Any]:
+    try:
+        return await ask_node(config.data_dir, "rotate-keys")
+    except NotRunning:
+        with DataDirectory(config.data_dir):
+            files = OwnKeyFiles(config.data_dir)
+            keys = files.load()
+            if keys is None:
+                raise LocalError(
+                    f"There is no signing key in {config.data_dir} yet.", "`palaver run` makes one."
+                ) from None
+            return described(files.rotate(keys, now_ms()))

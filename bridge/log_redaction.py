@@ -1,0 +1,63 @@
+"""Secrets never reach a log: known names are blanked, and so are known shapes inside longer texts."""
+
+import re
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+HIDDEN = "[hidden]"
+SECRET_NAME = re.compile(
+    r"(password|passwd|secret|token|authorization|cookie|credential|private_?key|signing_?key|seed)",
+    re.IGNORECASE,
+)
+SECRET_SHAPES = (
+    # postgresql://user:password@host
+    (re.compile(r"(\b[a-z][a-z0-9+.\-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE), rf"\1:{HIDDEN}@"),
+    # Authorization: Bearer …, and the same word anywhere else
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=\-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    # access_token=… in a URL, "password": "…" in a body
+    (
+        re.compile(
+            r"([\"']?\b\w*(?:password|secret|token)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+", re.IGNORECASE
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # a line of a signing key file
+    (re.compile(r"\b(ed25519 \w+ )[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/])"), rf"\1{HIDDEN}"),
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
+        HIDDEN,
+    ),
+)
+
+
+def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """One step of the log's pipeline."""
+    for name, value in event.items():
+        event[name] = HIDDEN if _is_secret(name, value) else redact_value(value)
+    return event
+
+
+def redact_value(value: Any) -> Any:
+    match value:
+        case str():
+            return redact_text(value)
+        case Mapping():
+            return {
+                key: HIDDEN if _is_secret(str(key), item) else redact_value(item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [redact_value(item) for item in value]
+        case _:
+            return value
+
+
+def redact_text(text: str) -> str:
+    for shape, blank in SECRET_SHAPES:
+        text = shape.sub(blank, text)
+    return text
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    # A count of tokens or a flag is no secret.
+    return SECRET_NAME.search(name) is not None and not isinstance(value, bool | int | float | None)
