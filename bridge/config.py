@@ -1,7 +1,8 @@
 """The configuration: what every field means, what it may hold, and what to tell a person who got one wrong.
 
-The models are the only place where a field is described. `config.example.toml` and `palaver init` are rendered
-from them (`config_example.py`), the mistakes that are reported name the same sentences (`config_mistakes.py`).
+The models are the only place where a field is described. `config.example.toml` and `palaver init` are
+rendered from them (`config_example.py`), the mistakes that are reported name the same sentences
+(`config_mistakes.py`).
 """
 
 import re
@@ -60,9 +61,9 @@ class Listener(Section):
 
     hosts: list[str] | None = Field(
         default=None,
-        description="The addresses to listen on. Left out: loopback alone while the server name is a loopback one,"
-        " all addresses otherwise.",
-        examples=[["0.0.0.0", "::"]],
+        description="The addresses to listen on. Left out: loopback alone while the server name is a loopback"
+        " one, all addresses otherwise.",
+        examples=[["0.0.0.0", "::"]],  # noqa: S104 - an example for a server that others reach
     )
     port: Port = Field(default=7676, description="The port to listen on.")
     plain_http_from: list[Network] = Field(
@@ -71,8 +72,8 @@ class Listener(Section):
     )
     certificate: Path | None = Field(
         default=None,
-        description="The TLS certificate chain, PEM. Left out: a development certificate is made in the data directory,"
-        " which other servers do not trust. `kill -HUP` reads it again.",
+        description="The TLS certificate chain, PEM. Left out: a development certificate is made in the data"
+        " directory, which other servers do not trust. `kill -HUP` reads it again.",
         examples=["/etc/palaver/fullchain.pem"],
     )
     private_key: Path | None = Field(
@@ -175,8 +176,8 @@ class Peer(Section):
     )
     client_certificate: Path | None = Field(
         default=None,
-        description="Its certificate, or that of its authority, PEM. Once named, no request counts as this peer's"
-        " unless its connection showed that certificate.",
+        description="Its certificate, or that of its authority, PEM. Once named, no request counts as this"
+        " peer's unless its connection showed that certificate.",
         examples=["/etc/palaver/peers/kitchen.pem"],
     )
 
@@ -196,14 +197,14 @@ class Config(Section):
 
     server_name: ServerName = Field(
         default=DEFAULT_SERVER_NAME,
-        description="The name of this node in every address: agents here are @agent:server_name. It can't be changed"
-        " later. Other servers must be able to resolve it.",
+        description="The name of this node in every address: agents here are @agent:server_name. It can't be"
+        " changed later. Other servers must be able to resolve it.",
         examples=["palaver.example.org"],
     )
     data_dir: Path = Field(
         default=Path("data"),
-        description="Where everything that the node keeps lives: keys, certificate, embedded database. Relative paths"
-        " in this file start at the file's own directory.",
+        description="Where everything that the node keeps lives: keys, certificate, database. Relative"
+        " paths in this file start at the file's own directory.",
     )
     listener: Listener = Listener()
     database: Database = Database()
@@ -237,7 +238,7 @@ class Config(Section):
     def listen_hosts(self) -> list[str]:
         if self.listener.hosts is not None:
             return self.listener.hosts
-        return ["127.0.0.1", "::1"] if is_loopback(self.server_name) else ["0.0.0.0", "::"]  # noqa: S104 - a server with a public name is there to be reached
+        return ["127.0.0.1", "::1"] if is_loopback(self.server_name) else ["0.0.0.0", "::"]  # noqa: S104 - a public name
 
 
 def is_loopback(server_name: str) -> bool:

@@ -13,8 +13,8 @@ WIDTH = 110
 HEAD = """\
 Palaver's configuration. Every setting is here; those that are commented out have no value until you give
 them one, all others show the value that holds when they are left out. A setting can also be given in the
-environment: PALAVER_SERVER_NAME, PALAVER_LISTENER__PORT, PALAVER_DATABASE__URL, and so on. `palaver config check`
-reads this file and says what is wrong with it."""
+environment: PALAVER_SERVER_NAME, PALAVER_LISTENER__PORT, PALAVER_DATABASE__URL, and so on. `palaver config
+check` reads this file and says what is wrong with it."""
 
 
 def render(values: Mapping[str, Any] | None = None) -> str:

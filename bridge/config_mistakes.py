@@ -1,11 +1,10 @@
-"""From a file's text and the environment to a configuration, or to everything that is wrong with them, at once."""
+"""From a file's text and the environment to a configuration, or to all that is wrong with them at once."""
 
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import GenericAlias
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -108,8 +107,9 @@ def _example(loc: Location, field: FieldInfo | None) -> str:
 def _where(text: str, environ: Mapping[str, str], loc: Location) -> str:
     dotted = ".".join(str(part) for part in loc) or "the whole"
     variable = PREFIX + "__".join(str(part) for part in loc).upper()
-    if variable in environ:
-        return variable
+    for name in sorted(environ):
+        if name == variable or name.startswith(variable + "__"):
+            return name
     line = line_of(text, loc)
     return dotted if line is None else f"{dotted} (line {line})"
 
@@ -133,15 +133,8 @@ def _field_at(loc: Location) -> tuple[type[Section], FieldInfo | None]:
 
 
 def _model_in(annotation: Any) -> type[Section] | None:
-    candidates: Iterable[Any] = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
-    for candidate in candidates:
-        if (
-            isinstance(candidate, type)
-            and not isinstance(candidate, GenericAlias)
-            and issubclass(candidate, Section)
-        ):
-            return candidate
-    return None
+    candidates = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
+    return next((each for each in candidates if isinstance(each, type) and issubclass(each, Section)), None)
 
 
 def line_of(text: str, loc: Sequence[str | int]) -> int | None:

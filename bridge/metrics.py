@@ -63,7 +63,7 @@ class Metrics:
         )
 
     def watch_pool(self, read: Callable[[], tuple[int, int, int]]) -> None:
-        """Show the database pool at every scrape; `read` gives its size, idle connections and the most it may have."""
+        """Show the database pool at every scrape; `read` gives its size, how many are idle, and its limit."""
         self.registry.register(_PoolCollector(read))
 
 

@@ -1,4 +1,4 @@
-"""Whose fault it is. This module names the one kind of failure that every layer shares: something here, on this machine."""
+"""Whose fault it is: here the kind that every layer shares, something on this machine."""
 
 
 class LocalError(Exception):

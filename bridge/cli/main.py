@@ -44,7 +44,7 @@ def palaver(
 
 
 def main() -> None:
-    """The command line's entry: what the operator can put right is told in a sentence, never as a traceback."""
+    """Run a command; what the operator can put right is told in a sentence, never as a traceback."""
     try:
         app()
     except LocalError as error:

@@ -33,7 +33,7 @@ async def ask_node(data_dir: Path, command: str, arguments: dict[str, Any] | Non
             if response.status != 200:
                 raise LocalError(str(answer.get("problem")), str(answer.get("advice")))
             return answer
-    except aiohttp.UnixClientConnectorError as error:
+    except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, PermissionError):
             raise LocalError(
                 f"The node on {data_dir} belongs to another user.",

@@ -74,7 +74,12 @@ class ControlSocket:
                 f"The running node knows no command {name!r}.",
                 "It is of another version than this command line: restart it.",
             )
-        body = await request.json() if request.can_read_body else {}
+        try:
+            body = await request.json() if request.can_read_body else {}
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return _problem(400, "The body is not a JSON object.", "Send one, or nothing.")
         try:
             return web.json_response(dict(await command(body)))
         except LocalError as error:

@@ -45,7 +45,7 @@ class OwnKeyFiles:
         if mode & 0o077:
             raise LocalError(
                 f"The signing key {self.current} can be read by others (mode {mode:04o}).",
-                f"Run: chmod 600 {self.current}. If somebody else may have read it, run `palaver keys rotate` afterwards.",
+                f"Run: chmod 600 {self.current}. If somebody may have read it, run `palaver keys rotate`.",
             )
         current = _read(self.current, parse_own_key)
         old = _read(self.old, parse_old_keys) if self.old.exists() else ()
@@ -60,7 +60,7 @@ class OwnKeyFiles:
         return keys
 
     def rotate(self, keys: OwnKeys, now_ms: int) -> OwnKeys:
-        """A new key takes over. The old list is written first: a key must never be used and then forgotten."""
+        """A new key takes over. The old list is written first: no key may be used and then forgotten."""
         rotated = rotate(keys, _new_key(), now_ms)
         write_durably(self.old, format_old_keys(rotated.old).encode(), mode=0o644)
         write_durably(self.current, format_own_key(rotated.current).encode())
@@ -101,10 +101,11 @@ def _read(path: Path, parse: Callable[[str], T]) -> T:
     try:
         return parse(path.read_text("ascii"))
     except (BadKeyFile, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, BadKeyFile) else "it is not text"
         raise LocalError(
-            f"The key file {path} can't be read: {error if isinstance(error, BadKeyFile) else 'it is not text'}.",
-            "Put it back from a backup. Only if there is none, move it away: a new key is then made, and peers"
-            " stop trusting what the old one signed.",
+            f"The key file {path} can't be read: {why}.",
+            "Put it back from a backup. Only if there is none, move it away: a new key is then made, and"
+            " peers stop trusting what the old one signed.",
         ) from None
     except PermissionError:
         raise LocalError(

@@ -9,25 +9,21 @@ from tests.house.source import ROOT, Module, modules
 
 # What a module that decides may import, and nothing else.
 STANDARD_LIBRARY = {
-    "abc", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses", "datetime", "difflib", "enum",
-    "fnmatch", "fractions", "functools", "hashlib", "heapq", "hmac", "html", "importlib.resources", "ipaddress", "itertools", "json",
-    "math", "operator", "pathlib", "re", "string", "struct", "textwrap", "tomllib", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid",
+    "abc", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses",
+    "datetime", "difflib", "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "hmac",
+    "html", "importlib.resources", "ipaddress", "itertools", "json", "math", "operator", "pathlib",
+    "re", "string", "struct", "textwrap", "tomllib", "types", "typing", "unicodedata", "urllib.parse",
+    "uuid",
 }  # fmt: skip
 PACKAGES = {
-    "canonicaljson",
-    "cryptography.x509",
-    "nacl",
-    "orjson",
-    "prometheus_client",
-    "pycrdt",
-    "pydantic",
+    "canonicaljson", "cryptography.x509", "nacl", "orjson", "prometheus_client", "pycrdt", "pydantic",
     "yarl",
-}
+}  # fmt: skip
 # Names that reach outside although their module is allowed.
 FORBIDDEN_CALLS = {
-    "now", "utcnow", "today", "uuid1", "uuid4", "generate", "open", "print", "input", "exec", "eval", "breakpoint",
-    "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rename", "resolve", "exists", "stat",
+    "now", "utcnow", "today", "uuid1", "uuid4", "generate", "open", "print", "input", "exec", "eval",
+    "breakpoint", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rename",
+    "resolve", "exists", "stat",
 }  # fmt: skip
 DECIDING = [module for module in modules() if not module.is_shell]
 

@@ -1,0 +1,90 @@
+"""What a configuration may hold."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bridge.config import Config, is_loopback
+
+
+def test_with_nothing_at_all_the_node_is_safe() -> None:
+    """Server name localhost:7676, data in ./data, loopback only, no peers."""
+    config = Config()
+    assert (config.server_name, config.data_dir, config.listener.port) == (
+        "localhost:7676",
+        Path("data"),
+        7676,
+    )
+    assert config.listen_hosts == ["127.0.0.1", "::1"]
+    assert [str(network) for network in config.listener.plain_http_from] == ["127.0.0.0/8", "::1/128"]
+    assert config.peers == []
+    assert config.metrics.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("server_name", "loopback"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:7676", True),
+        ("127.0.0.1:80", True),
+        ("[::1]", True),
+        ("[::1]:7676", True),
+        ("kitchen.local", False),
+        ("localhost.example.org", False),
+        ("10.0.0.1:7676", False),
+    ],
+)
+def test_a_public_name_listens_on_all_addresses(server_name: str, loopback: bool) -> None:
+    """A name that others can resolve is there to be reached; any other stays on this machine."""
+    assert is_loopback(server_name) is loopback
+    hosts = Config(server_name=server_name).listen_hosts
+    assert hosts == (["127.0.0.1", "::1"] if loopback else ["0.0.0.0", "::"])
+
+
+def test_named_hosts_win() -> None:
+    """Whoever names the addresses gets those and no other."""
+    assert Config(listener={"hosts": ["192.0.2.1"]}).listen_hosts == ["192.0.2.1"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"nonsense": 1},
+        {"listener": {"nonsense": 1}},
+        {"server_name": "not a name"},
+        {"listener": {"port": 65536}},
+        {"listener": {"certificate": "a.pem"}},
+        {"listener": {"private_key": "a.pem"}},
+        {"listener": {"header_timeout": 0}},
+        {"database": {"url": "mysql://localhost/x"}},
+        {"database": {"url": "postgresql://a:secret@localhost/x"}},
+        {"database": {"url": "postgresql://localhost/x?user=a&password=secret"}},
+        {"database": {"password_file": "x"}},
+        {"peers": [{"server_name": "a", "plain": True}]},
+        {"peers": [{"server_name": "a", "plain": True, "networks": ["::1"], "client_certificate": "x"}]},
+        {"peers": [{"server_name": "a"}, {"server_name": "A"}]},
+        {"peers": [{}]},
+        {"log": {"level": "loud"}},
+    ],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
+    """Unknown keys, impossible values, halves of pairs, secrets outside their files."""
+    with pytest.raises(ValidationError):
+        Config.model_validate(values)
+
+
+def test_paths_start_at_the_file() -> None:
+    """`palaver run --config elsewhere/palaver.toml` means the same from every directory."""
+    values = {
+        "data_dir": "data",
+        "listener": {"certificate": "tls/a.pem", "private_key": "/etc/key.pem"},
+        "peers": [{"server_name": "kitchen.local", "client_certificate": "peers/kitchen.pem"}],
+    }
+    config = Config.model_validate(values).relative_to(Path("/srv/palaver"))
+    assert config.data_dir == Path("/srv/palaver/data")
+    assert config.listener.certificate == Path("/srv/palaver/tls/a.pem")
+    assert config.listener.private_key == Path("/etc/key.pem")
+    assert config.peers[0].client_certificate == Path("/srv/palaver/peers/kitchen.pem")
+    assert config.database.password_file is None

@@ -1,0 +1,53 @@
+"""Secrets never reach a log."""
+
+from typing import Any
+
+import pytest
+
+from bridge.log_redaction import HIDDEN, redact, redact_text
+
+SEED = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connecting to postgresql://palaver:hunter2secret@db.example.org/palaver",
+        "Authorization: Bearer hunter2secret",
+        "GET /x?access_token=hunter2secret&y=1",
+        '{"password": "hunter2secret"}',
+        "as_token: hunter2secret",
+        "client_secret='hunter2secret'",
+    ],
+)
+def test_known_shapes_are_blanked_inside_longer_texts(text: str) -> None:
+    """A message that somebody built from parts, an exception's text, a URL."""
+    assert "hunter2secret" not in redact_text(text)
+    assert HIDDEN in redact_text(text)
+
+
+def test_key_material_is_blanked() -> None:
+    """A line of a signing key file and a PEM private key."""
+    assert SEED not in redact_text(f"read ed25519 a_1 {SEED}")
+    pem = "-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0\n-----END EC PRIVATE KEY-----"
+    assert "c2VjcmV0" not in redact_text(f"loaded {pem} done")
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "as_token", "Authorization", "client_secret", "signing_key", "Set-Cookie"]
+)
+def test_known_names_are_blanked_whatever_they_hold(name: str) -> None:
+    """At any depth."""
+    event: dict[str, Any] = {"event": "x", name: "abc", "inner": [{name: "abc"}]}
+    assert redact(None, "info", event) == {"event": "x", name: HIDDEN, "inner": [{name: HIDDEN}]}
+
+
+def test_what_is_no_secret_stays() -> None:
+    """Counts, flags, ids and addresses are what a log is for."""
+    event = {
+        "event": "Started on https://localhost:7676.",
+        "tokens": 3,
+        "key_id": "ed25519:a_1",
+        "token": None,
+    }
+    assert redact(None, "info", dict(event)) == event
