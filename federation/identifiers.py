@@ -1,0 +1,143 @@
+"""The grammar of Matrix identifiers: server names, user, room and event ids, aliases, key ids.
+
+Specification, appendix "Identifier Grammar". Every function is total: any string is valid or is not, and
+nothing is raised.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MAX_BYTES: Final = 255
+"""\"The length of a user ID / room ID / room alias / event ID … MUST NOT exceed 255 bytes.\""""
+
+# dns-name: "a series of labels separated by `.`, where each label consists of the alphanumeric characters or
+# hyphens". port = 1*5DIGIT. An IPv6 literal stands in brackets, 2*45 of hexadecimal digits, `:` and `.`.
+_SERVER_NAME: Final = re.compile(
+    r"(?P<host>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+# user_id_char = DIGIT / a-z / "-" / "." / "=" / "_" / "/" / "+"
+_CURRENT_LOCALPART: Final = re.compile(r"[a-z0-9.=_/+-]+", re.ASCII)
+# From room version 12 a room id is `!` and the create event's hash, which is 32 bytes in URL-safe base64.
+_HASH: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+# Key identifiers: an algorithm and a version, which "MUST have characters matching the regular expression
+# [a-zA-Z0-9_]".
+_KEY_ID: Final = re.compile(r"[a-z0-9_]+:[a-zA-Z0-9_]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerName:
+    """A server name taken apart. `host` keeps the brackets of an IPv6 literal."""
+
+    host: str
+    port: int | None
+    is_ip_literal: bool
+
+
+def parse_server_name(name: str) -> ServerName | None:
+    """server_name = hostname [ ":" port ]; None for anything else."""
+    if len(name) > MAX_BYTES:
+        return None
+    match = _SERVER_NAME.fullmatch(name)
+    if match is None:
+        return None
+    host, ipv6, digits = match["host"], match["ipv6"], match["port"]
+    if ipv6 is not None and not _is_ip_address(ipv6):
+        return None
+    port = int(digits) if digits else None
+    if port is not None and port > 65_535:
+        return None  # five digits, but no such port
+    return ServerName(host, port, is_ip_literal=_is_ip_address(ipv6 or host))
+
+
+def is_server_name(name: str) -> bool:
+    return parse_server_name(name) is not None
+
+
+def domain(identifier: str) -> str | None:
+    """The server name behind the first colon, unchecked; None when there is no colon.
+
+    This is what decides whose signature an event needs, and every server takes it so, whatever the domain
+    holds.
+    """
+    _, colon, rest = identifier.partition(":")
+    return rest if colon else None
+
+
+def localpart(identifier: str) -> str | None:
+    """What stands between the sigil and the first colon; None when there is no colon."""
+    before, colon, _ = identifier.partition(":")
+    return before[1:] if colon else None
+
+
+def is_user_id(text: str) -> bool:
+    """A user id that must be accepted over federation, which includes historical ones.
+
+    "servers MUST accept user IDs with localparts consisting of any legal unicode codepoint except for `:` and
+    NUL (U+0000), including other control characters and the empty string."
+    """
+    return text.startswith("@") and _has_localpart_and_domain(text)
+
+
+def is_current_user_id(text: str) -> bool:
+    """A user id that may be given to a new user: the localpart "MUST NOT be empty, and MUST contain only the
+    characters a-z, 0-9, ., _, =, -, /, and +"."""
+    return is_user_id(text) and _CURRENT_LOCALPART.fullmatch(localpart(text) or "") is not None
+
+
+def looks_like_user_id(text: str) -> bool:
+    """The sigil and a colon, no more.
+
+    The authorisation rules ask for "valid user IDs" as keys of power levels, and Synapse asks no more than
+    this there. A stricter reader would refuse power levels that most servers of a room have accepted.
+    """
+    return text.startswith("@") and ":" in text
+
+
+def is_room_id(text: str) -> bool:
+    """`!opaque_id:domain`, or from room version 12 `!` and the hash of the create event."""
+    if not text.startswith("!"):
+        return False
+    return _HASH.fullmatch(text, 1) is not None or _has_localpart_and_domain(text)
+
+
+def is_room_alias(text: str) -> bool:
+    """`#room_alias:domain`."""
+    return text.startswith("#") and _has_localpart_and_domain(text)
+
+
+def is_event_id(text: str) -> bool:
+    """`$opaque_id`: "intended to be treated as fully opaque strings"."""
+    return text.startswith("$") and len(text) > 1 and fits(text) and "\0" not in text
+
+
+def is_key_id(text: str) -> bool:
+    """`algorithm:version`, as in `ed25519:auto`."""
+    return fits(text) and _KEY_ID.fullmatch(text) is not None
+
+
+def fits(text: str) -> bool:
+    """Whether the text has at most 255 bytes in UTF-8."""
+    # A string of up to 63 characters has at most 252 bytes; most identifiers are shorter and need no
+    # encoding.
+    return len(text) <= MAX_BYTES // 4 or len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES
+
+
+def _has_localpart_and_domain(text: str) -> bool:
+    before, colon, rest = text.partition(":")
+    return bool(colon) and "\0" not in before and fits(text) and is_server_name(rest) and _is_unicode(before)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether there is no lone surrogate in the text."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
