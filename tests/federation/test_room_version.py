@@ -55,6 +55,7 @@ def test_which_versions_there_are() -> None:
     assert list(ROOM_VERSIONS) == [str(number) for number in range(3, 13)]
     assert DEFAULT_ROOM_VERSION.id == "12"
     assert room_version("12") is DEFAULT_ROOM_VERSION
+    unknown: object
     for unknown in ("1", "2", "13", "", "org.matrix.hydra.11", 12, None, ["12"], {}):
         assert room_version(unknown) is None
 
