@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_BYTES: Final = 255
-"""\"The length of a user ID / room ID / room alias / event ID … MUST NOT exceed 255 bytes.\""""
+"""Of a user id, a room id, an alias and an event id alike: "The length … MUST NOT exceed 255 bytes.\""""
 
 # dns-name: "a series of labels separated by `.`, where each label consists of the alphanumeric characters or
 # hyphens". port = 1*5DIGIT. An IPv6 literal stands in brackets, 2*45 of hexadecimal digits, `:` and `.`.

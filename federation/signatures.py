@@ -22,7 +22,7 @@ from federation.canonical_json import encode
 _ED25519: Final = "ed25519:"
 
 KEY_LIFETIME_CAP_MS: Final = 7 * 24 * 3600 * 1000
-"""\"Servers MUST use the lesser of `valid_until_ts` and 7 days into the future\"."""
+"""How far ahead a key is trusted, whatever it says about itself: a stolen one must run out some day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class VerifyKey:
     valid_until_ts: int
 
     def is_valid_at(self, origin_server_ts: int, now_ms: int) -> bool:
-        """Room version 5, "Signing key validity period": "servers should ensure that the `valid_until_ts`
-        property is greater than or equal to the `origin_server_ts` for the event", the lesser of
-        `valid_until_ts` and 7 days into the future being used."""
+        """Room version 5: "servers MUST enforce the `valid_until_ts` property […] is at least as large as the
+        `origin_server_ts` for the event being validated", and "MUST use the lesser of `valid_until_ts` and 7
+        days into the future"."""
         return min(self.valid_until_ts, now_ms + KEY_LIFETIME_CAP_MS) >= origin_server_ts
 
 
