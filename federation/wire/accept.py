@@ -1,0 +1,45 @@
+"""Taking connections from a listening socket, for as long as the node runs and whatever happens."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from federation.wire.observer import Observer
+
+# Nothing is wrong here: the peer went away between its arrival and our taking notice.
+PEER_WENT = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EINTR})
+# Out of something that others will give back. Asking again at once would only burn the processor.
+OUT_OF = {
+    errno.EMFILE: "this process has too many files and connections open (`ulimit -n`)",
+    errno.ENFILE: "this machine has too many files open",
+    errno.ENOBUFS: "this machine has no memory left for connections",
+    errno.ENOMEM: "this machine has no memory left",
+}
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+
+
+async def accept(
+    listening: socket.socket, take: Callable[[socket.socket, str], None], observer: Observer
+) -> None:
+    """Hand every connection with its peer's host to `take`, until cancelled.
+
+    Trouble is reported once, not at every try, until a connection has been accepted again.
+    """
+    loop = asyncio.get_running_loop()
+    pause = 0.0
+    while True:
+        try:
+            accepted, address = await loop.sock_accept(listening)
+        except OSError as error:
+            if error.errno in PEER_WENT:
+                continue
+            if not pause:
+                why = OUT_OF.get(error.errno or 0, f"the system says “{error.strerror}”")
+                observer.problem(f"No new connections can be accepted: {why}.", error)
+            pause = min(max(FIRST_PAUSE, pause * 2), LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+            continue
+        pause = 0.0
+        take(accepted, address[0])

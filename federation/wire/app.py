@@ -1,0 +1,24 @@
+"""The aiohttp application behind the port."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from federation.wire.endpoints import health, key_server, version
+from federation.wire.limits import Limits
+from federation.wire.middleware import name_server, reading_bodies
+from federation.wire.node import NODE, Node
+
+
+def make_app(node: Node, limits: Limits, more_routes: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
+    """Every endpoint module has its `ROUTES`. What matches none of them is answered by the middleware.
+
+    Write a path parameter `{name:[^/]+}`: aiohttp's plain `{name}` matches no segment that holds a brace.
+    """
+    app = web.Application(middlewares=[reading_bodies(limits)], client_max_size=limits.max_body)
+    app[NODE] = node
+    app.on_response_prepare.append(name_server)
+    for module in (key_server, version, health):
+        app.add_routes(module.ROUTES)
+    app.add_routes(more_routes)
+    return app

@@ -1,0 +1,322 @@
+"""One HTTP connection: aiohttp's own protocol, with our deadlines, errors and counting laid over it.
+
+Two of aiohttp's own attributes are read here, `_request_count` and `_messages`: what its parser has made of
+the bytes so far is to be learned nowhere else. The tests of slow and pipelined requests fail if they change.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.streams import StreamReader
+
+from federation.errors import MatrixError
+from federation.wire import refusals
+from federation.wire.answers import error_answer, raw_answer
+from federation.wire.client_certificate import ClientCertificate
+from federation.wire.deadlines import Deadlines, Effect, Happening, Phase
+from federation.wire.limits import Limits
+from federation.wire.observer import OTHER_METHOD, UNMATCHED, UNREADABLE, Observer, method_label
+from federation.wire.parser_errors import refusal_of
+
+
+class Kind(StrEnum):
+    """The values are metric labels."""
+
+    TLS = "tls"
+    PLAIN = "plain"
+
+
+# Idle connections are ours to close (`deadlines.py`), so aiohttp's own timer is put out of the way.
+NEVER = 365 * 24 * 3600.0
+
+
+class Connection(web.RequestHandler):
+    """aiohttp makes one request after the other of what arrives; this watches the clock while it does."""
+
+    __slots__ = (
+        "_body",
+        "_deadlines",
+        "_ends",
+        "_identify",
+        "_leaving",
+        "_limits",
+        "_lost",
+        "_observer",
+        "_on_lost",
+        "_on_made",
+        "_rings_at",
+        "_started",
+        "_stopping",
+        "_timer",
+        "certificate",
+        "kind",
+        "route",
+        "task",
+    )
+
+    def __init__(
+        self,
+        server: web.Server,
+        *,
+        kind: Kind,
+        limits: Limits,
+        observer: Observer,
+        identify: Callable[[asyncio.BaseTransport], ClientCertificate | None],
+        on_made: Callable[["Connection"], None],
+        on_lost: Callable[["Connection"], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=NEVER,
+            access_log=None,  # type: ignore[arg-type]  # this is how it is switched off; the annotation forgot
+            max_line_size=limits.max_line,
+            max_field_size=limits.max_line,
+            max_headers=limits.max_fields,
+            lingering_time=limits.linger_timeout,
+            auto_decompress=False,
+        )
+        self.kind = kind
+        self.certificate: ClientCertificate | None = None
+        self.route = UNMATCHED
+        self.task: asyncio.Task[Any] | None = None
+        self._limits = limits
+        self._observer = observer
+        self._identify = identify
+        self._on_made = on_made
+        self._on_lost = on_lost
+        self._deadlines = Deadlines(limits, loop.time())
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
+        self._started = 0.0
+        self._body: StreamReader | None = None
+        self._ends = False
+        self._stopping = False
+        self._lost = False
+        self._leaving: asyncio.Transport | None = None
+
+    # What the listener and the middleware call
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    def stop(self) -> None:
+        """Close once nothing is under way. A head that has begun to arrive is under way."""
+        self._stopping = True
+        if self._deadlines.phase in (Phase.OPENING, Phase.IDLE):
+            self.force_close()
+
+    def abort(self) -> None:
+        """Close now, whatever is under way."""
+        transport = self._leaving or self.transport
+        self.force_close()
+        if transport is not None:
+            transport.abort()
+
+    def begin(self) -> None:
+        """A request begins to be worked on."""
+        self._started = time.monotonic()
+        self.route = UNMATCHED
+
+    def end(self) -> None:
+        """The answer that follows is the last on this connection."""
+        self._ends = True
+
+    def head_may_be_too_large(self) -> bool:
+        """Whether more than a head may weigh came in until it was complete; a body may be part of that."""
+        return self._deadlines.head_bytes > self._limits.max_head
+
+    def wait_for_body(self, body: StreamReader) -> None:
+        self._body = body
+        self._happens(Happening.WAITS_FOR_BODY)
+
+    def body_complete(self) -> None:
+        self._body = None
+        self._happens(Happening.BODY_COMPLETE)
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A TLS handshake may have taken its time since this object was made.
+        self._deadlines = Deadlines(self._limits, self._loop.time())
+        self.certificate = self._identify(transport)
+        super().connection_made(transport)
+        self._on_made(self)
+        self._observer.connection_opened(self.kind)
+        self._arm()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._leaving = None
+        self._observer.connection_closed(self.kind)
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._leaving is not None:
+            return
+        parsed = self._request_count
+        super().data_received(data)
+        phase = self._deadlines.phase
+        if self._request_count != parsed:
+            if phase is Phase.BODY and self._body is not None and not self._body.is_eof():
+                # Behind an unfinished body there can be no request: the parser choked on the body, and
+                # whoever waits for it would wait in vain.
+                self._body.set_exception(refusals.not_http())
+            self._happens(Happening.REQUEST, len(data))
+        elif phase is not Phase.ANSWERING and data:
+            self._happens(Happening.BYTES, len(data))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._happens(Happening.STALLED)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._happens(Happening.FLOWING)
+
+    # What aiohttp calls
+
+    async def start(self) -> None:
+        self.task = asyncio.current_task()
+        try:
+            await super().start()
+        except Exception as error:
+            # aiohttp could not make a request object of what its parser had accepted.
+            self._observer.problem("A request could not be read at all.", error)
+            self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """In place of aiohttp's own error pages. 400 is its parser's; the middleware leaves nothing else."""
+        if request.transport is None or request.writer.output_size > 0:
+            raise ConnectionError("The peer is gone, or would read a second answer as part of the first.")
+        self.begin()
+        self.route = UNREADABLE
+        if status == 400:
+            error = refusal_of(exc)
+        else:
+            self._observer.problem("A request failed outside of its handler.", exc)
+            error = refusals.unexpected()
+        self.end()
+        answer = error_answer(error)
+        answer.force_close()
+        return answer
+
+    def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
+        """aiohttp calls this once for every answer, when it is written."""
+        self._count(request.method, response.status)
+        if self._ends:
+            self._leave()
+        elif not self._messages:
+            self._happens(Happening.ANSWERED)
+            if self._stopping:
+                self.close()
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        error = kw.get("exc_info")
+        self._observer.problem(
+            "A connection failed while a request was answered.",
+            error if isinstance(error, BaseException) else None,
+        )
+
+    # The clock
+
+    def _happens(self, happening: Happening, size: int = 0) -> None:
+        effect = self._deadlines.receive(happening, self._loop.time(), size)
+        if effect is not Effect.NOTHING:
+            self._act(effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        """One timer a connection. One that is too early stays: when it rings it is set anew."""
+        deadline = self._deadlines.deadline()
+        if deadline is None or self._lost:
+            return
+        if self._timer is not None:
+            if self._rings_at <= deadline:
+                return
+            self._timer.cancel()
+        self._rings_at = deadline
+        self._timer = self._loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        phase = self._deadlines.phase
+        effect = self._deadlines.receive(Happening.DEADLINE, self._loop.time())
+        if effect is not Effect.NOTHING:
+            self._observer.connection_expired(phase)
+            self._act(effect)
+        self._arm()
+
+    def _act(self, effect: Effect) -> None:
+        if effect is Effect.TIME_OUT_HEAD:
+            self._last_words(refusals.head_too_slow())
+        elif effect is Effect.REFUSE_HEAD:
+            self._last_words(refusals.head_too_large())
+        elif effect is Effect.FAIL_BODY:
+            if self._body is not None:
+                self._body.set_exception(refusals.body_too_slow())
+        elif effect is Effect.CLOSE:
+            self.force_close()
+        elif self.kind is Kind.TLS and self._leaving is not None:
+            self._leaving.close()
+        else:
+            self.abort()
+
+    # The end
+
+    def _last_words(self, error: MatrixError) -> None:
+        """Answer although there is no request yet."""
+        self.begin()
+        self.route = UNREADABLE
+        if self.transport is not None:
+            self.transport.write(raw_answer(error))
+        self._count(OTHER_METHOD, error.status)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Stop working, but keep the transport until the peer has had the time to read the last answer."""
+        transport = self.transport
+        self._happens(Happening.LAST_ANSWER)
+        # aiohttp closes the transport it knows; this one closes when the peer does, or by the deadline.
+        self.transport = None
+        self.force_close()
+        if transport is None or transport.is_closing():
+            return
+        self._leaving = transport
+        if transport.can_write_eof():
+            transport.write_eof()
+        with contextlib.suppress(RuntimeError):
+            # Flow control may have paused it, and then the end would not be seen either.
+            transport.resume_reading()
+
+    def _count(self, method: str, status: int) -> None:
+        self._observer.request_answered(
+            self.route, method_label(method), status, time.monotonic() - self._started
+        )
+
+
+def connection_of(request: web.BaseRequest) -> Connection:
+    """The connection that a request came in by."""
+    return cast(Connection, request.protocol)
+
+
+def client_certificate(request: web.BaseRequest) -> ClientCertificate | None:
+    """The verified client certificate of a request's connection, if it showed one."""
+    return connection_of(request).certificate
