@@ -1,0 +1,60 @@
+"""Postgres' log file: read when a start fails, and kept from growing without bound.
+
+The directory belongs to the user Postgres runs as. The node may be root, so it follows no link and waits on
+no pipe that this user could have put in the file's place.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+ROTATED_ABOVE = 1 << 20  # at a start; one earlier log is kept
+TRUNCATED_ABOVE = 16 << 20  # while running
+READ_AT_MOST = 64 << 10
+FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in the log: all that comes later was written later."""
+
+    inode: int = 0
+    size: int = 0
+
+
+def mark(path: Path) -> Mark:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return Mark()
+    return Mark(found.st_ino, found.st_size)
+
+
+def since(path: Path, start: Mark) -> str:
+    try:
+        handle = os.open(path, os.O_RDONLY | FLAGS)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        # After a rotation the whole file is new.
+        begin = start.size if found.st_ino == start.inode else 0
+        file.seek(max(begin, found.st_size - READ_AT_MOST))
+        return file.read(READ_AT_MOST).decode(errors="replace")
+
+
+def truncate(path: Path, limit: int = TRUNCATED_ABOVE) -> bool:
+    """Empty the log when it is too long. Postgres appends, so it goes on at the new end."""
+    try:
+        handle = os.open(path, os.O_WRONLY | FLAGS)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size <= limit:
+            return False
+        os.ftruncate(handle, 0)
+    finally:
+        os.close(handle)
+    return True
