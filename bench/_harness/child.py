@@ -1,0 +1,98 @@
+"""A server or a load generator in a process of its own, ended by its id whatever happens to the benchmark."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+# How long a server may take over its own ending before it is killed.
+_GRACE_SECONDS = 5.0
+
+
+class ChildError(Exception):
+    """A child process did not do what the benchmark needs of it."""
+
+
+class Child:
+    """A running child. It reads lines from us and writes lines to us; its errors go where ours go."""
+
+    def __init__(self, name: str, process: Process) -> None:
+        self.name = name
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The id by which it is ended; it is also the id of its process group."""
+        return self._process.pid
+
+    async def ask(self, line: str, seconds: float) -> str:
+        """Write a line, read the line that answers it."""
+        assert self._process.stdin is not None, "children are started with a pipe"
+        self._process.stdin.write(line.encode() + b"\n")
+        return await self.line(seconds)
+
+    async def line(self, seconds: float) -> str:
+        """The next line that it writes; an error when it ends or stays silent instead."""
+        assert self._process.stdout is not None, "children are started with a pipe"
+        try:
+            async with asyncio.timeout(seconds):
+                line = await self._process.stdout.readline()
+                if not line:
+                    raise ChildError(f"{self.name} ended with status {await self._process.wait()}")
+        except TimeoutError:
+            raise ChildError(f"{self.name} said nothing for {seconds:g} s") from None
+        return line.decode().rstrip("\n")
+
+    def check_alive(self) -> None:
+        """Raise if it has ended: whoever waits for it by other means than a line asks this in between."""
+        if self._process.returncode is not None:
+            raise ChildError(f"{self.name} ended with status {self._process.returncode}")
+
+
+@asynccontextmanager
+async def child(
+    name: str, *command: str, environment: Mapping[str, str] | None = None, cpu: int | None = None
+) -> AsyncIterator[Child]:
+    """Run a command as the leader of its own process group until the block ends.
+
+    Its standard input closes when the benchmark dies, even by SIGKILL: our own children end on that.
+    `environment` is added to ours. With `cpu` it stays on that one: left to the scheduler, a server and its
+    load take turns on one CPU in some rounds and not in others.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, start_new_session=True, env={**os.environ, **(environment or {})}
+    )
+    try:
+        if cpu is not None:
+            os.sched_setaffinity(process.pid, {cpu})
+        yield Child(name, process)
+    finally:
+        await _end(process)
+
+
+def python_module(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs one of our own modules in a child, with this Python."""
+    return (sys.executable, "-m", module, *arguments)
+
+
+async def _end(process: Process) -> None:
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_GRACE_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        pass
+    finally:
+        # Also when this waiting was itself cancelled: nothing that we started outlives us.
+        _signal(process, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    # Once it is reaped its id may be somebody else's, so that a signal is only sent before.
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)

@@ -1,0 +1,29 @@
+"""How our own child processes hear from the benchmark, and learn that it is gone."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+
+async def lines_from_parent() -> AsyncIterator[str]:
+    """The lines the benchmark writes, until it closes the pipe or dies: then the child has to end."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    while line := await reader.readline():
+        yield line.decode()
+
+
+async def until_abandoned() -> None:
+    """For a child that only serves: wait until the benchmark needs it no longer."""
+    async for _ in lines_from_parent():
+        pass
+
+
+def tell_parent(**facts: Any) -> None:
+    """Write one line to the benchmark: that this child is ready, and what it has to know to use it."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,77 @@
+"""Measure rows: both sides of a row in turns, A B A B …, so that a noisy machine disturbs both alike."""
+
+import gc
+import inspect
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bench._harness.measurement import Measurement
+from bench._harness.progress import Progress
+from bench._harness.result import Result
+from bench._harness.row import Benchmark, Row, Sample, Section
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many rounds a row gets, and how long each side is measured in each of them."""
+
+    rounds: int
+    seconds: float
+
+
+# Many short rounds: a disturbance that lasts a second then falls on both sides of the same rounds.
+FULL = Plan(rounds=21, seconds=0.2)
+QUICK = Plan(rounds=3, seconds=0.02)
+
+
+async def measure(
+    benchmark: Benchmark, names: Collection[str], plan: Plan, progress: Progress
+) -> tuple[list[Result], list[str]]:
+    """The results of the named rows in the table's order, and the remarks of the sections they are in."""
+    results: list[Result] = []
+    remarks: list[str] = []
+    for section in benchmark.sections:
+        rows = [row for row in section.rows if row.name in names]
+        if not rows:
+            continue
+        async with _opened(section) as subject:
+            remarks.extend(section.remarks(subject))
+            for row in rows:
+                results.append(await _measure_row(row, subject, plan, progress))
+                progress.measured(results[-1])
+    return results, remarks
+
+
+async def _measure_row(row: Row[S], subject: S, plan: Plan, progress: Progress) -> Result:
+    for side in row.sides:
+        # What happens only once (a statement prepared, a cache filled) falls into a sample nobody keeps.
+        await _sample(side.sample, subject, plan.seconds / 4)
+    taken: list[list[Measurement]] = [[] for _ in row.sides]
+    for number in range(plan.rounds):
+        for side, measurements in zip(row.sides, taken, strict=True):
+            progress.measuring(row, side, number)
+            measurements.append(await _sample(side.sample, subject, plan.seconds))
+    ours, *other = (tuple(measurements) for measurements in taken)
+    return Result(row, ours, other[0] if other else ())
+
+
+async def _sample(sample: Sample[S], subject: S, seconds: float) -> Measurement:
+    # What one side left behind must not be collected while the clock of the other one runs.
+    gc.collect()
+    taken = sample(subject, seconds)
+    return await taken if inspect.isawaitable(taken) else taken
+
+
+@asynccontextmanager
+async def _opened(section: Section[Any]) -> AsyncIterator[Any]:
+    manager = section.setup()
+    if isinstance(manager, AbstractAsyncContextManager):
+        async with manager as subject:
+            yield subject
+    else:
+        with manager as subject:
+            yield subject

@@ -1,0 +1,42 @@
+"""The far end of a round trip, in a process of its own: it sends back whatever reaches it.
+
+`python -m bench._limits.echo zenoh ENDPOINT|postgres ADDRESS`: says that it is ready, echoes until abandoned.
+"""
+
+import asyncio
+import sys
+
+import uvloop
+import zenoh
+
+from bench._harness.lifeline import tell_parent, until_abandoned
+from bench._limits import notify_peer, zenoh_peer
+
+
+async def echo_zenoh(endpoint: str) -> None:
+    """Put every sample back from the thread in which Zenoh delivers it."""
+    with zenoh.open(zenoh_peer.configuration(listen=endpoint)) as session:
+        back = session.declare_publisher(zenoh_peer.BACK)
+        with session.declare_subscriber(zenoh_peer.THERE, lambda sample: back.put(sample.payload)):
+            tell_parent(ready=True)
+            await until_abandoned()
+
+
+async def echo_postgres(address: str) -> None:
+    """Notify back as soon as a notification is heard."""
+    async with notify_peer.connected(address) as speaking, notify_peer.connected(address) as listening:
+
+        async def answer(_connection: object, _process: int, _channel: str, payload: object) -> None:
+            await notify_peer.notify(speaking, notify_peer.BACK, payload)
+
+        await listening.add_listener(notify_peer.THERE, answer)
+        tell_parent(ready=True)
+        await until_abandoned()
+
+
+_ECHOES = {"zenoh": echo_zenoh, "postgres": echo_postgres}
+
+if __name__ == "__main__":
+    kind, where = sys.argv[1:]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_ECHOES[kind](where))

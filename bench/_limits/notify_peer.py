@@ -1,0 +1,53 @@
+"""Two processes on one Postgres, and a notification that goes there and comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+THERE, BACK = "bench_there", "bench_back"
+_NOTIFY = "SELECT pg_notify($1, $2)"
+
+
+class NotifyPeer:
+    """The near end, on the event loop throughout."""
+
+    def __init__(self, speaking: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._speaking = speaking
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def round_trip(self, payload: str) -> None:
+        """Notify, wait until the echo has been heard."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        await notify(self._speaking, THERE, payload)
+        await self._waiting
+
+    def receive(self, *_: object) -> None:
+        """The listener."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+async def notify(speaking: "asyncpg.Connection[asyncpg.Record]", channel: str, payload: object) -> None:
+    """One notification, in a transaction of its own."""
+    await speaking.execute(_NOTIFY, channel, payload)
+
+
+@asynccontextmanager
+async def notify_peer(address: str) -> AsyncIterator[NotifyPeer]:
+    """On two connections, as in a node: one that is busy speaking hears nothing until it is done."""
+    async with connected(address) as speaking, connected(address) as listening:
+        peer = NotifyPeer(speaking)
+        await listening.add_listener(BACK, peer.receive)
+        yield peer
+
+
+@asynccontextmanager
+async def connected(address: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """A connection for as long as the block runs."""
+    connection = await asyncpg.connect(address)
+    try:
+        yield connection
+    finally:
+        await connection.close()
