@@ -148,18 +148,19 @@ def verify(
         key = keys.get(key_id)
         if key is None or (signed_at is not None and not key.is_valid_at(signed_at, now_ms)):
             continue
-        if not _holds(key, signed, made_by_server[key_id]):
+        if not holds(key.public, signed, made_by_server[key_id]):
             return BadSignature(server, key_id)
         held = True
     return Verified() if held else NeedKeys({server: tuple(key_ids)})
 
 
-def _holds(key: VerifyKey, signed: bytes, made: object) -> bool:
+def holds(public: bytes, signed: bytes, made: object) -> bool:
+    """Whether the owner of this public key made this signature; anything that cannot be one was not."""
     decoded = decode_base64(made)
     if decoded is None:
         return False
     try:
-        Ed25519PublicKey(key.public).verify(signed, decoded)
-    except (BadSignatureError, NaclValueError):  # the latter when it is not 64 bytes
+        Ed25519PublicKey(public).verify(signed, decoded)
+    except (BadSignatureError, NaclValueError):  # the latter when it is not 64 bytes, or the key not 32
         return False
     return True

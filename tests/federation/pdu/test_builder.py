@@ -104,6 +104,7 @@ def test_a_template_that_a_resident_server_made() -> None:
     pdu = finish({**event, **rubbish}, version, signer(A))
     assert isinstance(pdu, Pdu)
     assert set(pdu.signatures) == {A}
+    change: dict[str, Any]
     for change in (
         {"depth": "x"},
         {"content": []},

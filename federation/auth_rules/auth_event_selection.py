@@ -1,0 +1,78 @@
+"""Which state an event needs in order to be authorised. Server-server API, "Auth events selection"."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from federation.pdu import StateKey
+from federation.room_version import RoomVersion
+
+CREATE: Final[StateKey] = ("m.room.create", "")
+POWER_LEVELS: Final[StateKey] = ("m.room.power_levels", "")
+JOIN_RULES: Final[StateKey] = ("m.room.join_rules", "")
+
+
+class Event(Protocol):
+    """What decides it: a PDU has it, and so has the template of one."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def state_key(self) -> str | None: ...
+    @property
+    def content(self) -> Mapping[str, Any]: ...
+
+
+def selected(event: Event, version: RoomVersion) -> list[StateKey]:
+    """What may be among its `auth_events`; those of them that the room's state has must be.
+
+    "The `auth_events` for the `m.room.create` event in a room is empty; for other events, it should be the
+    following subset of the room state".
+    """
+    needed = state_needed(event, version)
+    if version.create_event_is_room_id:
+        # Version 12: "The `m.room.create` event MUST NOT be selected for `auth_events` on events. The
+        # `room_id` (being the `m.room.create` event's ID) implies this instead."
+        return [key for key in needed if key != CREATE]
+    return needed
+
+
+def state_needed(event: Event, version: RoomVersion) -> list[StateKey]:
+    """What `check` reads of the state: the same, and the create event in every version."""
+    if event.type == "m.room.create":
+        return []
+    # "The `m.room.create` event. The current `m.room.power_levels` event, if any. The sender's current
+    # `m.room.member` event, if any."
+    needed = [CREATE, POWER_LEVELS, ("m.room.member", event.sender)]
+    if event.type == "m.room.member":
+        _of_member(event, version, needed)
+    return needed
+
+
+def _of_member(event: Event, version: RoomVersion, needed: list[StateKey]) -> None:
+    membership = event.content.get("membership")
+    # "The target's current `m.room.member` event, if any."
+    if event.state_key is not None and event.state_key != event.sender:
+        needed.append(("m.room.member", event.state_key))
+    # "If `membership` is `join`, `invite` or `knock`, the current `m.room.join_rules` event, if any."
+    if membership in ("join", "invite", "knock"):
+        needed.append(JOIN_RULES)
+    # "If membership is `invite` and `content` contains a `third_party_invite` property, the current
+    # `m.room.third_party_invite` event with `state_key` matching `content.third_party_invite.signed.token`".
+    if membership == "invite":
+        token = _token(event.content.get("third_party_invite"))
+        if token is not None:
+            needed.append(("m.room.third_party_invite", token))
+    # "If `content.join_authorised_via_users_server` is present, and the room version supports restricted
+    # rooms, then the `m.room.member` event with `state_key` matching" it. Of joins only, as everywhere.
+    if membership == "join" and version.restricted_joins:
+        authoriser = event.content.get("join_authorised_via_users_server")
+        if isinstance(authoriser, str) and ("m.room.member", authoriser) not in needed:
+            needed.append(("m.room.member", authoriser))
+
+
+def _token(third_party_invite: object) -> str | None:
+    signed = third_party_invite.get("signed") if isinstance(third_party_invite, dict) else None
+    token = signed.get("token") if isinstance(signed, dict) else None
+    return token if isinstance(token, str) else None

@@ -1,0 +1,45 @@
+"""The state that an event is checked against, as the rules speak of it."""
+
+from collections.abc import Mapping
+
+from federation.auth_rules.auth_event_selection import CREATE, JOIN_RULES, POWER_LEVELS
+from federation.auth_rules.levels import PowerLevels
+from federation.pdu import Pdu, StateKey
+from federation.room_version import RoomVersion
+
+
+class RoomState:
+    """A view of the state events that matter. Nothing is looked up before a rule asks for it."""
+
+    __slots__ = ("_levels", "_state", "create", "version")
+
+    def __init__(self, state: Mapping[StateKey, Pdu], create: Pdu, version: RoomVersion) -> None:
+        self._state = state
+        self._levels: PowerLevels | None = None
+        self.create = create
+        self.version = version
+
+    @property
+    def levels(self) -> PowerLevels:
+        if self._levels is None:
+            self._levels = PowerLevels(self.create, self._state.get(POWER_LEVELS), self.version)
+        return self._levels
+
+    @property
+    def join_rule(self) -> object:
+        """`invite` when there are no join rules, or they do not say. Synapse reads an explicit `null` as a
+        rule that nobody can satisfy."""
+        join_rules = self._state.get(JOIN_RULES)
+        return "invite" if join_rules is None else join_rules.content.get("join_rule", "invite")
+
+    def membership(self, user: str) -> object:
+        """The user's current membership state; None when there never was one."""
+        member = self._state.get(("m.room.member", user))
+        return None if member is None else member.membership
+
+    def event(self, type_: str, state_key: str) -> Pdu | None:
+        return self._state.get((type_, state_key))
+
+
+def create_event(state: Mapping[StateKey, Pdu]) -> Pdu | None:
+    return state.get(CREATE)
