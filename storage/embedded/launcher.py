@@ -99,7 +99,7 @@ def reachable_places(places: dict[str, str], user: dict[str, Any]) -> dict[str, 
 
 
 def first_closed(paths: list[str], user: dict[str, Any]) -> str | None:
-    """The first directory on the way to these that the user may not enter; the kernel is asked, as that user."""
+    """The first directory on the way to these that the user may not enter. The kernel is asked."""
     try:
         os.setgroups(user["groups"])
         os.setegid(user["gid"])

@@ -22,7 +22,7 @@ def package_directory() -> Path:
 
 
 def libraries_directory() -> Path | None:
-    """The shared libraries that some of the programs look for beside their package, where a wheel has them."""
+    """The shared libraries that some of the programs look for beside their package, if there are any."""
     libraries = package_directory().with_name(f"{PACKAGE}.libs")
     return libraries if libraries.is_dir() else None
 

@@ -1,0 +1,110 @@
+"""Brings a database to the schema that this code knows: plans purely, then does it under one lock."""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import asyncpg
+
+from storage.connecting import refusal
+from storage.database import Connection, Database
+from storage.errors import LocalError
+from storage.statements import load
+
+SQL = load("storage", "migrate.sql")
+FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
+LOCK = 0x50414C41  # "PALA": any number will do that nobody else takes for an advisory lock
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    version: int
+    name: str
+    checksum: str
+
+
+def plan(applied: Sequence[Applied], available: Sequence[Migration]) -> tuple[Migration, ...] | LocalError:
+    """The migrations that are still to be done, in order, or why none may be."""
+    known = {migration.version: migration for migration in available}
+    newest = max(known, default=0)
+    for row in applied:
+        if row.version > newest:
+            return LocalError(
+                f"The database has schema version {max(row.version for row in applied)}, "
+                f"and this Palaver knows versions up to {newest}.",
+                "Run the newer Palaver that made it, or restore a backup from before the upgrade.",
+            )
+        if row.checksum != known[row.version].checksum:
+            return LocalError(
+                f"Migration {row.version:04} ({row.name}) is not the one that was applied to this database.",
+                "Run a released Palaver, or restore a backup: what the tables are now cannot be known.",
+            )
+    done = {row.version for row in applied}
+    missing = sorted(set(range(1, max(done, default=0))) - done)
+    if missing:
+        return LocalError(
+            f"The database has schema version {max(done)} without migration {missing[0]:04}.",
+            "Restore a backup: what the tables are now cannot be known.",
+        )
+    return tuple(known[version] for version in sorted(known.keys() - done))
+
+
+async def migrate(database: Database, *, progress: Progress = lambda done, total, name: None) -> int:
+    """Apply what is pending and return the schema's version. Others who do the same meanwhile wait.
+
+    `progress(done, total, name)` is called before each migration, and after the last with its name.
+    """
+    available = read_migrations()
+    try:
+        async with database.connection() as connection:
+            # Given back with the connection.
+            await connection.execute(SQL.lock, LOCK)
+            await connection.execute(SQL.create_ledger)
+            rows = await connection.fetch(SQL.fetch_applied)
+            steps = plan([Applied(**row) for row in rows], available)
+            if isinstance(steps, LocalError):
+                raise steps
+            for done, step in enumerate(steps):
+                progress(done, len(steps), step.name)
+                await apply(connection, step)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise refusal(error, database.address) or error from error
+    if steps:
+        progress(len(steps), len(steps), steps[-1].name)
+    return len(available)
+
+
+async def apply(connection: Connection, step: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(step.sql)
+        await connection.execute(SQL.insert_applied, step.version, step.name, step.checksum)
+
+
+def read_migrations(directory: Traversable | None = None) -> list[Migration]:
+    found = []
+    for file in (directory or files("migrations")).iterdir():
+        match = FILE_NAME.fullmatch(file.name)
+        if match is not None:
+            found.append(Migration(int(match["version"]), match["name"], file.read_text(encoding="utf-8")))
+    found.sort(key=lambda migration: migration.version)
+    versions = [migration.version for migration in found]
+    assert versions == list(range(1, len(found) + 1)), (
+        f"migrations are numbered from 1 without a gap: {versions}"
+    )
+    return found
