@@ -32,7 +32,7 @@ class ConnectionLost(LocalError):
 
 def is_connection_loss(error: BaseException) -> bool:
     """Is the error one after which the same work, if it may be done twice, is worth trying again?"""
-    return isinstance(error, ConnectionLost | LOST)
+    return isinstance(error, (ConnectionLost, *LOST))
 
 
 def refusal(error: BaseException, address: DatabaseAddress) -> LocalError | None:

@@ -1,1 +1,131 @@
-"""The Postgres of the tests."""
+"""The Postgres of the tests: one server for each test process, a fresh database for each test that asks for
+one.
+
+With TEST_DATABASE_URL in the environment that server is used, as a role that may create databases; its names
+are free to choose, so that several test processes can share it.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from storage.address import DatabaseAddress
+from storage.database import Database, Single, connect_once
+from storage.embedded import EmbeddedPostgres
+from storage.migrate import migrate
+
+# What a crash of the machine would cost does not matter here, and most of the time goes into it.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "32MB",
+}
+CLOSING = 10.0  # seconds for a test to give its connections back
+
+
+@dataclass
+class Server:
+    """Makes and removes databases. Their names are made here, so that they can stand in a statement as they
+    are.
+    """
+
+    address: DatabaseAddress
+    admin: Single
+    prefix: str = field(default_factory=lambda: f"palaver_test_{os.getpid()}_{secrets.token_hex(3)}")
+    numbers: "count[int]" = field(default_factory=count)
+
+    async def create(self, template: str = "template0") -> DatabaseAddress:
+        name = f"{self.prefix}_{next(self.numbers)}"
+        # A name cannot be a parameter of these two statements, which is why they are not in a .sql file.
+        await self.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.address.with_database(name)
+
+    async def drop(self, address: DatabaseAddress) -> None:
+        await self.admin.execute(f"DROP DATABASE IF EXISTS {address.database} WITH (FORCE)")
+
+
+@contextlib.asynccontextmanager
+async def pool_on(address: DatabaseAddress, maximum: int = 10) -> AsyncIterator[Database]:
+    """A pool on a database, closed in the end even when the test has kept a connection."""
+    database = await Database.connect(address, minimum=1, maximum=maximum)
+    try:
+        yield database
+    finally:
+        async with asyncio.timeout(CLOSING):
+            await database.close()
+
+
+@pytest.fixture(scope="session")
+async def postgres_server() -> AsyncIterator[Server]:
+    url = os.environ.get("TEST_DATABASE_URL")
+    if url is not None:
+        address = DatabaseAddress.from_url(url)
+        admin = await connect_once(address)
+        try:
+            yield Server(address, admin)
+        finally:
+            await admin.close()
+        return
+    directory = Path(tempfile.mkdtemp(prefix="palaver-test-"))
+    postgres = EmbeddedPostgres(directory, minimum_free_bytes=0, stop_timeout=5.0, settings=FAST)
+    try:
+        await postgres.start()
+        address = postgres.address.with_database("postgres")
+        admin = await connect_once(address)
+        try:
+            yield Server(address, admin)
+        finally:
+            await admin.close()
+    finally:
+        await postgres.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+async def migrated_template(postgres_server: Server) -> AsyncIterator[str]:
+    """The name of a database with the schema and no rows, which is copied for each test."""
+    address = await postgres_server.create()
+    try:
+        async with pool_on(address) as database:
+            await migrate(database)
+        yield address.database
+    finally:
+        await postgres_server.drop(address)
+
+
+@pytest.fixture
+async def empty_address(postgres_server: Server) -> AsyncIterator[DatabaseAddress]:
+    """A database in which there is nothing, not even the schema."""
+    address = await postgres_server.create()
+    try:
+        yield address
+    finally:
+        await postgres_server.drop(address)
+
+
+@pytest.fixture
+async def database_address(postgres_server: Server, migrated_template: str) -> AsyncIterator[DatabaseAddress]:
+    """A fresh database with the schema, for a test that makes its own pools or processes."""
+    address = await postgres_server.create(migrated_template)
+    try:
+        yield address
+    finally:
+        await postgres_server.drop(address)
+
+
+@pytest.fixture
+async def database(database_address: DatabaseAddress) -> AsyncIterator[Database]:
+    """A pool on a fresh database with the schema."""
+    async with pool_on(database_address) as database:
+        yield database

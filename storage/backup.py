@@ -1,0 +1,161 @@
+"""Writes a database into one file, and a file back into a database, whole or not at all."""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from storage.address import DatabaseAddress
+from storage.client_programs import failure, messages, running
+from storage.database import connect_once
+from storage.durable_file import flush_directory
+from storage.embedded.tools import pg_dump, pg_restore, psql
+from storage.errors import LocalError
+from storage.statements import load
+
+SQL = load("storage", "backup.sql")
+TABLE = re.compile(r'(?:dumping contents of|processing data for) table "(?:public\.)?(?P<name>.+)"')
+CHUNK = 256 << 10
+HEADER = (b"--", b"\\", b"SET ", b"SELECT pg_catalog.set_config(")  # how lines before the first object begin
+
+Progress = Callable[[int, int, str], None]
+
+
+async def dump(
+    address: DatabaseAddress, file: Path, *, progress: Progress = lambda done, total, table: None
+) -> None:
+    """The state of one moment, while the node may go on. `file` is complete from the moment it exists."""
+    connection = await connect_once(address)
+    try:
+        total = await connection.fetchval(SQL.count_tables)
+    finally:
+        await connection.close()
+    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LocalError(
+            f"No backup can be written into {file.parent}: {error.strerror}.",
+            "Name a file in another directory.",
+        ) from None
+    try:
+        words = ("--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--dbname={address.url}")
+        async with running(pg_dump(), *words, address=address, stdout=handle) as process:
+            output = await messages(process, counting(progress, total))
+            if await process.wait() != 0:
+                raise failure(f"The backup of {address.database} failed", output, file.parent)
+        await asyncio.to_thread(os.fsync, handle)
+        beside.rename(file)
+    finally:
+        os.close(handle)
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+    await asyncio.to_thread(flush_directory, file.parent)
+
+
+async def restore(
+    address: DatabaseAddress,
+    file: Path,
+    *,
+    replace: bool = False,
+    progress: Progress = lambda done, total, table: None,
+) -> None:
+    """Make the database what the file says. `replace` removes all that is in it, in the same transaction."""
+    archive = existing(file)
+    total = await count_tables(address, archive)
+    connection = await connect_once(address)
+    try:
+        if not replace and not await connection.fetchval(SQL.is_empty):
+            raise LocalError(
+                f"The database {address.database} at {address.server} is not empty, and nothing was changed.",
+                "Restore into an empty database, or say that this one is to be replaced.",
+            )
+    finally:
+        await connection.close()
+    # pg_restore writes the script, psql runs it. By itself pg_restore could not remove in the same
+    # transaction what the file does not know of, such as the tables of a later version.
+    script = ("--file=-", "--no-owner", "--no-privileges", "--verbose", archive)
+    words = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-", f"--dbname={address.url}")
+    async with (
+        running(pg_restore(), *script, address=address, stdout=asyncio.subprocess.PIPE) as reader,
+        running(psql(), *words, address=address, stdin=asyncio.subprocess.PIPE) as writer,
+    ):
+        _, read_output, write_output = await asyncio.gather(
+            relay(reader, writer, replace=replace),
+            messages(reader, counting(progress, total)),
+            messages(writer, lambda text: None),
+        )
+        reading, writing = await reader.wait(), await writer.wait()
+    # Each is killed when the other has failed, so that the one that ended by itself has the reason.
+    if reading > 0:
+        raise failure(f"{file} was not restored", read_output, file.parent)
+    if writing != 0:
+        raise failure(f"{file} was not restored", write_output, file.parent)
+
+
+async def relay(
+    reader: asyncio.subprocess.Process, writer: asyncio.subprocess.Process, *, replace: bool
+) -> None:
+    """Hand the script on in a transaction that is committed only when it is known to be whole."""
+    assert reader.stdout is not None, "asked for"
+    assert writer.stdin is not None, "asked for"
+    begin = ["BEGIN", SQL.limit_waiting, *([SQL.drop_everything] if replace else [])]
+    try:
+        writer.stdin.write("".join(f"{statement};\n" for statement in begin).encode())
+        while line := await reader.stdout.readline():
+            # A setting that servers before 17 do not have, set to what it is anyway.
+            if line != b"SET transaction_timeout = 0;\n":
+                writer.stdin.write(line)
+            if line.strip() and not line.startswith(HEADER):
+                break
+        while chunk := await reader.stdout.read(CHUNK):
+            writer.stdin.write(chunk)
+            await writer.stdin.drain()
+        if await reader.wait() == 0:
+            writer.stdin.write(b"COMMIT;\n")
+            writer.stdin.close()
+            await writer.stdin.wait_closed()
+        else:
+            # The end of the input would be taken for the proper end of what came before it.
+            writer.kill()
+    except ConnectionError:
+        # psql gave up; the server has rolled back.
+        with contextlib.suppress(ProcessLookupError):
+            reader.kill()
+
+
+def existing(file: Path) -> str:
+    if not file.is_file():
+        raise LocalError(f"There is no backup {file}.", "Name a file that `palaver db dump` has written.")
+    return str(file.absolute())
+
+
+async def count_tables(address: DatabaseAddress, archive: str) -> int:
+    """The tables with rows in a backup, which at the same time shows that it is one."""
+    async with running(
+        pg_restore(), "--list", archive, address=address, stdout=asyncio.subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None, "asked for"
+        listed, _ = await asyncio.gather(process.stdout.read(), messages(process, lambda text: None))
+        if await process.wait() != 0:
+            raise LocalError(
+                f"{archive} is not a backup that can be read.",
+                "Name a file that `palaver db dump` has written.",
+            )
+    return sum(b" TABLE DATA " in line for line in listed.splitlines())
+
+
+def counting(progress: Progress, total: int) -> Callable[[str], None]:
+    done = 0
+
+    def see(message: str) -> None:
+        nonlocal done
+        found = TABLE.search(message)
+        if found is not None:
+            done += 1
+            progress(done, total, found["name"])
+
+    return see
