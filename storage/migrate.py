@@ -90,6 +90,12 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
     return len(available)
 
 
+async def pending(connection: Connection) -> tuple[Migration, ...] | LocalError:
+    """What `migrate` would do, without doing it."""
+    rows = await connection.fetch(SQL.fetch_applied) if await connection.fetchval(SQL.ledger_exists) else []
+    return plan([Applied(**row) for row in rows], read_migrations())
+
+
 async def apply(connection: Connection, step: Migration) -> None:
     async with connection.transaction():
         await connection.execute(step.sql)

@@ -7,6 +7,9 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- name: ledger_exists
+SELECT to_regclass('schema_migrations') IS NOT NULL;
+
 -- Held by the session, not by a transaction: each migration has a transaction of its own.
 -- name: lock
 SELECT pg_advisory_lock($1);

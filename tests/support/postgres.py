@@ -8,6 +8,7 @@ are free to choose, so that several test processes can share it.
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -53,6 +54,11 @@ class Server:
 
     async def drop(self, address: DatabaseAddress) -> None:
         await self.admin.execute(f"DROP DATABASE IF EXISTS {address.database} WITH (FORCE)")
+
+
+def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddress:
+    """The same database for somebody else."""
+    return DatabaseAddress.from_url(re.sub("//(?:[^@/]*@)?", f"//{role}@", address.url, count=1), password)
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,222 @@
+"""Why there is no connection: one sentence that says what is wrong, one that says what to do, no password."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from storage.address import DatabaseAddress
+from storage.connecting import is_connection_loss, refusal, refuse_version
+from storage.database import Database, connect_once
+from storage.embedded import EmbeddedPostgres
+from storage.errors import LocalError
+from tests.support.postgres import as_role
+
+PASSWORD = "correct horse"  # the one that the role has
+WRONG = "s3cret-and-wrong"
+
+
+@pytest.fixture
+async def strict_server(data_directory: Path) -> AsyncIterator[DatabaseAddress]:
+    """A server with room for three, which trusts its administrator and wants a password of everybody else."""
+    rules = data_directory / "postgres" / "18" / "pg_hba.conf"
+    rules.write_text("local all palaver trust\nlocal all unlisted reject\nlocal all all scram-sha-256\n")
+    postgres = EmbeddedPostgres(
+        data_directory,
+        minimum_free_bytes=0,
+        max_connections=4,
+        settings={"superuser_reserved_connections": "1", "autovacuum_worker_slots": "1"},
+    )
+    await postgres.start()
+    try:
+        admin = await connect_once(postgres.address)
+        try:
+            await admin.execute(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+            await admin.execute("CREATE DATABASE other")
+            await admin.execute("REVOKE CONNECT ON DATABASE other FROM PUBLIC")
+        finally:
+            await admin.close()
+        yield postgres.address
+    finally:
+        await postgres.stop()
+
+
+async def refused(address: DatabaseAddress) -> LocalError:
+    """The same refusal from a pool as from a single connection."""
+    with pytest.raises(LocalError) as single:
+        await connect_once(address, connect_timeout=5)
+    with pytest.raises(LocalError) as pooled:
+        await Database.connect(address, connect_timeout=5)
+    assert str(single.value) == str(pooled.value)
+    assert WRONG not in str(single.value)
+    assert PASSWORD not in str(single.value)
+    return single.value
+
+
+async def test_what_the_server_refuses_is_said(strict_server: DatabaseAddress) -> None:
+    """Wrong password, role that is unknown or not let in, missing or closed database: each names what it is
+    about.
+    """
+    place = f"Postgres at {strict_server.server}"
+
+    error = await refused(as_role(strict_server, "guest", WRONG))
+    assert error.problem == f"{place} does not accept the password for the role guest."
+    assert "database.password_file" in error.advice
+
+    # With passwords a server does not tell strangers which roles there are.
+    error = await refused(as_role(strict_server, "stranger", WRONG))
+    assert error.problem == f"{place} does not accept the password for the role stranger."
+    assert "see that the role exists" in error.advice
+
+    error = await refused(as_role(strict_server, "unlisted", WRONG))
+    assert error.problem == f"{place} does not let the role unlisted in."
+    assert "CREATE ROLE" in error.advice
+    assert "pg_hba.conf" in error.advice
+
+    error = await refused(as_role(strict_server.with_database("nowhere"), "guest", PASSWORD))
+    assert error.problem == f"{place} has no database called nowhere."
+    assert "CREATE DATABASE" in error.advice
+
+    error = await refused(as_role(strict_server.with_database("other"), "guest", PASSWORD))
+    assert error.problem == f"{place} does not let the role guest use other."
+    assert "owner" in error.advice
+
+
+async def test_a_role_that_does_not_exist_is_said_where_passwords_do_not_matter(data_directory: Path) -> None:
+    """On a server that trusts, the role itself is what is missing."""
+    postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
+    await postgres.start()
+    try:
+        error = await refused(as_role(postgres.address, "stranger", WRONG))
+    finally:
+        await postgres.stop()
+    assert error.problem == f"Postgres at {postgres.address.server} does not let the role stranger in."
+    assert 'role "stranger" does not exist' in error.advice
+
+
+async def test_a_server_that_is_full_says_so(strict_server: DatabaseAddress) -> None:
+    """Too many connections is a matter of two numbers, and both are named."""
+    guest = as_role(strict_server, "guest", PASSWORD)
+    async with AsyncExitStack() as held:
+
+        async def take_all() -> None:
+            for _ in range(10):
+                held.push_async_callback((await connect_once(guest)).close)
+
+        with pytest.raises(LocalError) as full:
+            await take_all()
+    assert full.value.problem == f"Postgres at {strict_server.server} has no connection left for this node."
+    assert "database.connections" in full.value.advice
+    assert "max_connections" in full.value.advice
+
+
+async def test_nobody_there() -> None:
+    """A port on which nothing listens, and a socket that does not exist."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        error = await refused(DatabaseAddress.from_url(f"postgresql://me@127.0.0.1:{port}/x", WRONG))
+        assert error.problem.startswith(f"There is no Postgres to be reached at 127.0.0.1:{port} (")
+        assert "embedded" in error.advice
+    error = await refused(DatabaseAddress.at_socket(Path("/nowhere"), 5432, "me", "x"))
+    assert error.problem.startswith("There is no Postgres to be reached at /nowhere (")
+
+
+async def test_a_name_that_does_not_exist() -> None:
+    """`.invalid` never resolves."""
+    error = await refused(DatabaseAddress.from_url("postgresql://me@nowhere.invalid/x", WRONG))
+    assert error.problem.startswith("There is no Postgres to be reached at nowhere.invalid (")
+
+
+async def test_a_server_that_does_not_answer() -> None:
+    """The wait is bounded, and the sentence says that there was one."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = DatabaseAddress.from_url(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/x")
+        with pytest.raises(LocalError, match=r"it did not answer in time"):
+            await connect_once(address, connect_timeout=0.1)
+
+
+async def test_something_that_is_not_postgres() -> None:
+    """Another service on the port, of which Postgres' greeting gets nonsense or nothing."""
+    for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
+
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer
+        ) -> None:
+            await reader.read(1)
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        try:
+            port = server.sockets[0].getsockname()[1]
+            error = await refused(DatabaseAddress.from_url(f"postgresql://me@127.0.0.1:{port}/x"))
+            assert error.problem.startswith(f"There is no Postgres to be reached at 127.0.0.1:{port} (")
+        finally:
+            server.close()
+            await server.wait_closed()
+
+
+async def test_an_option_that_does_not_exist() -> None:
+    """What the driver cannot use is its to explain."""
+    error = await refused(DatabaseAddress.from_url("postgresql://me@127.0.0.1/x?sslmode=sometimes", WRONG))
+    assert error.problem == "database.url says something that cannot be used."
+    assert "sslmode" in error.advice
+
+
+ADDRESS = DatabaseAddress.from_url("postgresql://db/x")
+
+
+@pytest.mark.parametrize("major", [9, 14, 19])
+def test_a_version_that_is_not_supported(major: int) -> None:
+    """The sentence says which was found and which are known to work."""
+    with pytest.raises(LocalError) as unsupported:
+        refuse_version(major, 3, ADDRESS)
+    assert (
+        unsupported.value.problem == f"Postgres at db is version {major}.3, and Palaver works with 15 to 18."
+    )
+    assert "embedded" in unsupported.value.advice
+
+
+@pytest.mark.parametrize("major", [15, 16, 17, 18])
+def test_a_version_that_is_supported(major: int) -> None:
+    """All majors that the Postgres project maintains for longer than a year from now."""
+    refuse_version(major, 0, ADDRESS)
+
+
+def test_a_server_that_is_starting_is_told_from_one_that_is_not_there() -> None:
+    """It only takes time."""
+    explained = refusal(asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS)
+    assert explained is not None
+    assert explained.problem == "Postgres at db is starting or stopping and takes no connections."
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (asyncpg.ConnectionDoesNotExistError("closed in the middle of operation"), True),
+        (asyncpg.AdminShutdownError("terminating connection"), True),
+        (asyncpg.CrashShutdownError("terminating connection"), True),
+        (asyncpg.CannotConnectNowError("starting up"), True),
+        (ConnectionResetError(), True),
+        (asyncpg.SerializationError("could not serialize"), False),
+        (asyncpg.UniqueViolationError("duplicate key"), False),
+        (asyncpg.InterfaceError("wrong use"), False),
+        (FileNotFoundError(), False),
+        (ValueError(), False),
+    ],
+)
+def test_losses_are_told_from_other_errors(error: Exception, lost: bool) -> None:
+    """Only after a loss is the same work worth trying again as it is."""
+    assert is_connection_loss(error) is lost
+
+
+def test_an_error_that_is_no_refusal_is_not_explained() -> None:
+    """It goes on as it is."""
+    assert refusal(ValueError("bug"), ADDRESS) is None

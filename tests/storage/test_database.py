@@ -1,0 +1,195 @@
+"""The pool, and what becomes of it when Postgres goes away."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from storage.address import DatabaseAddress
+from storage.connecting import ConnectionLost, is_connection_loss
+from storage.database import Database, connect_once
+from storage.embedded import EmbeddedPostgres
+from tests.support.postgres import pool_on
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - a property of somebody else's object; nothing announces its change
+        await asyncio.sleep(0)
+
+
+async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
+    """What ended well is there for others; what raised never was."""
+    async with database.transaction() as connection:
+        await connection.execute("CREATE TABLE things (id integer)")
+        await connection.execute("INSERT INTO things VALUES (1)")
+
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO things VALUES (2)")
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await fail()
+    async with database.transaction(readonly=True, isolation="repeatable_read") as connection:
+        assert await connection.fetchval("SELECT array_agg(id) FROM things") == [1]
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await connection.execute("INSERT INTO things VALUES (3)")
+
+
+async def test_json_is_what_it_was_in_python(database: Database) -> None:
+    """Both kinds of column take and give plain values."""
+    value = {"text": "ä\u2028", "number": 2**53, "list": [None, True, 1.5, {}], "": ""}
+    async with database.connection() as connection:
+        row = await connection.fetchrow("SELECT $1::json, $2::jsonb, $2::jsonb -> 'list' -> 1", value, value)
+    assert tuple(row) == (value, value, True)
+
+
+async def test_a_session_ends_with_its_context(database_address: DatabaseAddress) -> None:
+    """The next user of a connection finds neither settings nor locks of the one before."""
+    async with pool_on(database_address, maximum=1) as database:
+        async with database.connection() as connection:
+            before = await connection.fetchval("SELECT pg_backend_pid()")
+            await connection.execute("SET work_mem = '1234kB'; SELECT pg_advisory_lock(1)")
+        async with database.connection() as connection:
+            assert await connection.fetchval("SELECT pg_backend_pid()") == before
+            assert await connection.fetchval("SHOW work_mem") != "1234kB"
+            assert await connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
+async def test_a_cancelled_transaction_gives_its_connection_back(database_address: DatabaseAddress) -> None:
+    """A request that is given up leaves no lock behind and takes nothing from the pool."""
+    async with pool_on(database_address, maximum=1) as database:
+        began = asyncio.Event()
+
+        async def work() -> None:
+            async with database.transaction() as connection:
+                await connection.execute("INSERT INTO node (server_name) VALUES ('gone')")
+                began.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with database.transaction() as connection:
+            assert await connection.fetchval("SELECT count(*) FROM node") == 0
+
+
+async def test_the_pool_tells_how_full_it_is(database_address: DatabaseAddress) -> None:
+    """For the metrics: connections, idle ones, the limit, and who waits for one."""
+    async with pool_on(database_address, maximum=1) as database:
+        assert (database.stats.size, database.stats.idle, database.stats.maximum) == (1, 1, 1)
+        assert database.stats.waiting == 0
+
+        async def second() -> None:
+            async with database.transaction():
+                pass
+
+        async with database.transaction():
+            waiting = asyncio.create_task(second())
+            await until(lambda: database.stats.waiting > 0)
+            assert (database.stats.size, database.stats.idle) == (1, 0)
+        await waiting
+        assert database.stats.waiting == 0
+
+
+async def test_a_terminated_session_is_a_lost_connection(database: Database) -> None:
+    """What Postgres or its administrator cuts off is told from an error of the statement."""
+    with pytest.raises(ConnectionLost) as lost:
+        async with database.transaction() as connection:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert is_connection_loss(lost.value)
+    assert lost.value.problem == f"The connection to Postgres at {database.address.server} was lost."
+    assert "goes on by itself" in lost.value.advice
+    async with database.transaction() as connection:
+        with pytest.raises(asyncpg.DivisionByZeroError) as other:
+            await connection.execute("SELECT 1/0")
+        assert not is_connection_loss(other.value)
+
+
+async def test_a_use_after_the_loss_is_the_loss_too(database: Database) -> None:
+    """Who went on without noticing gets the same error as who noticed."""
+
+    async def go_on() -> None:
+        async with database.transaction() as connection:
+            with pytest.raises(asyncpg.PostgresError):
+                await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            await until(connection.is_closed)
+            await connection.execute("SELECT 1")
+
+    with pytest.raises(ConnectionLost):
+        await go_on()
+
+
+async def test_an_error_of_the_caller_stays_what_it_is(database: Database) -> None:
+    """That the connection was lost meanwhile does not hide what went wrong before."""
+
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            with pytest.raises(asyncpg.PostgresError):
+                await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await fail()
+
+
+async def test_a_connection_that_was_lost_while_idle_is_replaced(database_address: DatabaseAddress) -> None:
+    """Nobody was using it, so nobody needs to hear of it."""
+    other = await connect_once(database_address)
+    try:
+        async with pool_on(database_address, maximum=1) as database:
+            await other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            async with database.transaction() as connection:
+                assert await connection.fetchval("SELECT 1") == 1
+    finally:
+        await other.close()
+
+
+async def test_a_restart_of_postgres_is_ridden_over(data_directory: Path) -> None:
+    """What was under way learns that it is lost, whoever comes next waits a moment, and the data is there."""
+    postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
+    await postgres.start()
+    try:
+        async with pool_on(postgres.address) as database:
+            async with database.transaction() as connection:
+                await connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+
+            async def be_cut_off() -> None:
+                async with database.transaction() as connection:
+                    assert postgres.pid is not None
+                    os.kill(postgres.pid, signal.SIGKILL)
+                    await connection.execute("SELECT pg_sleep(60)")
+
+            with pytest.raises(ConnectionLost):
+                await be_cut_off()
+            async with database.transaction() as connection:
+                assert await connection.fetchval("SELECT n FROM kept") == 7
+        assert postgres.restarts == 1
+    finally:
+        await postgres.stop()
+
+
+async def test_patience_has_an_end(data_directory: Path) -> None:
+    """With a Postgres that stays away, every use ends in the error that names it."""
+    postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
+    await postgres.start()
+    try:
+        database = await Database.connect(postgres.address, patience=0.0)
+    finally:
+        await postgres.stop()
+    try:
+        for use in (database.transaction, database.connection):
+            with pytest.raises(ConnectionLost, match=str(data_directory)):
+                async with use():
+                    pass
+    finally:
+        await database.close()
