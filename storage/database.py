@@ -24,6 +24,11 @@ Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
 T = TypeVar("T")
 
+# All that asyncpg raises on a connection that is breaking. Between the server's farewell and the end of the
+# stream it calls a use of the connection a wrong use of itself, or finds itself in a state that it does not
+# know.
+BROKEN = (*LOST, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
 RETRY_INTERVAL = 0.05
 SETTINGS = {"application_name": "palaver", "timezone": "UTC"}
 
@@ -118,7 +123,7 @@ class Database:
                 yield connection
             except BaseException:
                 # A lost connection has rolled back by itself; that it cannot again would hide what happened.
-                with contextlib.suppress(*LOST, asyncpg.InterfaceError):
+                with contextlib.suppress(*BROKEN):
                     await transaction.rollback()
                 raise
             await transaction.commit()
@@ -147,11 +152,11 @@ class Database:
         try:
             yield connection, begun
         except Exception as error:
-            if self._is_its_loss(error, connection):
+            if is_loss_of(connection, error):
                 raise ConnectionLost(self.address) from error
             raise
         finally:
-            await self._pool.release(connection)
+            await self._release(connection)
 
     async def _acquire(self, begin: Callable[[Pooled], Awaitable[T]]) -> tuple[Pooled, T]:
         """A connection on which the work has begun. Nothing was done before, so it may be tried again."""
@@ -175,21 +180,30 @@ class Database:
         try:
             return connection, await begin(connection)
         except BaseException as error:
-            lost = isinstance(error, Exception) and self._is_its_loss(error, connection)
-            await self._pool.release(connection)
+            lost = isinstance(error, Exception) and is_loss_of(connection, error)
+            await self._release(connection)
             if lost:
                 raise ConnectionLost(self.address) from error
             raise
 
-    @staticmethod
-    def _is_its_loss(error: Exception, connection: Pooled) -> bool:
-        """Did this connection fail, rather than something else that the caller was doing?
+    async def _release(self, connection: Pooled) -> None:
+        # One that breaks while it is given back is replaced by the pool, and nobody has to hear of it.
+        with contextlib.suppress(*BROKEN):
+            await self._pool.release(connection)
 
-        asyncpg calls a use after the loss a wrong use of itself.
-        """
-        if isinstance(error, ConnectionError | asyncpg.InterfaceError):
-            return is_closed(connection)
-        return is_connection_loss(error)
+
+def is_loss_of(connection: Pooled, error: Exception) -> bool:
+    """Did this connection fail, rather than something else that the caller was doing? If so it is ended at
+    once.
+    """
+    if isinstance(error, ConnectionError | asyncpg.InterfaceError):
+        lost = is_closed(connection)
+    else:
+        lost = is_connection_loss(error) or type(error) is asyncpg.InternalClientError
+    if lost:
+        with contextlib.suppress(asyncpg.InterfaceError):
+            connection.terminate()
+    return lost
 
 
 def is_closed(connection: Pooled) -> bool:

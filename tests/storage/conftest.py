@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from storage.embedded import EmbeddedPostgres
+from tests.support.postgres import quick_directory
 
 # What a cluster is made with decides nothing about these tests; what it is run with is the default, fsync
 # included.
@@ -46,7 +47,7 @@ def empty_directory() -> Iterator[Path]:
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
     """Short enough for a Unix socket, which those of pytest are not."""
-    path = Path(tempfile.mkdtemp(prefix="palaver-"))
+    path = Path(tempfile.mkdtemp(prefix="palaver-", dir=quick_directory()))
     try:
         yield path
     finally:

@@ -22,6 +22,7 @@ import pytest
 from storage.address import DatabaseAddress
 from storage.database import Database, Single, connect_once
 from storage.embedded import EmbeddedPostgres
+from storage.embedded.space import free_space
 from storage.migrate import migrate
 
 # What a crash of the machine would cost does not matter here, and most of the time goes into it.
@@ -32,6 +33,7 @@ FAST = {
     "autovacuum": "off",
     "shared_buffers": "32MB",
 }
+ENOUGH = 1 << 30  # bytes
 CLOSING = 10.0  # seconds for a test to give its connections back
 
 
@@ -72,6 +74,12 @@ async def pool_on(address: DatabaseAddress, maximum: int = 10) -> AsyncIterator[
             await database.close()
 
 
+def quick_directory() -> str | None:
+    """Where temporary directories of Postgres go: into memory, where there is enough of it for that."""
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() and free_space(shared) > ENOUGH else None
+
+
 @pytest.fixture(scope="session")
 async def postgres_server() -> AsyncIterator[Server]:
     url = os.environ.get("TEST_DATABASE_URL")
@@ -83,7 +91,7 @@ async def postgres_server() -> AsyncIterator[Server]:
         finally:
             await admin.close()
         return
-    directory = Path(tempfile.mkdtemp(prefix="palaver-test-"))
+    directory = Path(tempfile.mkdtemp(prefix="palaver-test-", dir=quick_directory()))
     postgres = EmbeddedPostgres(directory, minimum_free_bytes=0, stop_timeout=5.0, settings=FAST)
     try:
         await postgres.start()
