@@ -6,7 +6,6 @@ from aiohttp import web
 
 from federation.wire.endpoints import health, key_server, version
 from federation.wire.limits import Limits
-from federation.wire.middleware import name_server, reading_bodies
 from federation.wire.node import NODE, Node
 
 
@@ -15,9 +14,8 @@ def make_app(node: Node, limits: Limits, more_routes: Iterable[web.AbstractRoute
 
     Write a path parameter `{name:[^/]+}`: aiohttp's plain `{name}` matches no segment that holds a brace.
     """
-    app = web.Application(middlewares=[reading_bodies(limits)], client_max_size=limits.max_body)
+    app = web.Application(client_max_size=limits.max_body)
     app[NODE] = node
-    app.on_response_prepare.append(name_server)
     for module in (key_server, version, health):
         app.add_routes(module.ROUTES)
     app.add_routes(more_routes)

@@ -6,19 +6,19 @@ the bytes so far is to be learned nowhere else. The tests of slow and pipelined 
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from enum import StrEnum
+from time import monotonic
 from typing import Any, cast
 
 from aiohttp import web
-from aiohttp.streams import StreamReader
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from federation.errors import MatrixError
 from federation.wire import refusals
 from federation.wire.answers import error_answer, raw_answer
 from federation.wire.client_certificate import ClientCertificate
-from federation.wire.deadlines import Deadlines, Effect, Happening, Phase
+from federation.wire.deadlines import NO_DEADLINE, Deadlines, Effect, Happening, Phase
 from federation.wire.limits import Limits
 from federation.wire.observer import OTHER_METHOD, UNMATCHED, UNREADABLE, Observer, method_label
 from federation.wire.parser_errors import refusal_of
@@ -31,6 +31,12 @@ class Kind(StrEnum):
     PLAIN = "plain"
 
 
+# Looked up in their classes, these would show in every request: Python 3.11 takes its time for that.
+_ANSWERING = Phase.ANSWERING
+_BODY = Phase.BODY
+_ANSWERED = Happening.ANSWERED
+_REQUEST = Happening.REQUEST
+
 # Idle connections are ours to close (`deadlines.py`), so aiohttp's own timer is put out of the way.
 NEVER = 365 * 24 * 3600.0
 
@@ -39,8 +45,6 @@ class Connection(web.RequestHandler):
     """aiohttp makes one request after the other of what arrives; this watches the clock while it does."""
 
     __slots__ = (
-        "_body",
-        "_deadlines",
         "_ends",
         "_identify",
         "_leaving",
@@ -51,9 +55,12 @@ class Connection(web.RequestHandler):
         "_on_made",
         "_rings_at",
         "_started",
-        "_stopping",
         "_timer",
+        "body",
         "certificate",
+        "deadlines",
+        "expectation",
+        "is_stopping",
         "kind",
         "route",
         "task",
@@ -84,33 +91,49 @@ class Connection(web.RequestHandler):
         )
         self.kind = kind
         self.certificate: ClientCertificate | None = None
-        self.route = UNMATCHED
         self.task: asyncio.Task[Any] | None = None
+        self.is_stopping = False
+        # Of the request at hand: its body, if it has one; its Expect header; the template of its route.
+        self.body: StreamReader | None = None
+        self.expectation: str | None = None
+        self.route = UNMATCHED
         self._limits = limits
         self._observer = observer
         self._identify = identify
         self._on_made = on_made
         self._on_lost = on_lost
-        self._deadlines = Deadlines(limits, loop.time())
+        self.deadlines = Deadlines(limits, loop.time())
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = 0.0
+        self._rings_at = NO_DEADLINE
         self._started = 0.0
-        self._body: StreamReader | None = None
         self._ends = False
-        self._stopping = False
         self._lost = False
         self._leaving: asyncio.Transport | None = None
 
     # What the listener and the middleware call
 
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping
+    def begin(self, body: StreamReader, expectation: str | None) -> None:
+        """A request begins to be worked on."""
+        self._started = monotonic()
+        self.route = UNMATCHED
+        self.body = None if body is EMPTY_PAYLOAD else body
+        self.expectation = expectation
+
+    def wait_for_body(self) -> None:
+        """The handler waits until the body is here."""
+        self._happens(Happening.WAITS_FOR_BODY)
+
+    def body_complete(self) -> None:
+        self._happens(Happening.BODY_COMPLETE)
+
+    def end(self) -> None:
+        """The answer that follows is the last on this connection."""
+        self._ends = True
 
     def stop(self) -> None:
         """Close once nothing is under way. A head that has begun to arrive is under way."""
-        self._stopping = True
-        if self._deadlines.phase in (Phase.OPENING, Phase.IDLE):
+        self.is_stopping = True
+        if self.deadlines.phase in (Phase.OPENING, Phase.IDLE):
             self.force_close()
 
     def abort(self) -> None:
@@ -120,32 +143,11 @@ class Connection(web.RequestHandler):
         if transport is not None:
             transport.abort()
 
-    def begin(self) -> None:
-        """A request begins to be worked on."""
-        self._started = time.monotonic()
-        self.route = UNMATCHED
-
-    def end(self) -> None:
-        """The answer that follows is the last on this connection."""
-        self._ends = True
-
-    def head_may_be_too_large(self) -> bool:
-        """Whether more than a head may weigh came in until it was complete; a body may be part of that."""
-        return self._deadlines.head_bytes > self._limits.max_head
-
-    def wait_for_body(self, body: StreamReader) -> None:
-        self._body = body
-        self._happens(Happening.WAITS_FOR_BODY)
-
-    def body_complete(self) -> None:
-        self._body = None
-        self._happens(Happening.BODY_COMPLETE)
-
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A TLS handshake may have taken its time since this object was made.
-        self._deadlines = Deadlines(self._limits, self._loop.time())
+        self.deadlines = Deadlines(self._limits, self._loop.time())
         self.certificate = self._identify(transport)
         super().connection_made(transport)
         self._on_made(self)
@@ -167,14 +169,15 @@ class Connection(web.RequestHandler):
             return
         parsed = self._request_count
         super().data_received(data)
-        phase = self._deadlines.phase
+        phase = self.deadlines.phase
         if self._request_count != parsed:
-            if phase is Phase.BODY and self._body is not None and not self._body.is_eof():
+            if phase is _BODY and self.body is not None and not self.body.is_eof():
                 # Behind an unfinished body there can be no request: the parser choked on the body, and
                 # whoever waits for it would wait in vain.
-                self._body.set_exception(refusals.not_http())
-            self._happens(Happening.REQUEST, len(data))
-        elif phase is not Phase.ANSWERING and data:
+                self.body.set_exception(refusals.not_http())
+            # Work begins, and that has no deadline: nothing to do but to take note.
+            self.deadlines.receive(_REQUEST, self._loop.time(), len(data))
+        elif data and phase is not _ANSWERING:
             self._happens(Happening.BYTES, len(data))
 
     def pause_writing(self) -> None:
@@ -206,7 +209,6 @@ class Connection(web.RequestHandler):
         """In place of aiohttp's own error pages. 400 is its parser's; the middleware leaves nothing else."""
         if request.transport is None or request.writer.output_size > 0:
             raise ConnectionError("The peer is gone, or would read a second answer as part of the first.")
-        self.begin()
         self.route = UNREADABLE
         if status == 400:
             error = refusal_of(exc)
@@ -220,12 +222,16 @@ class Connection(web.RequestHandler):
 
     def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
         """aiohttp calls this once for every answer, when it is written."""
-        self._count(request.method, response.status)
+        self._observer.request_answered(
+            self.route, method_label(request.method), response.status, monotonic() - self._started
+        )
         if self._ends:
             self._leave()
         elif not self._messages:
-            self._happens(Happening.ANSWERED)
-            if self._stopping:
+            self.deadlines.receive(_ANSWERED, self._loop.time())
+            if self.deadlines.deadline < self._rings_at:
+                self._arm()
+            if self.is_stopping:
                 self.close()
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
@@ -238,27 +244,26 @@ class Connection(web.RequestHandler):
     # The clock
 
     def _happens(self, happening: Happening, size: int = 0) -> None:
-        effect = self._deadlines.receive(happening, self._loop.time(), size)
+        effect = self.deadlines.receive(happening, self._loop.time(), size)
         if effect is not Effect.NOTHING:
             self._act(effect)
         self._arm()
 
     def _arm(self) -> None:
         """One timer a connection. One that is too early stays: when it rings it is set anew."""
-        deadline = self._deadlines.deadline()
-        if deadline is None or self._lost:
+        deadline = self.deadlines.deadline
+        if deadline >= self._rings_at or self._lost:
             return
         if self._timer is not None:
-            if self._rings_at <= deadline:
-                return
             self._timer.cancel()
         self._rings_at = deadline
         self._timer = self._loop.call_at(deadline, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        phase = self._deadlines.phase
-        effect = self._deadlines.receive(Happening.DEADLINE, self._loop.time())
+        self._rings_at = NO_DEADLINE
+        phase = self.deadlines.phase
+        effect = self.deadlines.receive(Happening.DEADLINE, self._loop.time())
         if effect is not Effect.NOTHING:
             self._observer.connection_expired(phase)
             self._act(effect)
@@ -270,8 +275,8 @@ class Connection(web.RequestHandler):
         elif effect is Effect.REFUSE_HEAD:
             self._last_words(refusals.head_too_large())
         elif effect is Effect.FAIL_BODY:
-            if self._body is not None:
-                self._body.set_exception(refusals.body_too_slow())
+            if self.body is not None:
+                self.body.set_exception(refusals.body_too_slow())
         elif effect is Effect.CLOSE:
             self.force_close()
         elif self.kind is Kind.TLS and self._leaving is not None:
@@ -283,11 +288,9 @@ class Connection(web.RequestHandler):
 
     def _last_words(self, error: MatrixError) -> None:
         """Answer although there is no request yet."""
-        self.begin()
-        self.route = UNREADABLE
         if self.transport is not None:
             self.transport.write(raw_answer(error))
-        self._count(OTHER_METHOD, error.status)
+        self._observer.request_answered(UNREADABLE, OTHER_METHOD, error.status, 0.0)
         self._leave()
 
     def _leave(self) -> None:
@@ -305,11 +308,6 @@ class Connection(web.RequestHandler):
         with contextlib.suppress(RuntimeError):
             # Flow control may have paused it, and then the end would not be seen either.
             transport.resume_reading()
-
-    def _count(self, method: str, status: int) -> None:
-        self._observer.request_answered(
-            self.route, method_label(method), status, time.monotonic() - self._started
-        )
 
 
 def connection_of(request: web.BaseRequest) -> Connection:

@@ -1,12 +1,15 @@
 """The clock of one connection: its phase, until when that may last, and what follows when it lasts longer.
 
-A machine. `connection.py` feeds it what happens and keeps one timer at `deadline()`.
+A machine. `connection.py` feeds it what happens and keeps one timer at `deadline`.
 """
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 
 from federation.wire.limits import Limits
+
+NO_DEADLINE = math.inf
 
 
 class Phase(StrEnum):
@@ -65,84 +68,100 @@ OVERDUE: Mapping[Phase, Effect] = {
 }
 
 
-class Deadlines:
-    """One connection's. Times are seconds of whatever clock `now` is read from."""
+# Read often enough that looking them up in their class would show: Python 3.11 takes its time for that.
+_BODY = Phase.BODY
+_HEAD = Phase.HEAD
+_IDLE = Phase.IDLE
+_NOTHING = Effect.NOTHING
 
-    __slots__ = ("_body_until", "_limits", "_stalled_until", "_until", "_window_bytes", "head_bytes", "phase")
+
+class Deadlines:
+    """One connection's. Times are seconds of whatever clock `now` is read from.
+
+    `deadline` is when to call with DEADLINE, unless something happens before; `NO_DEADLINE` while nothing can
+    expire. `received` counts the bytes since the answer before.
+    """
+
+    __slots__ = (
+        "_body_until",
+        "_lasts",
+        "_limits",
+        "_mark",
+        "_stalled_until",
+        "_until",
+        "deadline",
+        "phase",
+        "received",
+    )
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
+        self._lasts = {
+            Phase.OPENING: limits.head_timeout,
+            Phase.HEAD: limits.head_timeout,
+            Phase.ANSWERING: NO_DEADLINE,
+            Phase.BODY: min(limits.body_timeout, limits.body_progress_timeout),
+            Phase.IDLE: limits.idle_timeout,
+            Phase.LEAVING: limits.linger_timeout,
+        }
         self.phase = Phase.OPENING
-        self.head_bytes = 0
-        self._until: float | None = now + limits.head_timeout
-        self._stalled_until: float | None = None
-        self._body_until = 0.0
-        self._window_bytes = 0
-
-    def deadline(self) -> float | None:
-        """When to call with DEADLINE, unless something happens before; None while nothing can expire."""
-        if self._stalled_until is None:
-            return self._until
-        return self._stalled_until if self._until is None else min(self._until, self._stalled_until)
+        self.received = 0
+        self._until = self.deadline = now + limits.head_timeout
+        self._stalled_until = NO_DEADLINE
+        self._body_until = NO_DEADLINE
+        self._mark = 0
 
     def receive(self, happening: Happening, now: float, size: int = 0) -> Effect:
         """`size` counts the bytes of BYTES and REQUEST."""
+        self.received += size
+        after = TRANSITIONS.get((self.phase, happening))
+        if after is None:
+            return self._stay(happening, now)
+        self.phase = after
+        self._last_until(now + self._lasts[after])
+        if after is _IDLE:
+            self.received = 0
+        elif after is _BODY:
+            self._body_until = now + self._limits.body_timeout
+            self._mark = self.received
+        elif after is _HEAD:
+            return self._weigh_head()
+        return _NOTHING
+
+    def _stay(self, happening: Happening, now: float) -> Effect:
         if happening is Happening.DEADLINE:
             return self._expire(now)
         if happening is Happening.STALLED:
             self._stalled_until = now + self._limits.stall_timeout
-            return Effect.NOTHING
-        if happening is Happening.FLOWING:
-            self._stalled_until = None
-            return Effect.NOTHING
-        before = self.phase
-        after = TRANSITIONS.get((before, happening), before)
-        if after is not before:
-            self._enter(after, now)
-        return self._count(happening, size)
-
-    def _enter(self, phase: Phase, now: float) -> None:
-        limits = self._limits
-        self.phase = phase
-        if phase is Phase.ANSWERING:
-            self._until = None
-        elif phase is Phase.IDLE:
-            self._until = now + limits.idle_timeout
-            self.head_bytes = 0
-        elif phase is Phase.HEAD:
-            self._until = now + limits.head_timeout
-        elif phase is Phase.BODY:
-            self._body_until = now + limits.body_timeout
-            self._open_window(now)
-        else:
-            self._until = now + limits.linger_timeout
-
-    def _count(self, happening: Happening, size: int) -> Effect:
-        if self.phase is Phase.BODY:
-            self._window_bytes += size
-        elif happening is Happening.BYTES and self.phase is Phase.HEAD:
-            self.head_bytes += size
-            if self.head_bytes > self._limits.max_head:
-                return Effect.REFUSE_HEAD
-        elif happening is Happening.REQUEST:
-            self.head_bytes += size
+            self._last_until(self._until)
+        elif happening is Happening.FLOWING:
+            self._stalled_until = NO_DEADLINE
+            self._last_until(self._until)
+        elif self.phase is Phase.HEAD:
+            return self._weigh_head()
         return Effect.NOTHING
 
-    def _open_window(self, now: float) -> None:
-        self._window_bytes = 0
-        self._until = min(self._body_until, now + self._limits.body_progress_timeout)
+    def _weigh_head(self) -> Effect:
+        return Effect.REFUSE_HEAD if self.received > self._limits.max_head else Effect.NOTHING
+
+    def _last_until(self, until: float) -> None:
+        self._until = until
+        self.deadline = min(until, self._stalled_until)
 
     def _expire(self, now: float) -> Effect:
-        if self._stalled_until is not None and now >= self._stalled_until:
+        if now >= self._stalled_until:
+            self._stalled_until = NO_DEADLINE
+            self._last_until(self._until)
             return Effect.ABORT
-        if self._until is None or now < self._until:
+        if now < self._until:
             return Effect.NOTHING
         if (
             self.phase is Phase.BODY
             and now < self._body_until
-            and self._window_bytes >= self._limits.body_progress
+            and self.received - self._mark >= self._limits.body_progress
         ):
-            self._open_window(now)
+            self._mark = self.received
+            self._last_until(min(self._body_until, now + self._limits.body_progress_timeout))
             return Effect.NOTHING
-        self._until = None
+        self._last_until(NO_DEADLINE)
         return OVERDUE[self.phase]

@@ -110,10 +110,14 @@ def is_usable(made: DevelopmentCertificate, names: Sequence[str], now: datetime)
     )
 
 
+def files_in(directory: Path) -> DevelopmentFiles:
+    return DevelopmentFiles(directory / "ca.pem", directory / "certificate.pem", directory / "key.pem")
+
+
 def ensure(directory: Path, server_name: str, now: datetime | None = None) -> DevelopmentFiles:
     """The files, made if they are missing, damaged, for other names or about to expire."""
     now = now or datetime.now(UTC)
-    files = DevelopmentFiles(directory / "ca.pem", directory / "certificate.pem", directory / "key.pem")
+    files = files_in(directory)
     names = names_for(server_name)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -12,7 +12,7 @@ from federation.wire.accept import accept
 from federation.wire.bind import Bind, BoundAddress, bind, bound_address
 from federation.wire.entrance import Entrance
 from federation.wire.limits import Limits
-from federation.wire.middleware import answering
+from federation.wire.middleware import stand_round
 from federation.wire.observer import Observer
 from federation.wire.tls import Tls
 
@@ -85,9 +85,7 @@ class Listener:
         await runner.setup()
         server = runner.server
         assert server is not None, "setup() makes one"
-        server.request_handler = answering(
-            server.request_handler, self._settings.limits, self._observer, self._required
-        )
+        stand_round(server, self._settings.limits, self._observer, self._required)
         return server
 
     def _required(self) -> Collection[str]:

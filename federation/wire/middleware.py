@@ -5,15 +5,17 @@ place where errors become HTTP.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from federation.admission import certificate_is_missing
 from federation.errors import MatrixError, PeerError
 from federation.request_auth import BadAuthorization, parse_all
 from federation.wire import refusals
-from federation.wire.answers import SERVER, error_answer
+from federation.wire.answers import error_answer
 from federation.wire.capacity import Budget
 from federation.wire.connection import Connection, connection_of
 from federation.wire.limits import Limits
@@ -22,42 +24,73 @@ from federation.wire.observer import UNMATCHED, Observer
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # For what aiohttp or a handler raises as an HTTP status. A handler that has more to say raises MatrixError.
-ERRCODES = {
-    401: "M_UNAUTHORIZED",
-    403: "M_FORBIDDEN",
-    404: "M_UNRECOGNIZED",
-    405: "M_UNRECOGNIZED",
-    413: "M_TOO_LARGE",
-    429: "M_LIMIT_EXCEEDED",
-}
+ERRCODES = {401: "M_UNAUTHORIZED", 403: "M_FORBIDDEN", 429: "M_LIMIT_EXCEEDED"}
 
 
 class PeerLeft(ConnectionError):
     """In the middle of its request. There is nobody to answer."""
 
 
-def answering(
+def stand_round(
+    server: web.Server, limits: Limits, observer: Observer, required: Callable[[], Collection[str]]
+) -> None:
+    """Put all of this round what aiohttp does by itself, routing included.
+
+    `required` gives the peers that must show a client certificate, in lower case.
+    """
+    server.request_factory = _beginning(server.request_factory)
+    server.request_handler = _answering(server.request_handler, limits, observer, required)
+
+
+def _beginning(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+    def make_request(
+        message: Any, payload: Any, protocol: Connection, writer: Any, task: Any
+    ) -> web.BaseRequest:
+        expectation = message.headers.get(hdrs.EXPECT)
+        if expectation is not None:
+            # aiohttp would answer it before any of our checks, and before there is a place for errors.
+            headers = CIMultiDict(message.headers)
+            headers.popall(hdrs.EXPECT)
+            message = message._replace(headers=CIMultiDictProxy(headers))
+        protocol.begin(payload, expectation)
+        return inner(message, payload, protocol, writer, task)
+
+    return make_request
+
+
+def _answering(
     inner: Handler, limits: Limits, observer: Observer, required: Callable[[], Collection[str]]
 ) -> Handler:
-    """Round aiohttp's own handling, routing included. `required`: the peers that must show a certificate."""
+    budget = Budget(limits.max_bodies)
+
+    max_head = limits.max_head
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         connection = connection_of(request)
-        connection.begin()
+        reserved = 0
         try:
-            check_head(request, connection, limits, required())
+            if connection.deadlines.received > max_head and _weight_of_head(request) > max_head:
+                raise refusals.head_too_large()
+            peers = required()
+            if peers and hdrs.AUTHORIZATION in request.headers:
+                check_certificate(request.headers.getall(hdrs.AUTHORIZATION), connection, peers)
+            if connection.expectation is not None or connection.body is not None:
+                reserved = await _receive_body(request, connection, limits, budget)
             response = await inner(request)
+            connection.route = route_of(request)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            if isinstance(error, web.HTTPException) and error.status < 400:
-                raise
-            if isinstance(error, PeerLeft):
+            if isinstance(error, PeerLeft) or (isinstance(error, web.HTTPException) and error.status < 400):
                 raise
             response = _answer_error(error, request, observer)
+            connection.route = route_of(request)
+        finally:
+            if reserved:
+                budget.give_back(reserved)
         if connection.is_stopping:
             response.force_close()
-        if not request.content.is_eof() and not response.prepared:
+        if connection.body is not None and not connection.body.is_eof():
             # What was not read would be taken for the next request.
             response.force_close()
             connection.end()
@@ -66,21 +99,53 @@ def answering(
     return answer
 
 
-def check_head(
-    request: web.BaseRequest, connection: Connection, limits: Limits, required: Collection[str]
-) -> None:
-    """What can be refused before the body is looked at."""
-    headers = request.headers
-    if connection.head_may_be_too_large() and _weight_of_head(request) > limits.max_head:
-        raise refusals.head_too_large()
-    if request.body_exists:
-        length = request.content_length
-        if length is not None and length > limits.max_body:
-            raise refusals.body_too_large()
-        if headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            raise refusals.body_encoded()
-    if required and hdrs.AUTHORIZATION in headers:
-        check_certificate(headers.getall(hdrs.AUTHORIZATION), connection, required)
+async def _receive_body(
+    request: web.BaseRequest, connection: Connection, limits: Limits, budget: Budget
+) -> int:
+    """The body, whole, so that a handler's `await request.read()` never waits.
+
+    Returns what it took of the budget: nothing for small ones, which are here already with the head.
+    """
+    body = connection.body
+    if body is not None and request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+        raise refusals.body_encoded()
+    if body is None or body.is_eof():
+        if connection.expectation is not None:
+            await _meet_expectation(request, connection.expectation)
+        # aiohttp refuses what is too large while it reads.
+        await request.read()
+        return 0
+    length = request.content_length
+    if length is not None and length > limits.max_body:
+        raise refusals.body_too_large()
+    if connection.expectation is not None:
+        await _meet_expectation(request, connection.expectation)
+    reserved = limits.max_body if length is None else length
+    if not budget.take(reserved):
+        raise refusals.too_many_bodies()
+    connection.wait_for_body()
+    try:
+        await request.read()
+    except BaseException as error:
+        budget.give_back(reserved)
+        if request.transport is None and isinstance(error, Exception):
+            raise PeerLeft from error
+        raise
+    finally:
+        connection.body_complete()
+    return reserved
+
+
+async def _meet_expectation(request: web.BaseRequest, expectation: str) -> None:
+    if request.version < (1, 1):
+        # HTTP/1.0 knows no Expect.
+        return
+    if expectation.lower() != "100-continue":
+        raise refusals.expectation()
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # The answer itself has not begun.
+    request.writer.output_size = 0
+    await request.writer.drain()
 
 
 def check_certificate(authorization: list[str], connection: Connection, required: Collection[str]) -> None:
@@ -96,57 +161,19 @@ def check_certificate(authorization: list[str], connection: Connection, required
         raise refusals.certificate_missing()
 
 
-def reading_bodies(limits: Limits) -> Callable[..., Awaitable[web.StreamResponse]]:
-    """An aiohttp middleware: the handler finds its body whole, so that `await request.read()` never waits."""
-    budget = Budget(limits.max_bodies)
-
-    @web.middleware
-    async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = connection_of(request)
-        connection.route = route_of(request)
-        if not request.body_exists:
-            return await handler(request)
-        body = request.content
-        if body.is_eof():
-            await request.read()
-            return await handler(request)
-        length = request.content_length
-        reserved = limits.max_body if length is None else length
-        if not budget.take(reserved):
-            raise refusals.too_many_bodies()
-        try:
-            connection.wait_for_body(body)
-            try:
-                await request.read()
-            except Exception as error:
-                if request.transport is None:
-                    raise PeerLeft from error
-                raise
-            finally:
-                connection.body_complete()
-            return await handler(request)
-        finally:
-            budget.give_back(reserved)
-
-    return read_body
-
-
-def route_of(request: web.Request) -> str:
+def route_of(request: web.BaseRequest) -> str:
     """The template that matched, never the path: paths are the peer's, and without number."""
-    resource = request.match_info.route.resource
+    # `request.match_info` insists that there is one; a request refused by its head was never matched.
+    matched = getattr(request, "_match_info", None)
+    resource = None if matched is None else matched.route.resource
     return UNMATCHED if resource is None else resource.canonical
-
-
-async def name_server(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """aiohttp would name itself and its version."""
-    response.headers.setdefault(hdrs.SERVER, SERVER)
 
 
 def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer) -> web.Response:
     if request.writer.output_size > 0:
         # Too late for a second answer: the peer would read it as part of the first.
         observer.problem("A handler failed in the middle of its answer.", error)
-        raise ConnectionError("the answer broke off") from error
+        raise PeerLeft from error
     if isinstance(error, MatrixError):
         return error_answer(error)
     if isinstance(error, web.HTTPException):
@@ -168,8 +195,6 @@ def _from_http(error: web.HTTPException) -> MatrixError:
         return refusals.wrong_method()
     if error.status == 413:
         return refusals.body_too_large()
-    if error.status == 417:
-        return refusals.expectation()
     return MatrixError(ERRCODES.get(error.status, "M_UNKNOWN"), HTTPStatus(error.status).phrase, error.status)
 
 
