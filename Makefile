@@ -31,16 +31,26 @@ $(VENV)/.development: requirements/development.txt $(VENV)/.run
 	@$(PIP_INSTALL) -r requirements/development.txt
 	@touch $@
 
+$(VENV)-synapse/.installed: requirements/synapse.txt | $(BIN)/python
+	@echo "Installing Synapse, a peer for the tests, into $(VENV)-synapse …"
+	@PYTHON="$(PYTHON)" sh requirements/make-venv.sh $(VENV)-synapse
+	@$(VENV)-synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/synapse.txt
+	@touch $@
+
 .PHONY: run
 run: $(VENV)/.run ## install into .venv and start a node on port 7676
 	@exec $(BIN)/palaver run
 
 .PHONY: install
-install: $(VENV)/.development ## install everything, start nothing
+install: $(VENV)/.development $(VENV)-synapse/.installed ## install everything, start nothing
 
 .PHONY: test
-test: $(VENV)/.development ## install what the tests need and run all of them
+test: $(VENV)/.development $(VENV)-synapse/.installed ## install what the tests need and run all of them
 	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+.PHONY: interop
+interop: $(VENV)/.development $(VENV)-synapse/.installed ## run the tests that talk with a real Synapse
+	@$(BIN)/pytest tests/interop -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.development ## formatting, lint, types, then the tests

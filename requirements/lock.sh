@@ -8,3 +8,4 @@ command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exi
 compile pyproject.toml -o requirements/palaver.txt "${@}"
 compile pyproject.toml --extra development -c requirements/palaver.txt -o requirements/development.txt "${@}"
 echo hatchling | compile - -c requirements/development.txt -o requirements/build.txt "${@}"
+printf '%s\n' matrix-synapse psycopg2-binary | compile - -o requirements/synapse.txt "${@}"

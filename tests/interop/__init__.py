@@ -1,0 +1,1 @@
+"""Against real peers: what a person on somebody else's homeserver gets."""

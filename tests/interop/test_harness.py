@@ -1,0 +1,108 @@
+"""The harness itself, proved by two real Synapses: what fails between them is not the node's fault."""
+
+import pytest
+
+from tests.support.matrix_client import Refused
+from tests.support.synapse import DidNotStart, Synapse
+from tests.support.synapse.authority import Authority
+from tests.support.synapse.fixtures import SynapseFactory
+
+pytestmark = pytest.mark.interop
+
+# The smallest picture there is.
+GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90400000000002c00000000010001000002024401003b")
+
+
+async def test_two_synapses_share_a_room(synapse: Synapse, make_synapse: SynapseFactory) -> None:
+    """A room of version 12, joined by its alias over verified TLS, with messages and media both ways."""
+    other = await make_synapse()
+    alice, bob = await synapse.person(), await other.person()
+    alias = f"lobby-{other.port}"
+    room_id = await alice.create_room(version="12", preset="public_chat", name="Lobby", alias=alias)
+    said_before = await alice.say(room_id, "Anybody there?")
+
+    assert await bob.join(f"#{alias}:{synapse.server_name}", via=[synapse.server_name]) == room_id
+    assert (await bob.state(room_id, "m.room.create"))["room_version"] == "12"
+    joined = await alice.wait_for(lambda event: event.get("state_key") == bob.user_id, room_id=room_id)
+    assert joined["content"]["membership"] == "join"
+
+    answer = await bob.reply(room_id, said_before, "I am.")
+    assert (await alice.wait_for_event(answer))["sender"] == bob.user_id
+    edited = await alice.edit(room_id, said_before, "Anybody here?")
+    assert (await bob.wait_for_event(edited))["content"]["m.new_content"]["body"] == "Anybody here?"
+    assert said_before in {event["event_id"] for event in await bob.history(room_id)}
+
+    for sender, reader in ((alice, bob), (bob, alice)):
+        mxc = await sender.upload(GIF, "image/gif", filename="dot.gif")
+        picture = await sender.send(
+            room_id, "m.room.message", {"msgtype": "m.image", "body": "dot.gif", "url": mxc}
+        )
+        url = (await reader.wait_for_event(picture))["content"]["url"]
+        got = await reader.download(url)
+        assert (got.data, got.content_type) == (GIF, "image/gif")
+
+    asked = {request.endpoint for request in other.requests_made(to=synapse.server_name)}
+    assert {"query/directory", "make_join", "send_join", "server", "send", "media/download"} <= asked
+
+
+async def test_what_is_not_kept_comes_through(synapse: Synapse, make_synapse: SynapseFactory) -> None:
+    """Typing, receipts and presence cross from one to the other."""
+    other = await make_synapse()
+    alice, bob = await synapse.person(), await other.person()
+    room_id = await alice.create_room(invite=[bob.user_id])
+    await bob.wait_for_invite(room_id)
+    await bob.join(room_id, via=[synapse.server_name])
+
+    await bob.typing(room_id)
+    await alice.wait_until(lambda seen: bob.user_id in seen.typing[room_id])
+    said = await alice.say(room_id, "Go on.")
+    await bob.wait_for_event(said)
+    await bob.read(room_id, said)
+    await alice.wait_until(lambda seen: seen.read[room_id].get(bob.user_id) == said)
+    await bob.set_presence("unavailable", "thinking")
+    await alice.wait_until(lambda seen: seen.presence.get(bob.user_id, {}).get("status_msg") == "thinking")
+
+
+@pytest.mark.parametrize("end", [Synapse.stop, Synapse.kill], ids=["stopped", "killed"])
+async def test_a_synapse_that_was_away_catches_up(
+    synapse: Synapse, make_synapse: SynapseFactory, end: type
+) -> None:
+    """It comes back with its name, its keys and its data, and is told what it missed."""
+    other = await make_synapse()
+    alice, bob = await synapse.person(), await other.person()
+    room_id = await alice.create_room(preset="public_chat")
+    await bob.join(room_id, via=[synapse.server_name])
+    await bob.wait_for_event(await alice.say(room_id, "Before"))
+
+    await end(other)
+    missed = await alice.say(room_id, "Meanwhile")
+    await other.start()
+    await bob.say(room_id, "Back")
+
+    await bob.wait_for_event(missed)
+    await alice.wait_for_text("Back", room_id=room_id)
+
+
+async def test_a_synapse_with_a_certificate_of_somebody_else_is_not_believed(
+    synapse: Synapse, make_synapse: SynapseFactory, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Verification is on: otherwise nothing here says anything about certificates."""
+    directory = tmp_path_factory.mktemp("stranger")
+    stranger = SynapseFactory(directory, Authority(directory))
+    try:
+        other = await stranger()
+        bob = await other.person()
+        await bob.create_room(preset="public_chat", alias="lobby")
+        alice = await synapse.person()
+        with pytest.raises(Refused) as refused:
+            await alice.join(f"#lobby:{other.server_name}")
+        assert refused.value.errcode in {"M_UNKNOWN", "M_NOT_FOUND"}
+        assert "certificate" in synapse.log.read_text()
+    finally:
+        await stranger.clean_up()
+
+
+async def test_a_synapse_that_does_not_start_says_why(make_synapse: SynapseFactory) -> None:
+    """The reason is in the failure, and no process is left."""
+    with pytest.raises(DidNotStart, match="trusted_key_servers"):
+        await make_synapse(settings={"trusted_key_servers": "nonsense"})

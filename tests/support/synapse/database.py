@@ -1,0 +1,99 @@
+"""Where a Synapse keeps its data: a file of SQLite, or a database of its own on a Postgres."""
+
+import fcntl
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "synapse.txt"
+
+
+class Database(Protocol):
+    def section(self) -> dict[str, Any]:
+        """What the configuration says about it."""
+        ...
+
+    async def pending_updates(self) -> int:
+        """How many changes of its schema Synapse still wants to make in the background."""
+        ...
+
+    async def drop(self) -> None:
+        """Once no process uses it."""
+        ...
+
+
+@dataclass(frozen=True)
+class SQLite:
+    file: Path
+
+    def section(self) -> dict[str, Any]:
+        return {"name": "sqlite3", "args": {"database": str(self.file)}}
+
+    async def pending_updates(self) -> int:
+        with closing(sqlite3.connect(self.file)) as connection:
+            [count] = connection.execute("SELECT count(*) FROM background_updates").fetchone()
+        return int(count)
+
+    async def drop(self) -> None:
+        """The file goes with its directory."""
+
+    async def fill(self, kept: Path, make: Callable[[Path], Awaitable[None]]) -> None:
+        """Copy the empty database that is kept for this version of Synapse; the first to need it makes it.
+
+        It halves the time that a Synapse takes to start.
+        """
+        version = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
+        empty = kept / f"empty-{version}.db"
+        with (kept / "empty.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not empty.exists():
+                unfinished = kept / "empty.unfinished"
+                unfinished.unlink(missing_ok=True)
+                await make(unfinished)
+                unfinished.replace(empty)
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(empty, self.file)
+
+
+@dataclass(frozen=True)
+class Postgres:
+    server: str  # the URL of any database there, for a role that may create others
+    name: str
+
+    @property
+    def url(self) -> str:
+        return urlunsplit(urlsplit(self.server)._replace(path=f"/{self.name}"))
+
+    def section(self) -> dict[str, Any]:
+        return {"name": "psycopg2", "args": {"dsn": self.url, "cp_min": 1, "cp_max": 10}}
+
+    async def create(self) -> None:
+        # Synapse refuses any other encoding and order.
+        await self._on_server(
+            f"CREATE DATABASE \"{self.name}\" ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0"
+        )
+
+    async def pending_updates(self) -> int:
+        connection = await asyncpg.connect(self.url)
+        try:
+            return int(await connection.fetchval("SELECT count(*) FROM background_updates"))
+        finally:
+            await connection.close()
+
+    async def drop(self) -> None:
+        await self._on_server(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
+
+    async def _on_server(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.server)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()

@@ -1,0 +1,113 @@
+"""The fixtures: `synapse`, shared by a worker's tests, and `make_synapse` for a test that needs its own."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.synapse.authority import Authority
+from tests.support.synapse.database import Postgres, SQLite
+from tests.support.synapse.ports import lasting_port
+from tests.support.synapse.process import Synapse, environment
+
+
+class SynapseFactory:
+    """Makes Synapses, all certified and trusted by one authority, and ends them all."""
+
+    def __init__(self, directory: Path, authority: Authority) -> None:
+        self._directory = directory
+        self._authority = authority
+        self._made: list[Synapse] = []
+
+    async def __call__(
+        self,
+        *,
+        start: bool = True,
+        postgres: str | None = None,
+        appservices: Sequence[Path] = (),
+        trusted: Sequence[Path] = (),
+        settings: Mapping[str, Any] | None = None,
+        log_level: str = "INFO",
+    ) -> Synapse:
+        """A Synapse with data of its own, started unless told otherwise.
+
+        `postgres` is the URL of a server on which it may create a database; without, it is on SQLite.
+        `trusted` are authorities that it trusts besides that of the tests. `settings` replace what the
+        configuration says.
+        """
+        port = lasting_port()
+        name = f"synapse-{port}"
+        directory = self._directory / name
+        database: SQLite | Postgres
+        if postgres is None:
+            database = SQLite(directory / "homeserver.db")
+            await database.fill(environment(), self._make_empty)
+        else:
+            database = Postgres(postgres, f"{name}-{secrets.token_hex(4)}")
+            await database.create()
+        synapse = self._describe(directory, port, database, trusted)
+        synapse.appservices = appservices
+        synapse.settings = settings or {}
+        synapse.log_level = log_level
+        self._made.append(synapse)
+        if start:
+            await synapse.start()
+            await synapse.settled()
+        return synapse
+
+    def _describe(
+        self, directory: Path, port: int, database: SQLite | Postgres, trusted: Sequence[Path] = ()
+    ) -> Synapse:
+        issued = self._authority.issue(f"synapse-{port}")
+        return Synapse(
+            directory=directory,
+            port=port,
+            trusted=(self._authority.file, *trusted),
+            certificate=issued.certificate,
+            private_key=issued.private_key,
+            database=database,
+        )
+
+    async def _make_empty(self, file: Path) -> None:
+        """Start one on nothing, let it make its schema, end it, and keep the file."""
+        made = self._describe(self._directory / "empty", lasting_port(), SQLite(file))
+        try:
+            await made.start()
+            await made.settled()
+            await made.stop()
+            # The last to close the database takes its journal into the file.
+            assert await made.database.pending_updates() == 0
+        finally:
+            await made.kill()
+
+    async def clean_up(self) -> None:
+        await asyncio.gather(*(synapse.clean_up() for synapse in self._made))
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The authority that everybody on this machine trusts during the tests."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+async def synapse(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> AsyncIterator[Synapse]:
+    """A Synapse for all tests of this worker: do not stop it, and use names of your own."""
+    factory = SynapseFactory(tmp_path_factory.mktemp("synapse"), authority)
+    try:
+        yield await factory()
+    finally:
+        await factory.clean_up()
+
+
+@pytest.fixture
+async def make_synapse(tmp_path: Path, authority: Authority) -> AsyncIterator[SynapseFactory]:
+    """Makes Synapses that are ended with the test, whatever the test does."""
+    factory = SynapseFactory(tmp_path, authority)
+    try:
+        yield factory
+    finally:
+        await factory.clean_up()
