@@ -11,6 +11,12 @@ from contextlib import asynccontextmanager, suppress
 # How long a server may take over its own ending before it is killed.
 _GRACE_SECONDS = 5.0
 
+# Said by the child about itself and then handed on to the command: from outside it would come too late for whatever
+# the command does first.
+_STAY_ON_CPU = (
+    "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
+)
+
 
 class ChildError(Exception):
     """A child process did not do what the benchmark needs of it."""
@@ -62,12 +68,12 @@ async def child(
     `environment` is added to ours. With `cpu` it stays on that one: left to the scheduler, a server and its
     load take turns on one CPU in some rounds and not in others.
     """
+    if cpu is not None:
+        command = (sys.executable, "-I", "-S", "-c", _STAY_ON_CPU, str(cpu), *command)
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, start_new_session=True, env={**os.environ, **(environment or {})}
     )
     try:
-        if cpu is not None:
-            os.sched_setaffinity(process.pid, {cpu})
         yield Child(name, process)
     finally:
         await _end(process)

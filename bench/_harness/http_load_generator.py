@@ -78,9 +78,10 @@ def answer_length(received: bytes) -> int | None:
     end_of_head = received.find(b"\r\n\r\n")
     if end_of_head < 0:
         return None
-    if not received.startswith(b"HTTP/1.1 2"):
-        raise ValueError(f"the server answered {received[:end_of_head].splitlines()[0]!r}")
-    for line in received[:end_of_head].split(b"\r\n")[1:]:
+    status, *headers = received[:end_of_head].split(b"\r\n")
+    if not status.startswith(b"HTTP/1.1 2"):
+        raise ValueError(f"the server answered {status!r}")
+    for line in headers:
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
             return end_of_head + 4 + int(value)

@@ -34,9 +34,15 @@ class Writers:
 
 @asynccontextmanager
 async def writers() -> AsyncIterator[Writers]:
+    """A database of their own."""
+    async with database() as served, writing_into(served) as subject:
+        yield subject
+
+
+@asynccontextmanager
+async def writing_into(served: Database) -> AsyncIterator[Writers]:
     """Connect once; connecting is in nobody's figure."""
     async with AsyncExitStack() as stack:
-        served = await stack.enter_async_context(database())
         opened = [await stack.enter_async_context(connected(served.address)) for _ in range(CONNECTIONS)]
         await opened[0].execute(_CREATE)
         yield Writers(served, opened)

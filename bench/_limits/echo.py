@@ -25,9 +25,12 @@ async def echo_zenoh(endpoint: str) -> None:
 async def echo_postgres(address: str) -> None:
     """Notify back as soon as a notification is heard."""
     async with notify_peer.connected(address) as speaking, notify_peer.connected(address) as listening:
+        # The next word can be here before Postgres has told us that the echo of the last one was sent.
+        free = asyncio.Lock()
 
         async def answer(_connection: object, _process: int, _channel: str, payload: object) -> None:
-            await notify_peer.notify(speaking, notify_peer.BACK, payload)
+            async with free:
+                await notify_peer.notify(speaking, notify_peer.BACK, payload)
 
         await listening.add_listener(notify_peer.THERE, answer)
         tell_parent(ready=True)

@@ -29,14 +29,19 @@ class Peers:
 
     zenoh: ZenohPeer
     notify: NotifyPeer
-    database: Database
 
 
 @asynccontextmanager
 async def peers() -> AsyncIterator[Peers]:
+    """A database of their own."""
+    async with database() as served, meeting_in(served) as subject:
+        yield subject
+
+
+@asynccontextmanager
+async def meeting_in(served: Database) -> AsyncIterator[Peers]:
     """Connect both pairs."""
     async with AsyncExitStack() as stack:
-        served = await stack.enter_async_context(database())
 
         async def start_echo(kind: str, where: str) -> None:
             command = python_module("bench._limits.echo", kind, where)
@@ -49,7 +54,7 @@ async def peers() -> AsyncIterator[Peers]:
         session = stack.enter_context(zenoh.open(configuration(connect=endpoint)))
         over_zenoh = ZenohPeer(session)
         await over_zenoh.until_connected()
-        yield Peers(over_zenoh, await stack.enter_async_context(notify_peer(served.address)), served)
+        yield Peers(over_zenoh, await stack.enter_async_context(notify_peer(served.address)))
 
 
 async def over_zenoh(subject: Peers, seconds: float) -> Measurement:

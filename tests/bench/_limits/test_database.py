@@ -1,0 +1,19 @@
+from bench._limits.database import Database
+from bench._limits.notify_peer import connected
+
+
+async def test_commits_are_durable(served: Database) -> None:
+    """The settings that make a commit cost what it costs are on, and the table says so."""
+    async with connected(served.address) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert await connection.fetchval("SELECT current_setting($1)", setting) == "on"
+    [remark] = served.remarks
+    settings = "fsync on, synchronous_commit on, full_page_writes on"
+    assert remark.startswith(f"Postgres {served.version} over a Unix socket, {settings}, on ")
+
+
+def test_a_file_system_in_memory_is_called_one() -> None:
+    """A figure from there is no figure of commits."""
+    [remark] = Database("", "18.4", "tmpfs").remarks
+    assert remark.endswith("on tmpfs, where fsync costs nothing (TMPDIR chooses another).")
+    assert Database("", "18.4", "ext4").remarks[0].endswith(", on ext4.")
