@@ -4,7 +4,6 @@ Server-server API, "Publishing Keys": verify_keys hold what the server signs wit
 signed with until `expired_ts`. Events signed before that stay valid, so an old key is never forgotten.
 """
 
-import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
-from federation.canonical_json import encode
+from federation.signatures import decode_base64, encode_base64, sign
 
 ALGORITHM = "ed25519"
 # "SHOULD be used to determine when to fetch again": a day, so that a peer misses a rotation by a day at most.
@@ -36,7 +35,7 @@ class OwnKey:
 
     @property
     def public(self) -> str:
-        return unpadded_base64(bytes(self.signing_key.verify_key))
+        return encode_base64(bytes(self.signing_key.verify_key))
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,6 @@ class OwnKeys:
 
     current: OwnKey
     old: tuple[OldKey, ...] = ()
-
-
-def unpadded_base64(data: bytes) -> str:
-    return base64.b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def key_from_seed(version: str, seed: bytes) -> OwnKey:
@@ -86,9 +81,7 @@ def published(server_name: str, keys: OwnKeys, now_ms: int) -> dict[str, Any]:
             old.key_id: {"key": old.public, "expired_ts": old.expired_ts} for old in keys.old
         },
     }
-    signature = keys.current.signing_key.sign(encode(document)).signature
-    document["signatures"] = {server_name: {keys.current.key_id: unpadded_base64(signature)}}
-    return document
+    return sign(document, server_name, keys.current.key_id, keys.current.signing_key)
 
 
 def renew_at(document: dict[str, Any]) -> int:
@@ -110,7 +103,7 @@ def described(keys: OwnKeys) -> dict[str, Any]:
 
 def format_own_key(key: OwnKey) -> str:
     """One line in the `signedjson` format: algorithm, version, seed."""
-    return f"{ALGORITHM} {key.version} {unpadded_base64(bytes(key.signing_key))}\n"
+    return f"{ALGORITHM} {key.version} {encode_base64(bytes(key.signing_key))}\n"
 
 
 def parse_own_key(text: str) -> OwnKey:
@@ -132,7 +125,7 @@ def parse_old_keys(text: str) -> tuple[OldKey, ...]:
         version, expired, public = _fields(line, 4)
         if not re.fullmatch(r"\d{1,16}", expired):
             raise BadKeyFile("an expiry must be a number of milliseconds")
-        keys.append(OldKey(version, unpadded_base64(_decode(public)), int(expired)))
+        keys.append(OldKey(version, encode_base64(_decode(public)), int(expired)))
     return tuple(keys)
 
 
@@ -144,10 +137,9 @@ def _fields(line: str, count: int) -> list[str]:
 
 
 def _decode(text: str) -> bytes:
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except ValueError as error:
-        raise BadKeyFile("a key must be base64") from error
+    data = decode_base64(text)
+    if data is None:
+        raise BadKeyFile("a key must be base64")
     if len(data) != 32:
         raise BadKeyFile("an Ed25519 key has 32 bytes")
     return data

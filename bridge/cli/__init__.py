@@ -1,5 +1,5 @@
 """The command `palaver`."""
 
-from bridge.cli.main import main
+from bridge.cli.palaver import main
 
 __all__ = ["main"]

@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
-from bridge.cli import config, db, doctor, init, keys, migrate, run, status
+from bridge.cli.config import app as config
+from bridge.cli.db import app as db
+from bridge.cli.doctor import doctor
+from bridge.cli.init import init
+from bridge.cli.keys import app as keys
+from bridge.cli.migrate import migrate
 from bridge.cli.output import Output
+from bridge.cli.run import run
+from bridge.cli.status import status
 from bridge.service.config_file import BadConfig
 from storage.errors import LocalError
 
@@ -18,14 +25,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
-app.command("init")(init.init)
-app.command("doctor")(doctor.doctor)
-app.command("status")(status.status)
-app.command("migrate")(migrate.migrate)
-app.add_typer(config.app, name="config")
-app.add_typer(keys.app, name="keys")
-app.add_typer(db.app, name="db")
+app.command("run")(run)
+app.command("init")(init)
+app.command("doctor")(doctor)
+app.command("status")(status)
+app.command("migrate")(migrate)
+app.add_typer(config, name="config")
+app.add_typer(keys, name="keys")
+app.add_typer(db, name="db")
 
 
 def _version(asked: bool) -> None:

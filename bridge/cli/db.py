@@ -1,0 +1,90 @@
+"""`palaver db`: look into the database, save it, bring it back."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge.cli.options import ConfigFile, Json, loaded
+from bridge.cli.output import Output
+from bridge.config import Config
+from bridge.service.command_database import database_for_command
+from storage.backup import dump as dump_database
+from storage.backup import restore as restore_database
+from storage.client_programs import psql_command
+from storage.errors import LocalError
+
+app = typer.Typer(help="Look into the database, save it, bring it back.", no_args_is_help=True)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def shell(context: typer.Context, path: ConfigFile = None, as_json: Json = False) -> None:
+    """Open psql on the database. What follows is passed on: `palaver db shell -- -c 'SELECT 1'`."""
+    if as_json:
+        raise LocalError("psql speaks no JSON.", "Leave out --json; psql's own --csv is for programs.")
+    code = asyncio.run(_shell(loaded(path).config, context.args))
+    raise typer.Exit(code)
+
+
+async def _shell(config: Config, words: list[str]) -> int:
+    async with database_for_command(config) as address:
+        command, environment = psql_command(address)
+        # Ctrl-C in psql ends its query, not this.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            process = await asyncio.create_subprocess_exec(*command, *words, env=environment)
+            return await process.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@app.command()
+def dump(
+    file: Annotated[Path, typer.Argument(help="The file to write.")],
+    path: ConfigFile = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Save the whole database into one file. The node may go on meanwhile."""
+    output = Output(as_json=as_json)
+    if file.exists() and not force:
+        raise LocalError(f"There is already a file {file}.", "Name another one, or use --force.")
+    asyncio.run(_dump(loaded(path).config, file, output))
+    output.show(
+        {"file": str(file), "bytes": file.stat().st_size},
+        lambda console: console.print(
+            f"Wrote {file}. The signing key is not in it: keep that too.", markup=False
+        ),
+    )
+
+
+async def _dump(config: Config, file: Path, output: Output) -> None:
+    async with database_for_command(config) as address:
+        with output.progress("Saving") as progress:
+            await dump_database(address, file, progress=progress)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `palaver db dump` wrote.")],
+    path: ConfigFile = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Throw away what the database holds now.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring a saved database back, whole or not at all. Only while the node is stopped."""
+    output = Output(as_json=as_json)
+    asyncio.run(_restore(loaded(path).config, file, output, replace=replace))
+    output.show(
+        {"restored": str(file)},
+        lambda console: console.print(f"The database is that of {file}.", markup=False),
+    )
+
+
+async def _restore(config: Config, file: Path, output: Output, *, replace: bool) -> None:
+    async with database_for_command(config, alone=True) as address:
+        with output.progress("Restoring") as progress:
+            await restore_database(address, file, replace=replace, progress=progress)

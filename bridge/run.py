@@ -1,0 +1,201 @@
+"""The life of a node: what starts in which order, what a signal does, and the same order backwards."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+
+from bridge.clock import monotonic, now_ms
+from bridge.config import Config
+from bridge.metrics import Metrics
+from bridge.service.control_socket import ControlSocket
+from bridge.service.data_directory import DataDirectory
+from bridge.service.event_loop_lag import measure_event_loop_lag
+from bridge.service.health import Health
+from bridge.service.metrics_server import MetricsServer
+from bridge.service.node_database import NodeDatabase
+from bridge.service.observer import ListenerObserver
+from bridge.service.settings import limits_of, listener_settings, tls_files
+from federation.admission import Rules
+from federation.canonical_json import encode
+from federation.server_keys import described
+from federation.service.own_keys import OwnKeyFiles, PublishedKeys
+from federation.wire.app import make_app
+from federation.wire.listener import Listener
+from federation.wire.node import Node as WireNode
+from federation.wire.tls import Tls
+from storage.errors import LocalError
+
+log = structlog.get_logger("palaver")
+
+# What stopping may take beyond the time that requests are given: Postgres writes its last checkpoint.
+STOP_PATIENCE = 45.0
+Step = Callable[[str], None]
+
+
+class Node:
+    """Started once, stopped once; whoever is started later is stopped earlier."""
+
+    def __init__(self, config: Config, *, step: Step = lambda _: None) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.version = version("palaver")
+        self._step = step
+        self._started_ms = now_ms()
+        self._stack = contextlib.AsyncExitStack()
+        self._health = Health()
+
+    async def start(self) -> None:
+        """Returns when everything answers. LocalError when a person has to put something right."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _start(self) -> None:
+        config, stack = self.config, self._stack
+        self.metrics.information.labels(self.version, config.server_name).set(1)
+        stack.enter_context(DataDirectory(config.data_dir))
+        files = OwnKeyFiles(config.data_dir)
+        self.keys = PublishedKeys(config.server_name, files, files.load_or_create(), now_ms)
+        self.tls = Tls(tls_files(config))
+
+        # Bound before the database is touched: a taken port is the commonest mistake and cheap to find.
+        self.listener = self._make_listener()
+        self._step("opening the port")
+        await self.listener.start()
+        stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
+        self._health.set("listeners", None)
+
+        self.database = NodeDatabase(config, self._health, self.metrics)
+        self._step("starting the database")
+        await self.database.start()
+        stack.push_async_callback(self.database.stop)
+
+        self.metrics_server: MetricsServer | None = None
+        if config.metrics.enabled:
+            self.metrics_server = MetricsServer(
+                self.metrics.registry, config.metrics.host, config.metrics.port
+            )
+            await self.metrics_server.start()
+            stack.push_async_callback(self.metrics_server.stop)
+
+        control = ControlSocket(
+            config.data_dir,
+            {"status": self._status, "rotate-keys": self._rotate_keys, "reload": self._reload},
+        )
+        await control.start()
+        stack.push_async_callback(control.stop)
+        self._background(measure_event_loop_lag(self.metrics.lag.observe))
+
+    def _make_listener(self) -> Listener:
+        config = self.config
+        settings = listener_settings(config)
+        wire = WireNode(
+            own_keys=lambda: encode(self.keys.document()),
+            readiness=self._health.readiness,
+            version=self.version,
+            rules=Rules(settings.plain_networks),
+        )
+        app = make_app(wire, limits_of(config))
+        return Listener(app, settings, self.tls, ListenerObserver(self.metrics))
+
+    def _background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+
+        async def end() -> None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        self._stack.push_async_callback(end)
+
+    async def stop(self) -> None:
+        self._health.set("listeners", "The node is stopping.")
+        await self._stack.aclose()
+
+    def reload(self) -> LocalError | None:
+        """Read the certificate again. What is wrong with the new one is logged, and the old one stays."""
+        problem = self.tls.reload()
+        if problem is None:
+            log.info("The certificate was read again.")
+        else:
+            log.error("The new certificate can't be used; the old one stays.", problem=str(problem))
+        return problem
+
+    def summary(self) -> dict[str, Any]:
+        """What a person wants to know first."""
+        config = self.config
+        addresses = [str(address) for address in self.listener.addresses]
+        metrics = self.metrics_server.address if self.metrics_server is not None else None
+        return {
+            "server_name": config.server_name,
+            "version": self.version,
+            "addresses": addresses,
+            "metrics": None if metrics is None else f"http://{metrics[0]}:{metrics[1]}/metrics",
+            "data_dir": str(config.data_dir),
+            "database": self.database.describe(),
+            "key_id": self.keys.keys.current.key_id,
+            "certificate": "development" if config.listener.certificate is None else "configured",
+        }
+
+    async def _status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        checks = self._health.readiness().checks
+        return {
+            **self.summary(),
+            "ready": all(sentence is None for sentence in checks.values()),
+            "checks": {name: sentence or "fine" for name, sentence in checks.items()},
+            "up_seconds": (now_ms() - self._started_ms) // 1000,
+        }
+
+    async def _rotate_keys(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        keys = self.keys.rotate()
+        log.info("The signing key was rotated.", key_id=keys.current.key_id)
+        return described(keys)
+
+    async def _reload(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        problem = self.reload()
+        if problem is not None:
+            raise problem
+        return {"certificate": "read again"}
+
+
+async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, Any]], None]) -> None:
+    """From nothing to a running node, and back to nothing on SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    leave = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave.set)
+    node = Node(config, step=step)
+    # Before there is a certificate to read again, the signal must not end the process.
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
+
+    starting = asyncio.create_task(node.start())
+    leaving = asyncio.create_task(leave.wait())
+    await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        log.info("Stopped before it had started.")
+        return
+    try:
+        starting.result()
+    except BaseException:
+        leaving.cancel()
+        raise
+
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    announce(node.summary())
+    log.info("Started.", server_name=config.server_name, version=node.version)
+    await leaving
+    log.info("Stopping.")
+    began = monotonic()
+    async with asyncio.timeout(config.listener.shutdown_timeout + STOP_PATIENCE):
+        await node.stop()
+    log.info("Stopped.", seconds=round(monotonic() - began, 3))

@@ -1,0 +1,23 @@
+"""Whether the node is ready: what each part last said of itself."""
+
+from federation.wire.node import Readiness
+
+NOT_YET = "It has not started yet."
+
+
+class Health:
+    """Each part reports here when something changes; the endpoint only reads."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, str | None] = dict.fromkeys(("database", "migrations", "listeners"), NOT_YET)
+
+    def set(self, check: str, sentence: str | None) -> None:
+        """`sentence` says what is wrong, None that nothing is."""
+        assert check in self._checks, f"{check} is none of the checks"
+        self._checks[check] = sentence
+
+    def get(self, check: str) -> str | None:
+        return self._checks[check]
+
+    def readiness(self) -> Readiness:
+        return Readiness(dict(self._checks))

@@ -1,0 +1,35 @@
+"""What the listener tells, counted and logged."""
+
+import structlog
+
+from bridge.metrics import Metrics
+
+log = structlog.get_logger("palaver.listener")
+
+
+class ListenerObserver:
+    """Satisfies `federation.wire.observer.Observer`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def connection_opened(self, kind: str) -> None:
+        self._metrics.connections.labels(kind).inc()
+
+    def connection_closed(self, kind: str) -> None:
+        self._metrics.connections.labels(kind).dec()
+
+    def connection_refused(self, reason: str) -> None:
+        self._metrics.refused.labels(reason).inc()
+
+    def handshake_failed(self, reason: str) -> None:
+        self._metrics.refused.labels(f"handshake_{reason}").inc()
+
+    def connection_expired(self, phase: str) -> None:
+        self._metrics.refused.labels(f"expired_{phase}").inc()
+
+    def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._metrics.requests.labels(route, method, str(status)).observe(seconds)
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        log.error(sentence, exc_info=error)

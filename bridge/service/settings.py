@@ -1,0 +1,61 @@
+"""From the configuration to what each part of the node wants to be given."""
+
+from bridge.config import Config
+from bridge.service.config_file import read_secret
+from federation.wire.bind import Bind
+from federation.wire.development_certificate import ensure
+from federation.wire.limits import Limits
+from federation.wire.listener import ListenerSettings
+from federation.wire.tls import TlsFiles
+from storage.address import DatabaseAddress
+
+
+def listener_settings(config: Config) -> ListenerSettings:
+    listener = config.listener
+    peers = [network for peer in config.peers if peer.plain for network in peer.networks]
+    return ListenerSettings(
+        # Nobody wrote the default addresses down: one that the machine does not have is no mistake.
+        binds=[Bind(host, optional=listener.hosts is None) for host in config.listen_hosts],
+        port=listener.port,
+        plain_networks=(*listener.plain_http_from, *peers),
+        limits=limits_of(config),
+    )
+
+
+def limits_of(config: Config) -> Limits:
+    listener = config.listener
+    return Limits(
+        max_head=listener.max_header_size,
+        max_body=listener.max_body_size,
+        max_connections=listener.max_connections,
+        max_connections_per_address=listener.max_connections_per_address,
+        first_byte_timeout=listener.header_timeout,
+        handshake_timeout=listener.header_timeout,
+        head_timeout=listener.header_timeout,
+        body_timeout=listener.body_timeout,
+        idle_timeout=listener.idle_timeout,
+    )
+
+
+def tls_files(config: Config) -> TlsFiles:
+    """The configured certificate, or the development certificate, made if need be."""
+    listener = config.listener
+    certificate, private_key = listener.certificate, listener.private_key
+    if certificate is None or private_key is None:
+        made = ensure(config.data_dir / "tls", config.server_name)
+        certificate, private_key = made.certificate, made.private_key
+    pinned = {
+        peer.server_name: peer.client_certificate
+        for peer in config.peers
+        if peer.client_certificate is not None
+    }
+    return TlsFiles(certificate, private_key, pinned)
+
+
+def external_database(config: Config) -> DatabaseAddress | None:
+    """The configured server with its password, or nothing: then the node brings its own."""
+    if config.database.url is None:
+        return None
+    file = config.database.password_file
+    password = read_secret(file, "database password") if file is not None else None
+    return DatabaseAddress.from_url(config.database.url, password)

@@ -1,0 +1,158 @@
+"""Start, stop, kill, start again."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.support.node import PATIENCE, MakeNode, Node
+
+pytestmark = pytest.mark.process
+
+
+def _postgres_of(node: Node) -> int:
+    return int((node.data / "postgres" / "18" / "postmaster.pid").read_text().split("\n")[0])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_one_command_and_the_node_answers(make_node: MakeNode) -> None:
+    """Nothing is prepared: keys, certificate and database are made; TLS and plain HTTP answer on one port."""
+    node = make_node()
+    summary = await node.start()
+    assert summary["server_name"] == f"localhost:{node.port}"
+    secure, plain = await node.get("/_matrix/key/v2/server"), await node.get("/_matrix/key/v2/server", "http")
+    assert secure == plain
+    assert secure[0] == 200
+    assert secure[1]["server_name"] == f"localhost:{node.port}"
+    assert (await node.get("/_matrix/federation/v1/version"))[1]["server"]["name"] == "Palaver"
+    assert (await node.get("/health/live"))[0] == 200
+    status, ready = await node.get("/health/ready", "http")
+    assert status == 200
+    assert set(ready["checks"]) == {"database", "migrations", "listeners"}
+    status, nothing = await node.get("/_matrix/federation/v1/nothing")
+    assert (status, nothing["errcode"]) == (404, "M_UNRECOGNIZED")
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{node.metrics_port}/metrics") as response,
+    ):
+        text = await response.text()
+    for name in (
+        "process_cpu_seconds",
+        "palaver_database_pool",
+        "palaver_event_loop_lag",
+        "palaver_http_request",
+    ):
+        assert name in text
+
+
+async def test_a_stop_is_clean(make_node: MakeNode) -> None:
+    """SIGTERM: exit code 0, Postgres gone, its lock file gone, the socket gone."""
+    node = make_node()
+    await node.start()
+    postgres = _postgres_of(node)
+    assert await node.stop() == 0
+    assert not _is_alive(postgres)
+    assert not (node.data / "postgres" / "18" / "postmaster.pid").exists()
+    assert not (node.data / "palaver.sock").exists()
+    assert node.log[-1]["event"] == "Stopped."
+
+
+async def test_a_request_under_way_is_finished(make_node: MakeNode) -> None:
+    """SIGTERM arrives while a body is still being sent: the answer comes, then the connection ends."""
+    node = make_node()
+    await node.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+    writer.write(b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
+    await writer.drain()
+    # The request is known to be under way once its first half is answered for on another connection.
+    assert (await node.get("/health/live", "http"))[0] == 200
+    assert node.process is not None
+    node.process.send_signal(signal.SIGTERM)
+    await node.logged("Stopping.")
+    writer.write(b"}")
+    await writer.drain()
+    answer = await asyncio.wait_for(reader.read(), PATIENCE)
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    writer.close()
+    assert await node.stop() == 0
+
+
+async def test_a_stop_during_the_start_is_clean_too(make_node: MakeNode) -> None:
+    """Whoever changes their mind waits for nothing and leaves nothing behind."""
+    node = make_node()
+    await node.spawn()
+    while not (node.data / "palaver.lock").exists():
+        await asyncio.sleep(0.01)
+    assert await node.stop(signal.SIGINT) == 0
+    assert await node.start()
+    assert await node.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["palaver.lock", "signing.key", "tls/certificate.pem", "postgres/18.new", "postgres/18", "palaver.sock"],
+)
+async def test_a_kill_at_any_moment_of_the_start_is_survived(make_node: MakeNode, moment: str) -> None:
+    """`kill -9` as soon as a file appears, then a start that finds whatever was there."""
+    node = make_node()
+    await node.spawn()
+    while not (node.data / moment).exists():
+        await asyncio.sleep(0.001)
+    await node.kill()
+    await node.start()
+    assert (await node.get("/health/ready", "http"))[0] == 200
+    key = (await node.get("/_matrix/key/v2/server"))[1]["verify_keys"]
+    await node.kill()
+    await node.start()
+    assert (await node.get("/_matrix/key/v2/server"))[1]["verify_keys"] == key
+    assert await node.stop() == 0
+
+
+async def test_postgres_killed_alone_is_started_again(make_node: MakeNode) -> None:
+    """The node stays, says that it is not ready, and is ready again by itself."""
+    node = make_node()
+    await node.start()
+    node.log.clear()
+    os.kill(_postgres_of(node), signal.SIGKILL)
+    await node.logged("postgres_lost")
+    await node.logged("postgres_started")
+    status = 503
+    while status != 200:
+        status, _ = await node.get("/health/ready", "http")
+    assert await node.stop() == 0
+
+
+async def test_the_second_start_finds_everything(make_node: MakeNode) -> None:
+    """Same key, same certificate, same database; nothing is made anew."""
+    node = make_node()
+    await node.start()
+    before = {path: path.read_bytes() for path in (node.data / "signing.key", node.data / "tls" / "ca.pem")}
+    assert await node.stop() == 0
+    node.log.clear()
+    await node.start()
+    assert {path: path.read_bytes() for path in before} == before
+    assert "postgres_initialised" not in [line["event"] for line in node.log]
+    assert "Migrating the database." not in [line["event"] for line in node.log]
+
+
+async def test_all_lines_of_the_log_are_json(make_node: MakeNode, tmp_path: Path) -> None:
+    """Elsewhere than on a terminal, every line is one object with a time and a level; no secret is in any."""
+    node = make_node()
+    await node.start()
+    assert await node.stop() == 0
+    seed = (node.data / "signing.key").read_text().split()[2]
+    assert node.log
+    for line in node.log:
+        assert {"event", "level", "timestamp"} <= set(line), line
+        assert seed not in json.dumps(line)
