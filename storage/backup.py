@@ -35,22 +35,23 @@ async def dump(
         await connection.close()
     beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except OSError as error:
         raise LocalError(
             f"No backup can be written into {file.parent}: {error.strerror}.",
             "Name a file in another directory.",
         ) from None
+    # Named and not handed over as standard output, to which pg_dump would only append: it could not go back
+    # and write down where each table begins, and the end of the file could go missing without being missed.
+    words = ("--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={beside}")
     try:
-        words = ("--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--dbname={address.url}")
-        async with running(pg_dump(), *words, address=address, stdout=handle) as process:
+        async with running(pg_dump(), *words, f"--dbname={address.url}", address=address) as process:
             output = await messages(process, counting(progress, total))
             if await process.wait() != 0:
                 raise failure(f"The backup of {address.database} failed", output, file.parent)
-        await asyncio.to_thread(os.fsync, handle)
+        # pg_dump has flushed the file itself.
         beside.rename(file)
     finally:
-        os.close(handle)
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
     await asyncio.to_thread(flush_directory, file.parent)
