@@ -47,7 +47,7 @@ def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -
     if not isinstance(event, dict):
         return Malformed("an event is an object")
     event = strip_unsigned(event)
-    problem = _missing_or_wrong(event, version) or _wrong_identifier(event, version)
+    problem = _missing_or_wrong(event) or _wrong_identifier(event, version)
     if problem is None and enforce_counts:
         problem = _too_many_references(event)
     if problem is not None:
@@ -109,7 +109,7 @@ _REQUIRED: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-def _missing_or_wrong(event: Mapping[str, Any], version: RoomVersion) -> str | None:
+def _missing_or_wrong(event: Mapping[str, Any]) -> str | None:
     """The structure that the page of every room version prints: which properties, of which types."""
     for name, has_its_type in _REQUIRED.items():
         if name not in event:
@@ -121,8 +121,7 @@ def _missing_or_wrong(event: Mapping[str, Any], version: RoomVersion) -> str | N
     # Room version 3: "When events are sent over federation, the `event_id` field is no longer included."
     if "event_id" in event:
         return "an event does not carry its own id"
-    max_depth = limits.MAX_DEPTH if version.strict_canonical_json else limits.MAX_DEPTH_LENIENT
-    if not 0 <= event["depth"] <= max_depth:
+    if not 0 <= event["depth"] <= limits.MAX_DEPTH:
         return "depth is out of range"
     return None
 

@@ -15,9 +15,6 @@ MAX_PREV_EVENTS: Final = 20
 MAX_DEPTH: Final = 2**53 - 1
 """The specification: "If the room's depth is already at the limit, the depth must be set to the limit.\""""
 
-MAX_DEPTH_LENIENT: Final = 2**63 - 1
-"""The same in room versions 3 to 5, which do not enforce the range of numbers."""
-
 MAX_NESTING: Final = 127
 """How many objects and arrays an event may hold within each other, itself included. The specification is
 silent; Synapse reads no deeper, and an event that most servers cannot read is better dropped by all."""

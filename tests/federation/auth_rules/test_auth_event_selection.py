@@ -1,0 +1,119 @@
+"""Which state an event needs in order to be authorised."""
+
+from typing import Any
+
+import pytest
+
+from federation.auth_rules import CREATE, selected, state_needed
+from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
+from federation.pdu import StateKey, Template
+from federation.room_version import ROOM_VERSIONS
+from tests.support.rooms import ALICE, BOB, CAROL
+
+ALWAYS: list[StateKey] = [CREATE, POWER_LEVELS, ("m.room.member", ALICE)]
+OF_BOB: StateKey = ("m.room.member", BOB)
+OF_CAROL: StateKey = ("m.room.member", CAROL)
+OF_TOKEN: StateKey = ("m.room.third_party_invite", "t")
+ALL = list(ROOM_VERSIONS)
+RESTRICTED = ["8", "9", "10", "11", "12"]
+
+
+def template(type_: str, content: dict[str, Any], state_key: str | None) -> Template:
+    return Template(type_, ALICE, content, 1, state_key=state_key)
+
+
+@pytest.mark.parametrize(
+    ("type_", "content", "state_key", "more", "versions"),
+    [
+        ("m.room.message", {}, None, [], ALL),
+        ("m.room.topic", {}, "", [], ALL),
+        ("m.room.power_levels", {}, "", [], ALL),
+        ("m.room.member", {"membership": "join"}, ALICE, [JOIN_RULES], ALL),
+        ("m.room.member", {"membership": "join"}, BOB, [OF_BOB, JOIN_RULES], ALL),
+        ("m.room.member", {"membership": "invite"}, BOB, [OF_BOB, JOIN_RULES], ALL),
+        ("m.room.member", {"membership": "knock"}, ALICE, [JOIN_RULES], ALL),
+        ("m.room.member", {"membership": "leave"}, ALICE, [], ALL),
+        ("m.room.member", {"membership": "leave"}, BOB, [OF_BOB], ALL),
+        ("m.room.member", {"membership": "ban"}, BOB, [OF_BOB], ALL),
+        ("m.room.member", {"membership": "unknown"}, BOB, [OF_BOB], ALL),
+        ("m.room.member", {}, BOB, [OF_BOB], ALL),
+        ("m.room.member", {"membership": "join"}, None, [JOIN_RULES], ALL),
+        (
+            "m.room.member",
+            {"membership": "invite", "third_party_invite": {"signed": {"token": "t"}}},
+            BOB,
+            [OF_BOB, JOIN_RULES, OF_TOKEN],
+            ALL,
+        ),
+        (
+            "m.room.member",
+            {"membership": "leave", "third_party_invite": {"signed": {"token": "t"}}},
+            BOB,
+            [OF_BOB],
+            ALL,
+        ),
+        (
+            "m.room.member",
+            {"membership": "join", "join_authorised_via_users_server": CAROL},
+            ALICE,
+            [JOIN_RULES, OF_CAROL],
+            RESTRICTED,
+        ),
+        (
+            "m.room.member",
+            {"membership": "join", "join_authorised_via_users_server": CAROL},
+            ALICE,
+            [JOIN_RULES],
+            ["3", "4", "5", "6", "7"],
+        ),
+        (
+            "m.room.member",
+            {"membership": "join", "join_authorised_via_users_server": ALICE},
+            ALICE,
+            [JOIN_RULES],
+            ALL,
+        ),
+        (
+            "m.room.member",
+            {"membership": "invite", "join_authorised_via_users_server": CAROL},
+            BOB,
+            [OF_BOB, JOIN_RULES],
+            ALL,
+        ),
+    ],
+)
+def test_what_is_selected(
+    type_: str, content: dict[str, Any], state_key: str | None, more: list[StateKey], versions: list[str]
+) -> None:
+    """Create event, power levels, the sender's membership; for a membership event what it depends on besides.
+
+    From version 12 on the create event is needed as before, and not selected.
+    """
+    event = template(type_, content, state_key)
+    for version in versions:
+        of = ROOM_VERSIONS[version]
+        assert state_needed(event, of) == [*ALWAYS, *more]
+        assert selected(event, of) == [*(ALWAYS[1:] if of.create_event_is_room_id else ALWAYS), *more]
+
+
+def test_the_create_event_needs_nothing() -> None:
+    """ "The `auth_events` for the `m.room.create` event in a room is empty"."""
+    for version in ROOM_VERSIONS.values():
+        assert selected(template("m.room.create", {}, ""), version) == []
+        assert state_needed(template("m.room.create", {}, ""), version) == []
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 3, "x", [], {}, {"signed": 3}, {"signed": {"token": 3}}, {"signed": {"token": []}}]
+)
+def test_odd_contents_select_nothing_more(odd: Any) -> None:
+    """Whatever a peer has put there, nothing is raised."""
+    of = ROOM_VERSIONS["12"]
+    invite = template("m.room.member", {"membership": "invite", "third_party_invite": odd}, BOB)
+    assert state_needed(invite, of) == [*ALWAYS, OF_BOB, JOIN_RULES]
+    if not isinstance(odd, str):
+        join = template(
+            "m.room.member", {"membership": "join", "join_authorised_via_users_server": odd}, ALICE
+        )
+        assert state_needed(join, of) == [*ALWAYS, JOIN_RULES]
+    assert state_needed(template("m.room.member", {"membership": [odd]}, BOB), of) == [*ALWAYS, OF_BOB]

@@ -1,0 +1,211 @@
+"""The rules from the first to the last."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation import canonical_json
+from federation.auth_rules import (
+    CREATE,
+    Allowed,
+    Refused,
+    Verdict,
+    check,
+    check_against_auth_events,
+    check_independent,
+)
+from federation.pdu import view
+from federation.pdu.hashes import event_id
+from federation.room_version import ROOM_VERSIONS
+from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
+
+
+@refused_by("sender_joined")
+def speaking_from_outside(version: str) -> Verdict:
+    room = public_room(version)
+    return room.verdict(room.propose("m.room.message", BOB, {}))
+
+
+@refused_by("sender_joined")
+def speaking_when_only_invited(version: str) -> Verdict:
+    room = public_room(version)
+    room.member(ALICE, BOB, "invite")
+    return room.verdict(room.propose("m.room.message", BOB, {}))
+
+
+@refused_by("sender_joined")
+def a_creator_who_has_left(version: str) -> Verdict:
+    room = public_room(version)
+    room.member(ALICE, ALICE, "leave")
+    return room.verdict(room.propose("m.room.topic", ALICE, {}, ""))
+
+
+@refused_by("required_power")
+def a_state_event_without_the_power(version: str) -> Verdict:
+    room = public_room(version, CAROL)
+    return room.verdict(room.propose("m.room.topic", CAROL, {}, ""))
+
+
+@refused_by("required_power")
+def a_message_without_the_power(version: str) -> Verdict:
+    room = public_room(version, CAROL, levels={"events_default": 1})
+    return room.verdict(room.propose("m.room.message", CAROL, {}))
+
+
+@refused_by("required_power")
+def state_takes_50_even_without_power_levels(version: str) -> Verdict:
+    room = Room(version)
+    room.join(ALICE)
+    room.join_rule(ALICE, "public")
+    room.join(BOB)
+    return room.verdict(room.propose("m.room.topic", BOB, {}, ""))
+
+
+@refused_by("state_key_of_another")
+def the_state_of_another(version: str) -> Verdict:
+    room = public_room(version, BOB)
+    return room.verdict(room.propose("org.example.mood", ALICE, {}, BOB))
+
+
+@refused_by("state_key_of_another")
+def anything_that_starts_with_an_at_sign(version: str) -> Verdict:
+    room = public_room(version)
+    return room.verdict(room.propose("org.example.mood", ALICE, {}, "@"))
+
+
+@refused_by("auth_events.create", ["3", "6", "11"])
+def a_state_without_a_create_event(version: str) -> Verdict:
+    room = public_room(version)
+    return check(room.propose("m.room.message", ALICE, {}), {}, room.version)
+
+
+@refused_by("room_id")
+def a_state_without_a_create_event_in_version_12(version: str) -> Verdict:
+    room = public_room(version)
+    return check(room.propose("m.room.message", ALICE, {}), {}, room.version)
+
+
+@pytest.mark.parametrize(("version", "refusal"), cases_of(__name__))
+def test_refusals(version: str, refusal: Refusal) -> None:
+    """Each is refused by the rule that it stands for, under the version's number."""
+    assert_refused(version, refusal)
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS)
+def test_otherwise_allow(version: str) -> None:
+    """11. Whatever no rule refuses: messages, redactions, state of one's own."""
+    room = public_room(version, CAROL, levels={"state_default": 0})
+    message = room.say(CAROL)
+    room.send("m.room.redaction", CAROL, {}, redacts=message.event_id)
+    room.send("org.example.mood", CAROL, {}, CAROL)
+    room.send("org.example.mood", CAROL, {}, "key")
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS)
+def test_against_its_own_auth_events(version: str) -> None:
+    """Step 4 of receiving a PDU: all rules, with the state that the event itself names."""
+    room = public_room(version, BOB)
+    good, bad = room.propose("m.room.topic", BOB, {}, ""), room.propose("m.room.topic", CAROL, {}, "")
+    for pdu, allowed in ((good, True), (bad, False), (room.create, True)):
+        verdict = check_against_auth_events(pdu, room.events, room.version, create=room.create)
+        assert isinstance(verdict, Allowed if allowed else Refused)
+    # The first half can refuse as well.
+    room.rejected.add(good.auth_events[0])
+    verdict = check_against_auth_events(
+        good, room.events, room.version, rejected=room.rejected, create=room.create
+    )
+    assert isinstance(verdict, Refused)
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS)
+def test_the_state_may_have_moved_on(version: str) -> None:
+    """An event that was right where it was sent is refused by a state in which its sender has been banned."""
+    room = public_room(version, BOB)
+    message = room.propose("m.room.message", BOB, {})
+    assert isinstance(room.verdict(message), Allowed)
+    room.member(ALICE, BOB, "ban")
+    assert isinstance(room.verdict(message), Allowed)
+    assert isinstance(room.verdict(message, room.state()), Refused)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 101)
+    | st.sampled_from(["join", "invite", "", ALICE, BOB, "public"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["signed", "mxid", "token", "signatures", ALICE, BOB, "x"]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+contents = st.dictionaries(
+    st.sampled_from(
+        [
+            "membership",
+            "join_rule",
+            "users",
+            "events",
+            "ban",
+            "notifications",
+            "third_party_invite",
+            "creator",
+            "public_keys",
+            "join_authorised_via_users_server",
+            "additional_creators",
+            "m.federate",
+            "room_version",
+        ]
+    ),
+    json_values,
+    max_size=4,
+)
+types = st.sampled_from(
+    [
+        "m.room.member",
+        "m.room.power_levels",
+        "m.room.join_rules",
+        "m.room.create",
+        "m.room.third_party_invite",
+        "m.room.aliases",
+        "m.room.message",
+    ]
+)
+
+
+@given(
+    st.sampled_from(["3", "6", "9", "10", "12"]),
+    types,
+    st.sampled_from([ALICE, BOB, "@:"]),
+    st.sampled_from([None, "", ALICE, BOB, "x"]),
+    contents,
+    st.lists(st.tuples(types, st.sampled_from(["", ALICE, BOB]), contents), max_size=4),
+)
+def test_hostile_events_and_states_get_a_verdict(
+    version: str,
+    type_: str,
+    sender: str,
+    state_key: str | None,
+    content: dict[str, Any],
+    state: list[tuple[str, str, dict[str, Any]]],
+) -> None:
+    """Whatever the contents, of the event or of the state it is held against, the answer is a verdict."""
+    room = public_room(version)
+
+    def event(type_: str, state_key: str | None, content: dict[str, Any]) -> Any:
+        made = {"type": type_, "sender": sender, "content": content, "room_id": room.room_id, "depth": 5}
+        made |= {"origin_server_ts": 5, "prev_events": ["$x"], "auth_events": []}
+        if state_key is not None:
+            made["state_key"] = state_key
+        return view(made, canonical_json.encode(made), event_id(made, room.version), room.version)
+
+    pdu = event(type_, state_key, content)
+    against = {**room.state(), **{(kind, key): event(kind, key, having) for kind, key, having in state}}
+    assert isinstance(check(pdu, against, room.version), Allowed | Refused)
+    assert isinstance(check(pdu, {**against, CREATE: room.create}, room.version), Allowed | Refused)
+    assert isinstance(check_independent(pdu, {}, room.version, create=room.create), Allowed | Refused)

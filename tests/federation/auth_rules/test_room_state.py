@@ -1,0 +1,44 @@
+"""The state that an event is checked against, as the rules speak of it."""
+
+from typing import Any
+
+import pytest
+
+from federation.auth_rules.room_state import RoomState
+from federation.room_version import ROOM_VERSIONS
+from tests.support.rooms import ALICE, BOB, Room, public_room
+
+
+def view(room: Room) -> RoomState:
+    return RoomState(room.state(), room.create, room.version)
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS)
+def test_an_empty_room(version: str) -> None:
+    """Nobody is there, and the join rule is `invite`."""
+    state = view(Room(version))
+    assert state.join_rule == "invite"
+    assert state.membership(ALICE) is None
+    assert state.event("m.room.member", ALICE) is None
+    assert state.levels.of_user(BOB) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"), [({"join_rule": "knock"}, "knock"), ({}, "invite"), ({"join_rule": None}, None)]
+)
+def test_the_join_rule(content: dict[str, Any], rule: object) -> None:
+    """What the event says; `invite` if it says nothing."""
+    room = public_room("12")
+    room.send("m.room.join_rules", ALICE, content, "")
+    assert view(room).join_rule == rule
+
+
+def test_memberships() -> None:
+    """As the member event has it, whatever that is."""
+    room = public_room("12", BOB)
+    assert view(room).membership(BOB) == "join"
+    room.member(BOB, BOB, "leave")
+    assert view(room).membership(BOB) == "leave"
+    member = view(room).event("m.room.member", BOB)
+    assert member is not None
+    assert member.sender == BOB
