@@ -17,11 +17,11 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from federation.errors import MatrixError
 from federation.wire import refusals
 from federation.wire.answers import error_answer, raw_answer
-from federation.wire.client_certificate import ClientCertificate
 from federation.wire.deadlines import NO_DEADLINE, Deadlines, Effect, Happening, Phase
 from federation.wire.limits import Limits
 from federation.wire.observer import OTHER_METHOD, UNMATCHED, UNREADABLE, Observer, method_label
 from federation.wire.parser_errors import refusal_of
+from federation.wire.peer_certificates import ClientCertificate
 
 
 class Kind(StrEnum):

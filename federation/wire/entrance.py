@@ -12,12 +12,12 @@ from federation.admission import Address, Plain, Refusal, Refuse, Rules, Tls, ad
 from federation.wire import refusals, tls
 from federation.wire.answers import raw_answer
 from federation.wire.capacity import Capacity, Place
-from federation.wire.client_certificate import ClientCertificate
 from federation.wire.connection import Connection, Kind
 from federation.wire.first_byte import first_byte, say_goodbye
 from federation.wire.handshake import failure_of
 from federation.wire.limits import Limits
 from federation.wire.observer import Observer
+from federation.wire.peer_certificates import ClientCertificate
 
 # Beyond the timeout that the event loop keeps itself, in case that it does not.
 HANDSHAKE_SLACK = 5.0

@@ -32,7 +32,7 @@ def failure_of(error: BaseException) -> HandshakeFailure:
     if isinstance(error, ssl.SSLCertVerificationError):
         return HandshakeFailure.THEIR_CERTIFICATE
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or ""
+        reason = getattr(error, "reason", None) or ""
         if any(alert in reason for alert in ALERTS):
             return HandshakeFailure.OUR_CERTIFICATE
         if "UNEXPECTED_EOF" in reason or isinstance(error, ssl.SSLEOFError):

@@ -11,8 +11,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from federation.admission import Pinned, Shown, peers_of
-from federation.wire.client_certificate import ClientCertificate
 from storage.errors import LocalError
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """One that a connection showed, verified in its handshake. `peers` are whose it is, in lower case."""
+
+    der: bytes
+    peers: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
