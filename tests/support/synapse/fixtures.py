@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ class SynapseFactory:
     def __init__(self, directory: Path, authority: Authority) -> None:
         self._directory = directory
         self._authority = authority
-        self._made: list[Synapse] = []
+        self.made: list[Synapse] = []
 
     async def __call__(
         self,
@@ -52,7 +52,7 @@ class SynapseFactory:
         synapse.appservices = appservices
         synapse.settings = settings or {}
         synapse.log_level = log_level
-        self._made.append(synapse)
+        self.made.append(synapse)
         if start:
             await synapse.start()
             await synapse.settled()
@@ -84,7 +84,21 @@ class SynapseFactory:
             await made.kill()
 
     async def clean_up(self) -> None:
-        await asyncio.gather(*(synapse.clean_up() for synapse in self._made))
+        await asyncio.gather(*(synapse.clean_up() for synapse in self.made))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the Synapses of the test complained about."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {})
+        made = used["make_synapse"].made if "make_synapse" in used else []
+        for synapse in [*([used["synapse"]] if "synapse" in used else []), *made]:
+            report.sections.append((f"{synapse.server_name}, {synapse.log}", synapse.complaints()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -29,6 +30,7 @@ PYTHON = Path(f"{sys.prefix}-synapse") / "bin" / "python"
 LAUNCH = Path(__file__).with_name("launch.py")
 # Far above what any step needs: it only ends what hangs.
 PATIENCE = 120.0
+_COMPLAINT = re.compile(r"\S+ \S+ (WARNING|ERROR|CRITICAL) (?!synapse\.config\.logger )")
 
 
 def environment() -> Path:
@@ -124,7 +126,7 @@ class Synapse:
         """Wait until its schema is whole: right after a first start it still lacks indexes."""
         async with asyncio.timeout(PATIENCE):
             # Nothing tells the end, so we ask again and again.
-            while await self.database.pending_updates():  # noqa: ASYNC110 # see above
+            while await self.database.pending_updates():
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
@@ -194,6 +196,11 @@ class Synapse:
             if path.exists()
             for line in path.read_text("utf-8", "replace").splitlines()[-lines:]
         )
+
+    def complaints(self, lines: int = 20) -> str:
+        """The last lines of its log that are warnings or worse, without the greeting of each start."""
+        log = self.log.read_text("utf-8", "replace").splitlines() if self.log.exists() else []
+        return "\n".join([line for line in log if _COMPLAINT.match(line)][-lines:])
 
     # People
 
