@@ -1,0 +1,26 @@
+"""`palaver keys`, while no node runs."""
+
+from pathlib import Path
+
+from federation.service.own_keys import OwnKeyFiles
+from tests.bridge.cli.conftest import Palaver
+
+
+def test_before_the_first_start_there_are_none(palaver: Palaver) -> None:
+    """And looking makes none."""
+    for command in ("show", "rotate"):
+        said = palaver("keys", command)
+        assert (said.code, "palaver run" in said.err) == (1, True)
+    assert not Path("data", "signing.key").exists()
+
+
+def test_rotation_is_shown_and_kept(palaver: Palaver) -> None:
+    """The old key with its expiry, and never a private one."""
+    Path("data").mkdir()
+    files = OwnKeyFiles(Path("data"))
+    first = files.load_or_create()
+    said = palaver("keys", "rotate", "--json")
+    assert list(said.json["old_keys"]) == [first.current.key_id]
+    again = palaver("keys", "show", "--json")
+    assert again.json == said.json
+    assert files.current.read_text().split()[2] not in said.out + palaver("keys", "show").out

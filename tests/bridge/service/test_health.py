@@ -1,0 +1,23 @@
+"""Whether the node is ready."""
+
+import pytest
+
+from bridge.service.health import Health
+
+
+def test_a_node_is_ready_when_every_part_has_said_so() -> None:
+    """Until then each check says why not."""
+    health = Health()
+    assert set(health.readiness().checks) == {"database", "migrations", "listeners"}
+    assert None not in health.readiness().checks.values()
+    for check in ("database", "migrations", "listeners"):
+        health.set(check, None)
+    assert set(health.readiness().checks.values()) == {None}
+    health.set("database", "It is gone.")
+    assert health.get("database") == "It is gone."
+
+
+def test_an_unknown_check_is_a_bug() -> None:
+    """A misspelt one would never be seen."""
+    with pytest.raises(AssertionError):
+        Health().set("databse", None)
