@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager, suppress
 # How long a server may take over its own ending before it is killed.
 _GRACE_SECONDS = 5.0
 
-# Said by the child about itself and then handed on to the command: from outside it would come too late for whatever
+# What the child does to itself before it becomes the command; from outside it would come too late for what
 # the command does first.
-_STAY_ON_CPU = (
-    "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
-)
+_STAY_ON_CPU = """\
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 class ChildError(Exception):

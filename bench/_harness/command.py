@@ -13,6 +13,7 @@ from pathlib import Path
 import uvloop
 from rich.console import Console
 
+from bench._harness.child import ChildError
 from bench._harness.machine import load, processors
 from bench._harness.progress import progress
 from bench._harness.raw_figures import raw_figures
@@ -20,6 +21,7 @@ from bench._harness.result import headline
 from bench._harness.rounds import FULL, QUICK, Plan, measure
 from bench._harness.row import Benchmark
 from bench._harness.table import last_line, table
+from storage.errors import LocalError
 
 # As wide as the longest row needs; a terminal says its own width.
 _WIDTH_ELSEWHERE = 150
@@ -32,10 +34,19 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> None:
     if not names:
         known = " ".join(benchmark.row_names)
         raise SystemExit(f"{benchmark.name} has no row like {','.join(options.rows)}. It has: {known}")
+    if options.json is not None:
+        # Found out now, and not after minutes of measuring.
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     plan = QUICK if options.quick else FULL
     plan = replace(plan, rounds=options.rounds or plan.rounds, seconds=options.seconds or plan.seconds)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(benchmark, names, plan, options.json))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(benchmark, names, plan, options.json))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise SystemExit(f"{benchmark.name}: ended before it was done") from None
+    except (ChildError, LocalError) as error:
+        # Both are sentences for whoever runs it; everything else is a bug and keeps its traceback.
+        raise SystemExit(f"{benchmark.name}: {error}") from None
 
 
 def select(benchmark: Benchmark, patterns: Sequence[str] | None) -> tuple[str, ...]:

@@ -40,10 +40,8 @@ async def database() -> AsyncIterator[Database]:
         try:
             async with connected(postgres.address.url) as connection:
                 await _insist_on_durability(connection)
-                version = connection.get_server_version()
-            yield Database(
-                postgres.address.url, f"{version.major}.{version.minor}", filesystem(Path(directory))
-            )
+                version: str = await connection.fetchval("SELECT current_setting('server_version')")
+            yield Database(postgres.address.url, version, filesystem(Path(directory)))
         finally:
             await postgres.stop()
 

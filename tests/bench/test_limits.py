@@ -84,17 +84,20 @@ def test_every_ceiling_has_its_row() -> None:
 def test_nothing_outlives_a_run_that_is_ended(row: str, children: int, number: signal.Signals) -> None:
     """Postgres, web servers and load generators end with the benchmark, also when it is killed."""
     command = [*COMMAND, "--rows", row, "--rounds", "100000"]
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: len(children_of(run.pid)) >= children)
         time.sleep(0.2)
         started = children_of(run.pid)
         run.send_signal(number)
-        assert run.wait(20) != 0
+        printed, said = run.communicate(timeout=20)
+        assert run.returncode != 0
+        assert printed == ""
+        assert said == ("limits: ended before it was done\n" if number == signal.SIGTERM else "")
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
     finally:
         run.kill()
-        run.wait()
+        run.communicate()
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -60,7 +60,7 @@ async def test_what_a_child_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
     assert not runs(stubborn.pid)
     # Nobody but init can wait for it; it has been killed, and that is carried out very soon.
     async with asyncio.timeout(10):
-        while runs(grandchild):  # noqa: ASYNC110 - another process sets no event of ours
+        while runs(grandchild):
             await asyncio.sleep(0.01)
 
 

@@ -7,6 +7,7 @@ async def test_commits_are_durable(served: Database) -> None:
     async with connected(served.address) as connection:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             assert await connection.fetchval("SELECT current_setting($1)", setting) == "on"
+        assert await connection.fetchval("SHOW server_version") == served.version
     [remark] = served.remarks
     settings = "fsync on, synchronous_commit on, full_page_writes on"
     assert remark.startswith(f"Postgres {served.version} over a Unix socket, {settings}, on ")
