@@ -17,7 +17,7 @@ from tests.support.postgres import pool_on
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - a property of somebody else's object; nothing announces its change
+    while not holds():  # a property of somebody else's object; nothing announces its change
         await asyncio.sleep(0)
 
 

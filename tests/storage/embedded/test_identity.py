@@ -1,0 +1,49 @@
+"""As whom Postgres runs."""
+
+import os
+import pwd
+
+import pytest
+
+from storage.embedded.identity import choose, name_of
+from storage.errors import LocalError
+
+
+def test_an_ordinary_user_stays_who_it_is() -> None:
+    """It could not become another, and has no need to."""
+    assert choose("nobody", euid=1000) is None
+    assert choose("no such user", euid=1000) is None
+
+
+def test_root_becomes_the_user_that_is_configured() -> None:
+    """By name or by number, with its group and all groups it is in."""
+    entry = pwd.getpwnam("nobody")
+    for name in ("nobody", str(entry.pw_uid)):
+        identity = choose(name, euid=0)
+        assert identity is not None
+        assert (identity.name, identity.uid, identity.gid) == ("nobody", entry.pw_uid, entry.pw_gid)
+        assert entry.pw_gid in identity.groups
+
+
+def test_a_user_that_does_not_exist_is_refused() -> None:
+    """No user is ever made."""
+    with pytest.raises(LocalError) as refused:
+        choose("no such user", euid=0)
+    assert refused.value.problem == (
+        "The node runs as root, Postgres may not, and this machine has no user called no such user."
+    )
+    assert "database.run_as" in refused.value.advice
+
+
+@pytest.mark.parametrize("name", ["root", "0"])
+def test_root_itself_is_refused(name: str) -> None:
+    """Postgres would refuse later and less clearly."""
+    with pytest.raises(LocalError) as refused:
+        choose(name, euid=0)
+    assert refused.value.problem == "The node runs as root, and Postgres may not run as root."
+
+
+def test_an_owner_without_a_name_has_a_number() -> None:
+    """As in a container that shares a volume."""
+    assert name_of(os.geteuid()) == pwd.getpwuid(os.geteuid()).pw_name
+    assert name_of(2_000_000_001) == "user 2000000001"

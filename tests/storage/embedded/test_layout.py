@@ -1,0 +1,78 @@
+"""Where the files are, and which directories cannot be used."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.embedded.layout import LONGEST_SOCKET_PATH, Layout, refuse_other_major, refuse_unusable_path
+from storage.errors import LocalError
+
+
+def test_everything_is_below_one_directory() -> None:
+    """DATA/postgres holds the cluster by its major version, the socket and the log."""
+    layout = Layout(Path("/srv/data"))
+    assert layout.home == Path("/srv/data/postgres")
+    assert layout.cluster == layout.home / "18"
+    assert layout.postmaster_file == layout.home / "18" / "postmaster.pid"
+    for path in (layout.unfinished, layout.socket, layout.socket_lock, layout.log):
+        assert path.parent == layout.home
+
+
+def deep(length: int) -> Layout:
+    """A layout whose socket has a path of this many bytes."""
+    bare = len(bytes(Layout(Path("/")).socket))
+    return Layout(Path("/" + "ä" + "a" * (length - bare - 3)))
+
+
+def test_a_path_of_the_full_length_is_used() -> None:
+    """107 bytes fit; bytes, not letters."""
+    refuse_unusable_path(deep(LONGEST_SOCKET_PATH))
+
+
+def test_a_path_that_is_too_long_is_refused() -> None:
+    """One sentence says by how much, instead of an error from Postgres or the kernel."""
+    layout = deep(LONGEST_SOCKET_PATH + 3)
+    with pytest.raises(LocalError) as refused:
+        refuse_unusable_path(layout)
+    assert refused.value.problem == (
+        f"The data directory {layout.data} is 3 bytes too deep for a Unix socket, whose path may have 107."
+    )
+    assert refused.value.advice == "Set data_dir to a shorter path."
+
+
+@pytest.mark.parametrize("name", ["a,b", 'a"b', "a\nb"])
+def test_letters_that_postgres_cannot_have_in_a_path_are_refused(name: str) -> None:
+    """It takes directories of sockets for a list."""
+    with pytest.raises(LocalError, match="a comma, a quotation mark or a line break in its path"):
+        refuse_unusable_path(Layout(Path("/srv") / name))
+
+
+LAYOUT = Layout(Path("/srv/data"))
+
+
+@pytest.mark.parametrize(
+    ("names", "version"),
+    [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new"}, None), ({"18", "17"}, "18")],
+)
+def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str], version: str | None) -> None:
+    """What an upgrade left beside it is no obstacle."""
+    refuse_other_major(LAYOUT, names, version)
+
+
+@pytest.mark.parametrize(
+    ("names", "version", "found"),
+    [
+        ({"18"}, "17", "17"),
+        ({"17"}, None, "17"),
+        ({"9", "16"}, None, "16"),
+        ({"19", "postgres.log"}, None, "19"),
+    ],
+)
+def test_a_cluster_of_another_major_is_refused(names: set[str], version: str | None, found: str) -> None:
+    """Beside it a new, empty one would look like all data were lost."""
+    with pytest.raises(LocalError) as refused:
+        refuse_other_major(LAYOUT, names, version)
+    assert refused.value.problem == (
+        f"The data in /srv/data/postgres was made by Postgres {found}, and this node brings Postgres 18."
+    )
+    assert refused.value.advice.startswith(f"Write a backup with the Palaver that brings Postgres {found}")

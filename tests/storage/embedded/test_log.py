@@ -1,0 +1,62 @@
+"""Postgres' log file, read and bounded from outside."""
+
+import os
+from pathlib import Path
+
+from storage.embedded.log import READ_AT_MOST, Mark, mark, since, truncate
+
+
+def test_only_what_came_after_a_mark_is_read(tmp_path: Path) -> None:
+    """Why this start failed, not why an earlier one did."""
+    log = tmp_path / "log"
+    assert mark(log) == Mark()
+    assert since(log, mark(log)) == ""
+    log.write_text("FATAL: old\n")
+    start = mark(log)
+    with log.open("a") as file:
+        file.write("FATAL: new\n")
+    assert since(log, start) == "FATAL: new\n"
+    assert since(log, Mark()) == "FATAL: old\nFATAL: new\n"
+
+
+def test_after_a_rotation_everything_is_new(tmp_path: Path) -> None:
+    """The launcher may have put the old file aside since the mark."""
+    log = tmp_path / "log"
+    log.write_text("FATAL: old\n")
+    start = mark(log)
+    log.rename(tmp_path / "log.1")
+    log.write_text("FATAL: new\n")
+    assert since(log, start) == "FATAL: new\n"
+
+
+def test_no_more_than_the_end_is_read(tmp_path: Path) -> None:
+    """A log can be long, and the reason is in its last lines."""
+    log = tmp_path / "log"
+    log.write_text("x" * READ_AT_MOST + "end")
+    assert len(since(log, Mark())) == READ_AT_MOST
+    assert since(log, Mark()).endswith("end")
+
+
+def test_a_long_log_is_emptied_while_it_is_written(tmp_path: Path) -> None:
+    """Who appends goes on at the new end; a short one stays."""
+    log = tmp_path / "log"
+    with log.open("ab", buffering=0) as file:
+        file.write(b"0123456789")
+        assert not truncate(log, limit=10)
+        assert truncate(log, limit=9)
+        file.write(b"next")
+    assert log.read_bytes() == b"next"
+    assert not truncate(tmp_path / "missing", limit=0)
+
+
+def test_what_another_user_put_in_its_place_is_left_alone(tmp_path: Path) -> None:
+    """The directory is not the node's: no link is followed, no pipe waited on, no second name emptied."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "link").symlink_to(victim)
+    os.link(victim, tmp_path / "second")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "second", "pipe"):
+        assert not truncate(tmp_path / name, limit=0)
+    assert since(tmp_path / "link", Mark()) == ""
+    assert victim.read_text() == "precious"

@@ -1,0 +1,55 @@
+"""Whom a postmaster.pid names, and whether that is our Postgres."""
+
+import pytest
+
+from storage.embedded.postmaster_file import Claim, PostmasterFile, Sight, judge, parse
+
+WHOLE = "7766\n/mnt/postgres/18\n1795004041\n5432\n/mnt/postgres\n\n 10019109         8\nready   \n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (WHOLE, PostmasterFile(7766, single_user=False)),
+        ("7766", PostmasterFile(7766, single_user=False)),
+        ("-7766\n/data\n", PostmasterFile(7766, single_user=True)),
+        ("", None),
+        ("\n", None),
+        ("0\n", None),
+        ("x7\n", None),
+        ("-\n", None),
+        ("\x00\x00\x00", None),
+        ("٣\n", None),
+    ],
+)
+def test_the_first_line_is_the_process(text: str, expected: PostmasterFile | None) -> None:
+    """A file that a crash left half written names nobody."""
+    assert parse(text) == expected
+
+
+HERE, ELSEWHERE = (64768, 131), (64768, 132)
+POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.directory=/srv/data/postgres")
+
+
+@pytest.mark.parametrize(
+    ("sight", "claim"),
+    [
+        (Sight(POSTGRES, HERE), Claim.OURS),
+        # Started by hand, with other settings: it works in this directory, so it is the one.
+        (Sight(("postgres", "-D", "."), HERE), Claim.OURS),
+        (Sight(POSTGRES, ELSEWHERE), Claim.UNRELATED),
+        # Somebody who looks around in the directory.
+        (Sight(("-bash",), HERE), Claim.UNRELATED),
+        (Sight(("postgresql-helper",), HERE), Claim.UNRELATED),
+        # A process that has ended and was not waited for has no command line any more.
+        (Sight((), None), Claim.UNRELATED),
+        # Where the directory may not be seen, the mark on the command line decides.
+        (Sight(POSTGRES, None), Claim.OURS),
+        (Sight(("postgres", "-D", "/srv/data/postgres/18"), None), Claim.UNRELATED),
+        (Sight(("postgres", "palaver.directory=/srv/other/postgres"), None), Claim.UNRELATED),
+        (Sight(("sleep", "palaver.directory=/srv/data/postgres"), None), Claim.UNRELATED),
+    ],
+)
+def test_a_process_is_ours_by_where_it_works(sight: Sight, claim: Claim) -> None:
+    """A number alone proves nothing: after a reboot or in another container it belongs to somebody else."""
+    assert judge(sight, HERE, "/srv/data/postgres") is claim

@@ -1,0 +1,41 @@
+"""Room on the disk."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from storage.embedded.space import free_space, readable, refuse_full, too_little
+from storage.errors import LocalError
+
+
+def test_what_is_reserved_for_root_does_not_count(tmp_path: Path) -> None:
+    """Postgres runs as an ordinary user."""
+    usage = os.statvfs(tmp_path)
+    assert 0 < free_space(tmp_path) <= usage.f_bfree * usage.f_frsize
+
+
+def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
+    """The sentence says how much is free, where, and how much it takes."""
+    refuse_full(tmp_path, 1)
+    with pytest.raises(LocalError) as refused:
+        refuse_full(tmp_path, 1 << 60)
+    assert refused.value.problem.endswith(
+        f"are free on the disk of {tmp_path}, and Postgres needs 1048576.0 TiB there to start."
+    )
+    assert refused.value.advice.startswith("Make room on that disk")
+
+
+def test_the_sentence_is_one() -> None:
+    """It ends where the need has been said."""
+    error = too_little(Path("/srv"), 5 << 20, "Postgres ran out of room")
+    assert error.problem == "Only 5.0 MiB are free on the disk of /srv, and Postgres ran out of room."
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (256 << 20, "256.0 MiB"), (5 << 40, "5.0 TiB")],
+)
+def test_numbers_are_for_people(count: int, text: str) -> None:
+    """In the unit that makes them short."""
+    assert readable(count) == text
