@@ -1,6 +1,7 @@
 """`palaver keys`: the signing key of this node."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -25,14 +26,22 @@ def show(path: ConfigFile = None, as_json: Json = False) -> None:
     keys = OwnKeyFiles(config.data_dir).load()
     if keys is None:
         raise LocalError(f"There is no signing key in {config.data_dir} yet.", "`palaver run` makes one.")
-    Output(as_json=as_json).show(described(keys))
+    _show(Output(as_json=as_json), described(keys))
 
 
 @app.command()
 def rotate(path: ConfigFile = None, as_json: Json = False) -> None:
     """Sign with a new key from now on. What the old key signed stays valid."""
     config = loaded(path).config
-    Output(as_json=as_json).show(asyncio.run(_rotate(config)))
+    _show(Output(as_json=as_json), asyncio.run(_rotate(config)))
+
+
+def _show(output: Output, keys: dict[str, Any]) -> None:
+    lines = [f"{keys['key_id']}  {keys['public_key']}  in use"]
+    for key_id, old in keys["old_keys"].items():
+        until = datetime.fromtimestamp(old["expired_ts"] / 1000, UTC)
+        lines.append(f"{key_id}  {old['public_key']}  until {until:%Y-%m-%d %H:%M:%S} UTC")
+    output.show(keys, lambda console: console.print("\n".join(lines), markup=False))
 
 
 async def _rotate(config: Config) -> dict[str, Any]:

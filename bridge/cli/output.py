@@ -89,7 +89,10 @@ def _plain(item: Any) -> str:
         case bool():
             return "yes" if item else "no"
         case Mapping():
-            return ", ".join(f"{key} {_plain(inner)}" for key, inner in item.items()) or "none"
+            return (
+                ", ".join(f"{str(key).replace('_', ' ')} {_plain(inner)}" for key, inner in item.items())
+                or "none"
+            )
         case list() | tuple():
             return ", ".join(map(_plain, item)) or "none"
         case _:

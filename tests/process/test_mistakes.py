@@ -1,6 +1,7 @@
 """Each mistake of a person gets one sentence with advice and a non-zero exit code, and damages nothing."""
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
@@ -121,6 +122,23 @@ async def test_too_little_room_on_the_disk(make_node: MakeNode) -> None:
     assert "free on the disk" in error["problem"]
     assert set(await _doctor(node)) == {"disk"}
     node.environment["PALAVER_DATABASE__MINIMUM_FREE_SPACE"] = "1MiB"
+    await node.start()
+    assert await node.stop() == 0
+
+
+async def test_a_disk_that_is_full(make_node: MakeNode) -> None:
+    """A disk that fills up at the first start: one sentence, and a start with room finds no ruins."""
+    node = make_node(PALAVER_DATABASE__MINIMUM_FREE_SPACE="0B")
+    node.data.mkdir()
+    # A disk of 24 MiB, in a mount namespace that ends with the node; an ordinary user may make one too.
+    become_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    mount = 'mount -t tmpfs -o size=24m,mode=0700 none "$0" && exec "$@"'
+    node.prefix = ("unshare", *become_root, "--mount", "sh", "-c", mount, str(node.data))
+    code, error = await node.refused()
+    assert code == 1
+    assert "free on the disk" in error["problem"]
+    assert "data_dir" in error["advice"]
+    node.prefix = ()
     await node.start()
     assert await node.stop() == 0
 

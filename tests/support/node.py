@@ -84,6 +84,8 @@ class Node:
     port: int
     metrics_port: int
     environment: dict[str, str] = field(default_factory=dict)
+    # A program that starts the node in surroundings of its own, such as `unshare`.
+    prefix: tuple[str, ...] = ()
     process: asyncio.subprocess.Process | None = None
     started: dict[str, Any] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Node:
         """Start the process, and don't wait for anything."""
         assert self.process is None
         self.process = await asyncio.create_subprocess_exec(
-            str(self.command), "run", "--json", *options, cwd=self.directory, env=self.env,
+            *self.prefix, str(self.command), "run", "--json", *options, cwd=self.directory, env=self.env,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self._reading = asyncio.create_task(self._read_log(self.process))

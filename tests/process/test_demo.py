@@ -1,0 +1,24 @@
+"""`make demo`: what it shows works."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.node import PATIENCE, ROOT
+
+pytestmark = pytest.mark.process
+
+
+async def test_the_demonstration_runs_to_its_end(palaver: Path) -> None:
+    """Every command in it succeeds, and nothing is left running."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(ROOT / "examples" / "demo.py"), env={**os.environ, "PALAVER": str(palaver)},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 0, out.decode()
+    assert "This node is healthy." in out.decode()
+    assert "exit code 0" in out.decode()
