@@ -1,11 +1,13 @@
 """The harness itself, proved by two real Synapses: what fails between them is not the node's fault."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.matrix_client import Refused
 from tests.support.synapse import DidNotStart, Synapse
-from tests.support.synapse.authority import Authority
 from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
 
 pytestmark = pytest.mark.interop
 
@@ -84,11 +86,10 @@ async def test_a_synapse_that_was_away_catches_up(
 
 
 async def test_a_synapse_with_a_certificate_of_somebody_else_is_not_believed(
-    synapse: Synapse, make_synapse: SynapseFactory, tmp_path_factory: pytest.TempPathFactory
+    synapse: Synapse, tmp_path: Path
 ) -> None:
     """Verification is on: otherwise nothing here says anything about certificates."""
-    directory = tmp_path_factory.mktemp("stranger")
-    stranger = SynapseFactory(directory, Authority(directory))
+    stranger = SynapseFactory(tmp_path / "strangers", Authority("Somebody else"))
     try:
         other = await stranger()
         bob = await other.person()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.synapse.authority import Authority
 from tests.support.synapse.database import Postgres, SQLite
 from tests.support.synapse.ports import lasting_port
 from tests.support.synapse.process import Synapse, environment
+from tests.support.tls import Authority
 
 
 class SynapseFactory:
@@ -20,6 +20,8 @@ class SynapseFactory:
     def __init__(self, directory: Path, authority: Authority) -> None:
         self._directory = directory
         self._authority = authority
+        directory.mkdir(exist_ok=True)
+        self.authority_file = authority.write(directory, "ca")
         self.made: list[Synapse] = []
 
     async def __call__(
@@ -61,13 +63,14 @@ class SynapseFactory:
     def _describe(
         self, directory: Path, port: int, database: SQLite | Postgres, trusted: Sequence[Path] = ()
     ) -> Synapse:
-        issued = self._authority.issue(f"synapse-{port}")
+        issued = self._authority.issue("localhost", "127.0.0.1", "::1")
+        certificate, private_key = issued.write(self._directory, f"synapse-{port}")
         return Synapse(
             directory=directory,
             port=port,
-            trusted=(self._authority.file, *trusted),
-            certificate=issued.certificate,
-            private_key=issued.private_key,
+            trusted=(self.authority_file, *trusted),
+            certificate=certificate,
+            private_key=private_key,
             database=database,
         )
 
@@ -102,9 +105,9 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """The authority that everybody on this machine trusts during the tests."""
-    return Authority(tmp_path_factory.mktemp("authority"))
+def authority() -> Authority:
+    """The development authority that every Synapse trusts, and a node beside them shall trust."""
+    return Authority("Authority of the tests")
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +123,7 @@ async def synapse(tmp_path_factory: pytest.TempPathFactory, authority: Authority
 @pytest.fixture
 async def make_synapse(tmp_path: Path, authority: Authority) -> AsyncIterator[SynapseFactory]:
     """Makes Synapses that are ended with the test, whatever the test does."""
-    factory = SynapseFactory(tmp_path, authority)
+    factory = SynapseFactory(tmp_path / "synapses", authority)
     try:
         yield factory
     finally:
