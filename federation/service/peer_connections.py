@@ -1,0 +1,193 @@
+"""Connections to other servers: TLS that is checked, few to each, used again, and never to a blocked address.
+
+Server-server API, "TLS": "Servers should respect SNI when making requests where possible: a SNI should be
+sent for the certificate which is expected, unless that certificate is expected to be an IP address".
+"""
+
+import io
+import ssl
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from federation.admission import Network
+from federation.peer_errors import PeerUnreachable
+from federation.peer_settings import CertificateFiles, Peers
+from federation.server_discovery import Candidate, Route
+from federation.service.addresses import Addresses
+from federation.service.dns import Dns
+from federation.service.transport_errors import NOT_CONNECTED, peer_error
+from storage.errors import LocalError
+
+# Seconds for a TCP connection and its handshake: the next candidate must get its turn in time.
+CONNECT: Final = 10.0
+# Seconds that an unused connection is kept. Synapse and most proxies close theirs after 60 or 75.
+KEEP: Final = 55.0
+MOST_CONNECTIONS: Final = 500
+MOST_TO_ONE: Final = 16
+# aiohttp writes a larger body in one piece, and warns of it.
+LARGE_BODY: Final = 512 * 1024
+
+
+class PeerConnections:
+    """All of a node's connections to others. `authorities`: certificates to trust beside the system's."""
+
+    def __init__(
+        self,
+        dns: Dns,
+        peers: Peers,
+        *,
+        user_agent: str,
+        authorities: Path | None = None,
+        blocked: Sequence[Network] = (),
+    ) -> None:
+        """Raises LocalError when a certificate cannot be read. There must be a running event loop."""
+        self._peers = peers
+        self._authorities = authorities
+        self._contexts = self._load()
+        self._addresses = Addresses(dns, blocked)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=MOST_CONNECTIONS,
+                limit_per_host=MOST_TO_ONE,
+                keepalive_timeout=KEEP,
+                ttl_dns_cache=60,
+                resolver=self._addresses,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Compressed, a small answer could become one that fills the memory.
+            headers={"User-Agent": user_agent, "Accept-Encoding": "identity", "Accept": "application/json"},
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT),
+        )
+
+    def reload(self) -> None:
+        """Read the certificates again, for new connections. Raises LocalError, and the old ones stay then."""
+        self._contexts = self._load()
+
+    async def send(
+        self,
+        peer: str,
+        route: Route,
+        method: str,
+        uri: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        idle: float | None = None,
+    ) -> aiohttp.ClientResponse:
+        """The answer's head, from the first candidate that takes the connection. The caller closes it.
+
+        `idle`: seconds that may pass without a byte. Raises `PeerError`.
+        """
+        problem: Exception | None = None
+        for candidate in route.candidates:
+            try:
+                return await self._send_to(peer, route, candidate, method, uri, headers, body, idle)
+            except NOT_CONNECTED as error:
+                problem = error
+            except (aiohttp.ClientError, OSError) as error:
+                raise peer_error(peer, error) from error
+        assert problem is not None, "a route has candidates"
+        raise peer_error(peer, problem) from problem
+
+    async def get(self, url: URL, peer: str) -> aiohttp.ClientResponse:
+        """A page of the public web, without signature or client certificate; redirects are not followed."""
+        assert url.scheme == "https", "a well-known is never read in the open"
+        self._refuse_blocked(peer, url.raw_host or "")
+        try:
+            return await self._session.get(url, allow_redirects=False, ssl=self._contexts[None])
+        except (aiohttp.ClientError, OSError) as error:
+            raise peer_error(peer, error) from error
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._addresses.close()
+
+    async def _send_to(
+        self,
+        peer: str,
+        route: Route,
+        candidate: Candidate,
+        method: str,
+        uri: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        idle: float | None,
+    ) -> aiohttp.ClientResponse:
+        settings = self._peers.of(peer)
+        self._refuse_blocked(peer, candidate.host)
+        host = f"[{candidate.host}]" if ":" in candidate.host else candidate.host
+        scheme = "http" if settings.plain else "https"
+
+        async def once() -> aiohttp.ClientResponse:
+            return await self._session.request(
+                method,
+                # Encoded already, and signed as it is: yarl would undo some of the escapes.
+                URL(f"{scheme}://{host}:{candidate.port}{uri}", encoded=True),
+                headers={**headers, "Host": route.host_header},
+                data=io.BytesIO(body) if body is not None and len(body) > LARGE_BODY else body,
+                allow_redirects=False,
+                ssl=self._contexts[settings.client_certificate],
+                server_hostname=None if settings.plain else route.certificate_name,
+                timeout=aiohttp.ClientTimeout(sock_connect=CONNECT, sock_read=idle),
+            )
+
+        try:
+            return await once()
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError):
+            # A kept connection that the peer was just closing. aiohttp itself tries the other methods again;
+            # federation's POSTs ask and change nothing.
+            if method != "POST":
+                raise
+            return await once()
+
+    def _refuse_blocked(self, peer: str, host: str) -> None:
+        """What aiohttp takes for an address it does not look up, so that `Addresses` never sees it."""
+        if not (":" in host or host.replace(".", "").isdigit()):
+            return
+        try:
+            address = str(ip_address(host.strip("[]")))
+        except ValueError:
+            # Such as 127.1, which the system would complete.
+            raise PeerUnreachable(peer, "has no address that could be found") from None
+        if self._addresses.is_blocked(address):
+            raise PeerUnreachable(peer, "leads to an address that this server does not connect to")
+
+    def _load(self) -> dict[CertificateFiles | None, ssl.SSLContext]:
+        return {
+            files: _context(self._authorities, files) for files in (None, *self._peers.client_certificates())
+        }
+
+
+def _context(authorities: Path | None, files: CertificateFiles | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise LocalError(
+            f"The authorities to trust, {authorities}, could not be read: {error.strerror or error}.",
+            "Name a file that holds certificates in PEM, readable for this program.",
+        ) from None
+    try:
+        if files is not None:
+            context.load_cert_chain(files.certificate, files.private_key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        raise LocalError(
+            f"The client certificate {files.certificate if files else ''} cannot be used:"
+            f" {error.strerror or error}.",
+            "Name a certificate and its private key, both in PEM, unencrypted and readable for this program.",
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    # Without this, OpenSSL would ask on the terminal and wait for ever.
+    return ""

@@ -1,0 +1,163 @@
+"""Finds the way to a server and remembers it: runs the conversation of `server_discovery`.
+
+Closed or open, that is not decided here; a way is looked for when somebody who may asks for it.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from federation import well_known
+from federation.bounded_cache import BoundedCache
+from federation.errors import PeerError
+from federation.peer_errors import PeerUnreachable
+from federation.peer_settings import Peers
+from federation.server_discovery import (
+    LONGEST,
+    Answer,
+    AskWellKnown,
+    NoRoute,
+    Question,
+    Route,
+    WellKnownAnswer,
+    configured,
+    discover,
+)
+from federation.service.dns import Dns
+from federation.service.peer_connections import PeerConnections
+from federation.service.single_flight import SingleFlight
+from federation.srv_records import MOST_RECORDS
+
+# Seconds for a well-known with all its redirects.
+PATIENCE: Final = 15.0
+MOST_REMEMBERED: Final = 10_000
+# A way that led nowhere is not looked for again before it is this old, in seconds.
+YOUNGEST_DOUBTED: Final = 60.0
+
+_random = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    route: Route | NoRoute
+    at: float
+    until: float
+
+
+class Resolver:
+    """`well_known_port` is 443; only a test has its own."""
+
+    def __init__(
+        self,
+        connections: PeerConnections,
+        dns: Dns,
+        peers: Peers,
+        *,
+        well_known_port: int = 443,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connections = connections
+        self._dns = dns
+        self._peers = peers
+        self._port = well_known_port
+        self._clock = clock
+        self._found: BoundedCache[str, _Found] = BoundedCache(MOST_REMEMBERED)
+        self._failures: BoundedCache[str, int] = BoundedCache(MOST_REMEMBERED)
+        self._looking: SingleFlight[str, Route | NoRoute] = SingleFlight()
+
+    async def route(self, server_name: str) -> Route:
+        """The way there. Raises `PeerUnreachable` when there is none."""
+        found = self._found.get(server_name)
+        if found is not None and self._clock() < found.until:
+            route = found.route
+        else:
+            route = await self._looking.run(server_name, lambda: self._look(server_name, found))
+        if isinstance(route, NoRoute):
+            raise PeerUnreachable(server_name, route.reason)
+        return route
+
+    def led_nowhere(self, server_name: str) -> None:
+        """Nobody was found at the end of the way: the server may have moved since it was looked for."""
+        found = self._found.get(server_name)
+        if found is not None:
+            until = min(found.until, found.at + YOUNGEST_DOUBTED)
+            self._found.put(server_name, _Found(found.route, found.at, until))
+
+    async def close(self) -> None:
+        await self._looking.close()
+
+    async def _look(self, server_name: str, before: _Found | None) -> Route | NoRoute:
+        address = self._peers.of(server_name).address
+        route = configured(server_name, address) if address else await self._converse(server_name)
+        now = self._clock()
+        if (
+            route.provisional
+            and before is not None
+            and not before.route.provisional
+            and now < before.at + LONGEST
+        ):
+            # What was certain a while ago is better than what is left when name servers don't answer.
+            self._found.put(server_name, _Found(before.route, before.at, now + min(route.lifetime, 300.0)))
+            return before.route
+        self._found.put(server_name, _Found(route, now, now + route.lifetime))
+        return route
+
+    async def _converse(self, server_name: str) -> Route | NoRoute:
+        conversation = discover(server_name, [_random.random() for _ in range(MOST_RECORDS)])
+        try:
+            question = next(conversation)
+            while True:
+                question = conversation.send(await self._answer(question))
+        except StopIteration as end:
+            route: Route | NoRoute = end.value
+            return route
+
+    async def _answer(self, question: Question) -> Answer:
+        if isinstance(question, AskWellKnown):
+            return await self._well_known(question.host)
+        return await self._dns.srv(question.name)
+
+    async def _well_known(self, host: str) -> WellKnownAnswer:
+        failures = self._failures.get(host) or 0
+        answer = well_known.no_answer(failures)
+        with contextlib.suppress(PeerError, TimeoutError, aiohttp.ClientError, OSError):
+            async with asyncio.timeout(PATIENCE):
+                answer = await self._follow(host, failures)
+        if answer.delegated is None:
+            self._failures.put(host, failures + 1)
+        else:
+            self._failures.forget(host)
+        return answer
+
+    async def _follow(self, host: str, failures: int) -> WellKnownAnswer:
+        """ "30x redirects should be followed, however redirection loops should be avoided." """
+        url: URL | None = well_known.first_url(host, self._port)
+        for _ in range(well_known.MOST_REDIRECTS + 1):
+            if url is None:
+                break
+            async with await self._connections.get(url, host) as response:
+                if not 300 <= response.status < 400:
+                    body = await _beginning(response)
+                    now = datetime.now(UTC)
+                    return well_known.read(response.status, response.headers, body, now, failures)
+                url = well_known.next_url(url, response.headers.get("Location"))
+        # Somebody answered, and not with a delegation.
+        return well_known.no_answer(failures, failed=False)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """As much of the body as is looked at, and one byte more if there is more."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(16 * 1024):
+        body += chunk
+        if len(body) > well_known.MAX_BYTES:
+            break
+    return bytes(body[: well_known.MAX_BYTES + 1])

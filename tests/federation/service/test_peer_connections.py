@@ -1,0 +1,185 @@
+"""Which connections are made, which are used again, and which are not made at all."""
+
+import asyncio
+import contextlib
+import socket
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from federation.peer_errors import PeerTlsFailure, PeerUnreachable
+from federation.peer_settings import CertificateFiles, Peers, PeerSettings
+from federation.request_target import request_target
+from federation.service.dns import Dns
+from federation.service.peer_connections import MOST_TO_ONE, PeerConnections
+from storage.errors import LocalError
+from tests.support.loopback_server import LoopbackServer
+from tests.support.neighbourhood import Neighbourhood, answering
+
+VERSION = request_target("/_matrix/federation/v1/version")
+
+
+def has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as six:
+        six.bind(("::1", 0))
+        return True
+    return False
+
+
+async def test_a_connection_is_used_again(neighbourhood: Neighbourhood) -> None:
+    """One after the other needs one."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    reach = neighbourhood.reach()
+    for _ in range(20):
+        await reach.client.request("GET", f"a.test:{server.port}", VERSION)
+    assert len(server.connections) == 1
+
+
+async def test_one_server_gets_only_so_many(neighbourhood: Neighbourhood) -> None:
+    """The rest wait for one of them; nobody is refused."""
+    release, full = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        if len(server.connections) == MOST_TO_ONE:
+            full.set()
+        await release.wait()
+        return web.json_response({})
+
+    server = await neighbourhood.server(answer, "a.test")
+    reach = neighbourhood.reach()
+    name = f"a.test:{server.port}"
+    asking = [asyncio.create_task(reach.client.request("GET", name, VERSION)) for _ in range(3 * MOST_TO_ONE)]
+    await full.wait()
+    release.set()
+    assert await asyncio.gather(*asking) == [{}] * len(asking)
+    assert len(server.connections) == MOST_TO_ONE
+
+
+async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(
+    neighbourhood: Neighbourhood,
+) -> None:
+    """Verification is never off."""
+    for files, why in (
+        (neighbourhood.certificates.make("b.test"), "Hostname mismatch"),
+        (neighbourhood.certificates.make("a.test", trusted=False), "certificate"),
+    ):
+        server = await neighbourhood.server(answering({}), "a.test", files=files)
+        with pytest.raises(PeerTlsFailure, match=why):
+            await neighbourhood.reach().client.request("GET", f"a.test:{server.port}", VERSION)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(("address", "name"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+async def test_an_address_is_checked_and_not_sent_as_sni(
+    neighbourhood: Neighbourhood, address: str, name: str
+) -> None:
+    """ "unless that certificate is expected to be an IP address in which case SNI is not supported" """
+    if address == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    good = LoopbackServer(answering({}))
+    await neighbourhood.stack.enter_async_context(
+        good.running(neighbourhood.certificates.make(address), addresses=[address])
+    )
+    other = LoopbackServer(answering({}))
+    await neighbourhood.stack.enter_async_context(
+        other.running(neighbourhood.certificates.make("10.0.0.1"), addresses=[address])
+    )
+    reach = neighbourhood.reach()
+    assert await reach.client.request("GET", f"{name}:{good.port}", VERSION) == {}
+    assert good.requests[0].headers["Host"] == f"{name}:{good.port}"
+    assert good.names == [None]
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"{name}:{other.port}", VERSION)
+
+
+async def test_plain_http_only_with_those_configured_for_it(neighbourhood: Neighbourhood) -> None:
+    """Published CIS nodes speak no TLS. Nobody is spoken to in the open because TLS failed."""
+    server = await neighbourhood.server(answering({}), "a.test", plain=True)
+    name = f"a.test:{server.port}"
+    with pytest.raises(PeerTlsFailure):
+        await neighbourhood.reach().client.request("GET", name, VERSION)
+    assert server.requests == []
+    reach = neighbourhood.reach({name: PeerSettings(plain=True)})
+    assert await reach.client.request("GET", name, VERSION) == {}
+
+
+async def test_a_client_certificate_is_shown_to_its_peer_alone(neighbourhood: Neighbourhood) -> None:
+    """Where a peer wants one it is sent, and nobody else sees it."""
+    files = neighbourhood.certificates.make("us.test")
+    shown: list[object] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        shown.append(request.transport.get_extra_info("peercert"))
+        return web.json_response({})
+
+    wanting = await neighbourhood.server(
+        answer, "a.test", client_authority=neighbourhood.certificates.trusted
+    )
+    other = await neighbourhood.server(answer, "b.test", client_authority=neighbourhood.certificates.trusted)
+    name = f"a.test:{wanting.port}"
+    reach = neighbourhood.reach({name: PeerSettings(client_certificate=files)})
+    assert await reach.client.request("GET", name, VERSION) == {}
+    assert len(shown) == 1
+    with pytest.raises(PeerUnreachable):
+        await reach.client.request("GET", f"b.test:{other.port}", VERSION)
+    assert len(shown) == 1
+
+
+async def test_blocked_addresses_are_not_connected_to(neighbourhood: Neighbourhood) -> None:
+    """By name, by number, and by a number that the system would complete."""
+    server = await neighbourhood.server(
+        answering({}), "a.test", files=neighbourhood.certificates.make("a.test")
+    )
+    reach = neighbourhood.reach(
+        {"c.test": PeerSettings(address=f"127.0.0.1:{server.port}")}, blocked=[ip_network("127.0.0.0/8")]
+    )
+    for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}", f"127.1:{server.port}", "c.test"):
+        with pytest.raises(PeerUnreachable, match="address"):
+            await reach.client.request("GET", name, VERSION)
+    assert server.names == []
+
+
+async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood) -> None:
+    """The certificate there must be for the server's own name."""
+    server = await neighbourhood.server(answering({}), "b.test")
+    address = f"127.0.0.1:{server.port}"
+    reach = neighbourhood.reach(
+        {"a.test": PeerSettings(address=address), "b.test": PeerSettings(address=address)}
+    )
+    assert await reach.client.request("GET", "b.test", VERSION) == {}
+    assert server.requests[0].headers["Host"] == "b.test"
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", "a.test", VERSION)
+
+
+async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None:
+    """New connections take the new ones; unusable files change nothing."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    reach = neighbourhood.reach()
+    trusted = neighbourhood.certificates.trusted
+    good = trusted.read_bytes()
+    trusted.write_bytes(b"nonsense")
+    with pytest.raises(LocalError):
+        reach.connections.reload()
+    assert await reach.client.request("GET", f"a.test:{server.port}", VERSION) == {}
+    trusted.write_bytes(good)
+    other = await neighbourhood.server(answering({}), "b.test")
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"b.test:{other.port}", VERSION)
+    reach.connections.reload()
+    assert await reach.client.request("GET", f"b.test:{other.port}", VERSION) == {}
+
+
+async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """In a sentence for whoever runs this node."""
+    missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
+    broken.write_text("nonsense")
+    for file in (missing, broken):
+        with pytest.raises(LocalError, match=file.name):
+            PeerConnections(Dns(), Peers(), user_agent="test", authorities=file)
+        peers = Peers({"a": PeerSettings(client_certificate=CertificateFiles(file, file))})
+        with pytest.raises(LocalError, match=file.name):
+            PeerConnections(Dns(), peers, user_agent="test")
