@@ -38,6 +38,16 @@ class Oversized:
 Parsed = Pdu | Malformed | Oversized
 
 
+def room_id_of(event: object) -> str | None:
+    """The room that an event says it is in, before anybody can tell its version and parse it.
+
+    None when it does not say, as the create event of a version 12 room: one that arrives in a transaction
+    is ignored, since a room becomes known by joining it and not by hearing of its creation.
+    """
+    room_id = event.get("room_id") if isinstance(event, dict) else None
+    return room_id if isinstance(room_id, str) and is_room_id(room_id) else None
+
+
 def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> Parsed:
     """Check the form of an event from a peer, strip its `unsigned`, and compute its id.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation import canonical_json
-from federation.pdu import Malformed, Oversized, Pdu, parse
+from federation.pdu import Malformed, Oversized, Pdu, parse, room_id_of
 from federation.pdu.limits import MAX_NESTING, MAX_PDU_BYTES
 from federation.room_version import ROOM_VERSIONS, RoomVersion
 
@@ -240,3 +240,20 @@ def test_hostile_events_are_dropped_and_nothing_is_raised(
 def test_what_is_no_event_at_all(rubbish: object) -> None:
     """An event is an object with the properties of an event."""
     assert isinstance(parse(rubbish, ROOM_VERSIONS["12"]), Malformed)
+
+
+@pytest.mark.parametrize(
+    ("sent", "room_id"),
+    [
+        (event(), "!r:a.example"),
+        (event(room_id="!" + HASH), "!" + HASH),
+        (event(room_id=None), None),
+        (event(room_id="r"), None),
+        (event(room_id=3), None),
+        ("x", None),
+        (None, None),
+    ],
+)
+def test_which_room_an_unparsed_event_is_for(sent: object, room_id: str | None) -> None:
+    """A create event of version 12 says none, and is ignored when it arrives in a transaction."""
+    assert room_id_of(sent) == room_id
