@@ -48,13 +48,13 @@ def truncate(path: Path, limit: int = TRUNCATED_ABOVE) -> bool:
     """Empty the log when it is too long. Postgres appends, so it goes on at the new end."""
     try:
         handle = os.open(path, os.O_WRONLY | FLAGS)
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size <= limit:
+                return False
+            os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
     except OSError:
         return False
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size <= limit:
-            return False
-        os.ftruncate(handle, 0)
-    finally:
-        os.close(handle)
     return True

@@ -94,14 +94,16 @@ class EmbeddedPostgres:
         """Returns when the database accepts connections; LocalError when a person has to act first."""
         effects = self._machine.receive(Input.START, time.monotonic())
         assert effects == (Effect.LAUNCH,), "started twice without being stopped"
+        began = time.monotonic()
         try:
             self._prepare()
-            await self._bring_up()
+            event = await self._bring_up()
         except BaseException:
             self._machine.receive(Input.LOST, time.monotonic())
             await self._terminate()
             raise
         self._machine.receive(Input.READY, time.monotonic())
+        self._tell(event, seconds=time.monotonic() - began)
         self._watcher = asyncio.create_task(self._watch(), name="embedded-postgres")
 
     async def stop(self) -> None:
@@ -127,11 +129,11 @@ class EmbeddedPostgres:
             version.read_text().strip() if version.is_file() else None,
         )
 
-    async def _bring_up(self) -> None:
+    async def _bring_up(self) -> str:
+        """A Postgres that accepts connections, by whichever way; returns what there is to report of it."""
         began = time.monotonic()
         if await self._adopt():
-            self._tell("postgres_adopted", seconds=time.monotonic() - began)
-            return
+            return "postgres_adopted"
         refuse_full(self._layout.home, self._minimum_free_bytes)
         programs = Programs(self._layout, self._identity)
         if not is_made(self._layout):
@@ -139,7 +141,7 @@ class EmbeddedPostgres:
             self._tell("postgres_initialised", seconds=time.monotonic() - began)
         while not await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_PATIENCE):  # noqa: ASYNC110 - nothing tells of their end
             await asyncio.sleep(0.1)
-        self._tell("postgres_started", seconds=time.monotonic() - began)
+        return "postgres_started"
 
     async def _adopt(self) -> bool:
         """Take over a Postgres of this directory that runs. One that only starts or stops is waited for, then
@@ -163,7 +165,7 @@ class EmbeddedPostgres:
         if not await self._process.ended(0):
             await self._end_process()
             raise LocalError(
-                f"Postgres in {self._layout.home} took no connection for {self._start_timeout:.0f} seconds.",
+                f"Postgres in {self._layout.home} took no connection for {self._start_timeout:g} seconds.",
                 f"Read {self._layout.log} for what it was doing, and start the node again.",
             )
         await self._end_process()
@@ -177,17 +179,17 @@ class EmbeddedPostgres:
             deadline = self._machine.deadline()
             if deadline is None:
                 await self._until_lost()
-                happened = Input.LOST
+                self._lose()
             else:
                 await asyncio.sleep(deadline - time.monotonic())
                 self._machine.receive(Input.DUE, time.monotonic())
-                happened = await self._restart()
-            if Effect.WAIT in self._machine.receive(happened, time.monotonic()):
-                self._tell(
-                    "postgres_restarting",
-                    seconds=(self._machine.deadline() or 0.0) - time.monotonic(),
-                    failures=self._machine.failures,
-                )
+                await self._restart()
+
+    def _lose(self) -> None:
+        now = time.monotonic()
+        self._machine.receive(Input.LOST, now)
+        wait = (self._machine.deadline() or now) - now
+        self._tell("postgres_restarting", seconds=wait, failures=self._machine.failures)
 
     async def _until_lost(self) -> None:
         process = self._process
@@ -198,18 +200,22 @@ class EmbeddedPostgres:
         self._report("postgres_lost", {"pid": process.pid, "status": await process.status()})
         await self._end_process()
 
-    async def _restart(self) -> Input:
+    async def _restart(self) -> None:
+        began = time.monotonic()
         try:
-            await self._bring_up()
-        except (LocalError, OSError) as error:
-            # Whatever a full disk or an exhausted machine does to us now may be over at the next attempt.
+            event = await self._bring_up()
+        except Exception as error:
+            # Whatever it is that an exhausted machine does to us, a node without its Postgres is no node: it
+            # is reported, and may be over at the next attempt.
             problem, advice = (
-                (error.problem, error.advice) if isinstance(error, LocalError) else (str(error), "")
+                (error.problem, error.advice) if isinstance(error, LocalError) else (repr(error), "")
             )
             await self._end_process()
             self._report("postgres_failed", {"problem": problem, "advice": advice})
-            return Input.LOST
-        return Input.READY
+            self._lose()
+        else:
+            self._machine.receive(Input.READY, time.monotonic())
+            self._tell(event, seconds=time.monotonic() - began)
 
     async def _terminate(self) -> None:
         sent = await self._end_process()

@@ -1,0 +1,146 @@
+"""Starts node_process.py and reads what it says; waits for the ends of processes; becomes other users."""
+
+import asyncio
+import json
+import os
+import pwd
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from storage.embedded import EmbeddedPostgres
+from tests.storage.conftest import RUN_AS
+
+ROOT = Path(__file__).parents[3]
+
+
+class Node:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.said: list[dict[str, Any]] = []
+
+    async def until(self, *events: str) -> dict[str, Any]:
+        """The next of these that it says."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            self.said.append(json.loads(line))
+            if self.said[-1]["event"] in events:
+                return self.said[-1]
+        raise AssertionError(f"it ended without saying one of {events}: {self.said}")
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        ended = await self.until("ended")
+        assert await self.process.wait() == 0
+        return ended
+
+
+@asynccontextmanager
+async def node(data: Path, *prefix: str, loop: str = "asyncio", **options: Any) -> AsyncIterator[Node]:
+    """`prefix` is a command that runs the rest as somebody else."""
+    process = await asyncio.create_subprocess_exec(
+        *prefix,
+        sys.executable,
+        "-B",
+        "-m",
+        f"{__package__}.node_process",
+        loop,
+        str(data),
+        json.dumps(options),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        yield Node(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@cache
+def as_ordinary_user() -> tuple[str, ...]:
+    """The prefix for a user that is not root: the one of the tests, or the one that Postgres runs as."""
+    if os.geteuid() != 0:
+        return ()
+    entry = pwd.getpwnam(RUN_AS)
+    plain = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
+    check = [*plain, sys.executable, "-c", "import storage.embedded"]
+    if subprocess.run(check, check=False, cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0:
+        return plain
+    # Root's Python or clone may lie where only root may read. To read them is all that is added to this user;
+    # what is tested is what it owns.
+    return (*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+
+
+def without(*capabilities: str) -> tuple[str, ...]:
+    """The prefix for a root with less power, as in a container; the ordinary user has none of it anyway."""
+    if os.geteuid() != 0:
+        return ()
+    less = ",".join(f"-{name}" for name in capabilities)
+    return ("setpriv", f"--bounding-set={less}", f"--inh-caps={less}")
+
+
+async def end_of(pid: int) -> None:
+    """Returns when the process has ended, whoever's child it is."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            await asyncio.to_thread(select.select, [handle], [], [])
+        finally:
+            os.close(handle)
+
+
+class Reports:
+    """What a Postgres reports, to be waited for."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, event: str, fields: dict[str, Any]) -> None:
+        self.seen.append((event, fields))
+        self._news.set()
+
+    def names(self) -> list[str]:
+        return [event for event, _ in self.seen]
+
+    async def until(self, event: str) -> dict[str, Any]:
+        """The fields of the next such report, those that came before this call included."""
+        at = 0
+        while True:
+            for name, fields in self.seen[at:]:
+                if name == event:
+                    return fields
+            at = len(self.seen)
+            self._news.clear()
+            await self._news.wait()
+
+
+@asynccontextmanager
+async def started(data: Path, **options: Any) -> AsyncIterator[tuple[EmbeddedPostgres, Reports]]:
+    reports = Reports()
+    postgres = EmbeddedPostgres(data, report=reports, **{"minimum_free_bytes": 0, **options})
+    await postgres.start()
+    try:
+        yield postgres, reports
+    finally:
+        await postgres.stop()
+
+
+def kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
