@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.matrix_client import Refused
+from tests.support.postgres import Server
 from tests.support.synapse import DidNotStart, Synapse
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
@@ -101,6 +102,22 @@ async def test_a_synapse_with_a_certificate_of_somebody_else_is_not_believed(
         assert "certificate" in synapse.log.read_text()
     finally:
         await stranger.clean_up()
+
+
+async def test_a_synapse_keeps_its_data_in_postgres(
+    make_synapse: SynapseFactory, postgres_server: Server
+) -> None:
+    """On demand; its schema is whole before anybody measures anything."""
+    synapse = await make_synapse(postgres=postgres_server.address)
+    assert await synapse.database.pending_updates() == 0
+    alice = await synapse.person()
+    room_id = await alice.create_room()
+    said = await alice.say(room_id, "Kept")
+    await synapse.restart()
+    assert (await alice.event(room_id, said))["content"]["body"] == "Kept"
+    assert synapse.cpu_seconds() > 0
+    assert synapse.resident_bytes() > 0
+    assert await synapse.metric("process_resident_memory_bytes") > 0
 
 
 async def test_a_synapse_that_does_not_start_says_why(make_synapse: SynapseFactory) -> None:

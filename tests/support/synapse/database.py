@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+
+from storage.address import DatabaseAddress
 
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "synapse.txt"
 
@@ -65,15 +66,18 @@ class SQLite:
 
 @dataclass(frozen=True)
 class Postgres:
-    server: str  # the URL of any database there, for a role that may create others
+    server: DatabaseAddress  # any database there, for a role that may create others
     name: str
 
     @property
-    def url(self) -> str:
-        return urlunsplit(urlsplit(self.server)._replace(path=f"/{self.name}"))
+    def address(self) -> DatabaseAddress:
+        return self.server.with_database(self.name)
 
     def section(self) -> dict[str, Any]:
-        return {"name": "psycopg2", "args": {"dsn": self.url, "cp_min": 1, "cp_max": 10}}
+        arguments = {"dsn": self.address.url, "cp_min": 1, "cp_max": 10}
+        if self.address.password is not None:
+            arguments["password"] = self.address.password
+        return {"name": "psycopg2", "args": arguments}
 
     async def create(self) -> None:
         # Synapse refuses any other encoding and order.
@@ -82,7 +86,7 @@ class Postgres:
         )
 
     async def pending_updates(self) -> int:
-        connection = await asyncpg.connect(self.url)
+        connection = await asyncpg.connect(self.address.url, password=self.address.password)
         try:
             return int(await connection.fetchval("SELECT count(*) FROM background_updates"))
         finally:
@@ -92,7 +96,7 @@ class Postgres:
         await self._on_server(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
 
     async def _on_server(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.server)
+        connection = await asyncpg.connect(self.server.url, password=self.server.password)
         try:
             await connection.execute(statement)
         finally:

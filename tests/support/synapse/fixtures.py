@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from storage.address import DatabaseAddress
 from tests.support.synapse.database import Postgres, SQLite
 from tests.support.synapse.ports import lasting_port
 from tests.support.synapse.process import Synapse, environment
@@ -28,7 +29,7 @@ class SynapseFactory:
         self,
         *,
         start: bool = True,
-        postgres: str | None = None,
+        postgres: DatabaseAddress | None = None,
         appservices: Sequence[Path] = (),
         trusted: Sequence[Path] = (),
         settings: Mapping[str, Any] | None = None,
@@ -36,7 +37,7 @@ class SynapseFactory:
     ) -> Synapse:
         """A Synapse with data of its own, started unless told otherwise.
 
-        `postgres` is the URL of a server on which it may create a database; without, it is on SQLite.
+        `postgres` is a server on which it makes a database of its own; without, it is on SQLite.
         `trusted` are authorities that it trusts besides that of the tests. `settings` replace what the
         configuration says.
         """
@@ -87,7 +88,10 @@ class SynapseFactory:
             await made.kill()
 
     async def clean_up(self) -> None:
-        await asyncio.gather(*(synapse.clean_up() for synapse in self.made))
+        """End all of them, also when one of them resists."""
+        ended = await asyncio.gather(*(synapse.clean_up() for synapse in self.made), return_exceptions=True)
+        if failed := [error for error in ended if isinstance(error, BaseException)]:
+            raise BaseExceptionGroup("a Synapse was not ended well", failed)
 
 
 @pytest.hookimpl(wrapper=True)
