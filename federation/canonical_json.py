@@ -22,11 +22,11 @@ _LEAVES: Final = frozenset({str, int, bool, NoneType})
 _STRICT: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
-class NotCanonical(ValueError):  # noqa: N818 - it says what the value is; nothing here has gone wrong
+class NotCanonical(ValueError):
     """The value has no canonical form."""
 
 
-class NotJson(ValueError):  # noqa: N818 - it says what the bytes are; nothing here has gone wrong
+class NotJson(ValueError):
     """The bytes are not JSON, or nest deeper than anything honest does."""
 
 

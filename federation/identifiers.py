@@ -18,6 +18,7 @@ _SERVER_NAME: Final = re.compile(
     r"(?P<host>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*|\[(?P<ipv6>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
 )
+_DIGITS_AND_DOTS: Final = re.compile(r"[0-9.]+", re.ASCII)
 # user_id_char = DIGIT / a-z / "-" / "." / "=" / "_" / "/" / "+"
 _CURRENT_LOCALPART: Final = re.compile(r"[a-z0-9.=_/+-]+", re.ASCII)
 # From room version 12 a room id is `!` and the create event's hash, which is 32 bytes in URL-safe base64.
@@ -46,10 +47,14 @@ def parse_server_name(name: str) -> ServerName | None:
     host, ipv6, digits = match["host"], match["ipv6"], match["port"]
     if ipv6 is not None and not _is_ip_address(ipv6):
         return None
+    # Asking `ipaddress` is slow when the answer is no, and a DNS name has letters.
+    is_ip_literal = ipv6 is not None or (
+        _DIGITS_AND_DOTS.fullmatch(host) is not None and _is_ip_address(host)
+    )
     port = int(digits) if digits else None
     if port is not None and port > 65_535:
         return None  # five digits, but no such port
-    return ServerName(host, port, is_ip_literal=_is_ip_address(ipv6 or host))
+    return ServerName(host, port, is_ip_literal)
 
 
 def is_server_name(name: str) -> bool:

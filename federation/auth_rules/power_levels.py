@@ -16,8 +16,8 @@ _MAPS: Final = ("events", "notifications")
 
 
 def check_power_levels(pdu: Pdu, state: RoomState) -> Verdict:
-    # A message event of this type would be harmless, but Synapse cannot take one in. Our events would follow it,
-    # and Synapse could not follow them.
+    # A message event of this type would be harmless, but Synapse cannot take one in. Our events would
+    # follow it, and Synapse could not follow them.
     if pdu.state_key is None:
         return refuse(state.version, "levels.users", "it is no state event")
     form = _check_form(pdu.content, state)
