@@ -13,6 +13,7 @@ from federation.room_version import RoomVersion
 
 _PROPERTIES: Final = ("users_default", "events_default", "state_default", "ban", "redact", "kick", "invite")
 _MAPS: Final = ("events", "notifications")
+_UNREADABLE: Final = float("inf")
 
 
 def check_power_levels(pdu: Pdu, state: RoomState) -> Verdict:
@@ -123,9 +124,6 @@ def _refusals(
         # 10.10.1 If the new value is greater than the `sender`'s current power level, reject.
         if after is not None and after > power:
             yield refuse(version, "levels.user.new", name)
-
-
-_UNREADABLE: Final = float("inf")
 
 
 def _alterations(
