@@ -16,18 +16,21 @@ async def find_running(layout: Layout) -> Process | None:
         return None
     if named is None or process is None:
         return None
-    # Judged only while its handle is held: from here on the number cannot pass to another process.
-    claim = look_at(layout, process.pid)
-    if claim is Claim.OURS and not named.single_user and not await process.ended(0):
-        return process
+    ours = False
+    try:
+        # Judged only while its handle is held: from here on the number cannot pass to another process.
+        claim = look_at(layout, process.pid)
+        ours = claim is Claim.OURS and not named.single_user and not await process.ended(0)
+    finally:
+        if not ours:
+            await process.close()
     if claim is Claim.UNRELATED:
         # Postgres would take any living process of its user for its predecessor and refuse to start. Should a
         # server be running after all, it is protected still: Postgres finds its shared memory by the
         # directory's inode.
         layout.postmaster_file.unlink(missing_ok=True)
         layout.socket_lock.unlink(missing_ok=True)
-    await process.close()
-    return None
+    return process if ours else None
 
 
 def look_at(layout: Layout, pid: int) -> Claim:

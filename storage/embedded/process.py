@@ -54,10 +54,10 @@ class Process:
 
     async def close(self) -> None:
         """Give the handle back; to be called once the process has ended or is left running on purpose."""
-        if self._ended.done() and self._child is not None:
-            await self._child.wait()
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
+        if self._ended.done() and self._child is not None:
+            await self._child.wait()
 
 
 def children_of(pid: int) -> list[int]:

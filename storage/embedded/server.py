@@ -3,6 +3,7 @@
 What happens to it is told to `report(event, fields)`, in which nothing is secret:
 
 - `postgres_initialised`: a new cluster was made
+- `postgres_found`: one of an earlier node is still running, and is waited for; `pid`
 - `postgres_started`, `postgres_adopted`: it accepts connections; `pid`, `seconds`
 - `postgres_lost`: it ended by itself; `pid`, `status` (None for an adopted one)
 - `postgres_restarting`: `seconds` until the next attempt, how many `failures` in a row
@@ -39,6 +40,7 @@ MINIMUM_FREE_BYTES = (
     256 << 20
 )  # a new cluster has 40 MiB, and its log of changes grows to half a GiB under load
 PREDECESSOR_PATIENCE = 10.0  # seconds for the last processes of a killed Postgres to go away
+PREDECESSOR_INTERVAL = 0.1
 LOG_INTERVAL = 60.0
 
 
@@ -51,14 +53,14 @@ class EmbeddedPostgres:
         minimum_free_bytes: int = MINIMUM_FREE_BYTES,
         max_connections: int = 100,
         settings: Mapping[str, str] | None = None,
-        start_timeout: float = 120.0,
+        start_timeout: float = 300.0,
         stop_timeout: float = 30.0,
         report: Report = lambda event, fields: None,
     ) -> None:
         """`directory` is the node's data directory. `run_as` counts only for a node that is root.
 
-        `settings` outrank Palaver's own. `stop_timeout` is how long open work may take to end before it is
-        cut off.
+        `settings` outrank Palaver's own. `start_timeout` has to be enough for recovering from a crash.
+        `stop_timeout` is how long open work may take to end before it is cut off.
         """
         self._layout = Layout(directory.resolve())
         self._run_as = run_as
@@ -91,15 +93,19 @@ class EmbeddedPostgres:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Returns when the database accepts connections; LocalError when a person has to act first."""
+        """Returns when the database accepts connections; LocalError when a person has to act first.
+
+        To give it up, cancel it.
+        """
         effects = self._machine.receive(Input.START, time.monotonic())
         assert effects == (Effect.LAUNCH,), "started twice without being stopped"
         began = time.monotonic()
         try:
             self._prepare()
             event = await self._bring_up()
-        except BaseException:
-            self._machine.receive(Input.LOST, time.monotonic())
+        except BaseException as error:
+            given_up = isinstance(error, asyncio.CancelledError)
+            self._machine.receive(Input.STOP if given_up else Input.LOST, time.monotonic())
             await self._terminate()
             raise
         self._machine.receive(Input.READY, time.monotonic())
@@ -107,9 +113,9 @@ class EmbeddedPostgres:
         self._watcher = asyncio.create_task(self._watch(), name="embedded-postgres")
 
     async def stop(self) -> None:
-        """Returns when Postgres has ended. Does nothing when it is not running."""
-        if Effect.TERMINATE not in self._machine.receive(Input.STOP, time.monotonic()):
-            return
+        """Returns when Postgres has ended, at once when it is not running. Cancelled, it can be called again."""
+        assert self._machine.state is not State.STARTING, "a start is given up by cancelling it"
+        self._machine.receive(Input.STOP, time.monotonic())
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -132,25 +138,25 @@ class EmbeddedPostgres:
     async def _bring_up(self) -> str:
         """A Postgres that accepts connections, by whichever way; returns what there is to report of it."""
         began = time.monotonic()
-        if await self._adopt():
-            return "postgres_adopted"
-        refuse_full(self._layout.home, self._minimum_free_bytes)
         programs = Programs(self._layout, self._identity)
-        if not is_made(self._layout):
-            await initialise(programs)
-            self._tell("postgres_initialised", seconds=time.monotonic() - began)
-        while not await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_PATIENCE):  # noqa: ASYNC110 - nothing tells of their end
-            await asyncio.sleep(0.1)
-        return "postgres_started"
+        while True:
+            if await self._adopt():
+                return "postgres_adopted"
+            refuse_full(self._layout.home, self._minimum_free_bytes)
+            if not is_made(self._layout):
+                await initialise(programs)
+                self._tell("postgres_initialised", seconds=time.monotonic() - began)
+            if await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_PATIENCE):
+                return "postgres_started"
+            await asyncio.sleep(PREDECESSOR_INTERVAL)
 
     async def _adopt(self) -> bool:
-        """Take over a Postgres of this directory that runs. One that only starts or stops is waited for, then
-        ended.
-        """
+        """Take over a Postgres of this directory that runs; one that only starts or stops is waited for."""
         self._process = await find_running(self._layout)
         if self._process is None:
             return False
-        if await accepting(self.address, self._process, within=self._stop_timeout):
+        self._tell("postgres_found")
+        if await accepting(self.address, self._process, within=self._start_timeout):
             return True
         await self._end_process()
         return False
@@ -226,13 +232,14 @@ class EmbeddedPostgres:
             self._held = None
 
     async def _end_process(self) -> str | None:
-        process, self._process = self._process, None
+        process = self._process
         if process is None:
             return None
-        try:
-            return await end(process, fast=self._stop_timeout, immediate=self._stop_timeout / 3)
-        finally:
-            await process.close()
+        # Cancelled in here, the process is still known, and the next call goes on with it.
+        sent = await end(process, fast=self._stop_timeout, immediate=self._stop_timeout / 3)
+        self._process = None
+        await process.close()
+        return sent
 
     def _tell(self, event: str, **fields: object) -> None:
         self._report(event, {"pid": self.pid, **fields})
