@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+
+from tests.support.ports import lasting_port
 
 ROOT = Path(__file__).parents[2]
 # Far above what any step needs: it only ends what hangs.
@@ -59,20 +60,6 @@ def _install(home: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has at this moment, in either family."""
-    for _ in range(100):
-        with socket.socket() as four, socket.socket(socket.AF_INET6) as six:
-            four.bind(("127.0.0.1", 0))
-            port: int = four.getsockname()[1]
-            try:
-                six.bind(("::1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port was free on both loopback addresses")
 
 
 @dataclass
@@ -223,7 +210,7 @@ async def make_node(palaver: Path, tmp_path: Path) -> AsyncIterator[MakeNode]:
     def make(directory: Path | None = None, **environment: str) -> Node:
         where = directory if directory is not None else tmp_path / f"node-{len(nodes)}"
         where.mkdir(exist_ok=True)
-        node = Node(palaver, where, free_port(), free_port(), environment)
+        node = Node(palaver, where, lasting_port(), lasting_port(), environment)
         nodes.append(node)
         return node
 

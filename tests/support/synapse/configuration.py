@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.synapse.ports import loopback_addresses
+from tests.support.ports import loopback_addresses
 
 REGISTRATION_SECRET = "the tests may register administrators"
 

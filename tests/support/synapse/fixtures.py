@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from storage.address import DatabaseAddress
+from tests.support.ports import lasting_port
 from tests.support.synapse.database import Postgres, SQLite
-from tests.support.synapse.ports import lasting_port
 from tests.support.synapse.process import Synapse, environment
 from tests.support.tls import Authority
 
