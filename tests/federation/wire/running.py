@@ -23,6 +23,8 @@ KEYS = b'{"server_name":"kitchen.local"}'
 # Long enough for a machine that is busy with other things; no test waits for it to pass.
 PATIENCE = 30.0
 HOUR = 3600.0
+# What a client sees when the other side ends a handshake; which of them depends on who was first.
+CUT_OFF = (ssl.SSLError, ConnectionError, EOFError)
 # Nothing expires by itself, so that each test sets the one limit that it is about.
 PATIENT = Limits(
     first_byte_timeout=HOUR,
