@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench._harness.child import Child, child, python_module
+from bench._harness.child import Child, ChildError, child, python_module
 from bench._harness.machine import processors
 from bench._harness.measurement import Measurement, rate
 from bench._harness.ports import LOOPBACK
@@ -56,6 +56,8 @@ class HttpLoad:
             "seconds": seconds,
         }
         answer = json.loads(await self._generator.ask(json.dumps(work), seconds + _SPARE_SECONDS))
+        if "error" in answer:
+            raise ChildError(f"{self._generator.name} gave up: {answer['error']}")
         return rate(answer["operations"], answer["seconds"])
 
 

@@ -113,7 +113,11 @@ async def perform(work: dict[str, Any]) -> dict[str, Any]:
 
 async def _serve() -> None:
     async for line in lines_from_parent():
-        tell_parent(**await perform(json.loads(line)))
+        try:
+            done = await perform(json.loads(line))
+        except (OSError, ValueError) as error:
+            done = {"error": str(error)}
+        tell_parent(**done)
 
 
 if __name__ == "__main__":

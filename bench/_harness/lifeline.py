@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,5 +26,9 @@ async def until_abandoned() -> None:
 
 def tell_parent(**facts: Any) -> None:
     """Write one line to the benchmark: that this child is ready, and what it has to know to use it."""
-    sys.stdout.write(json.dumps(facts) + "\n")
-    sys.stdout.flush()
+    try:
+        # Unbuffered, so that nothing is left for Python to flush, and to complain about, at its end.
+        os.write(sys.stdout.fileno(), json.dumps(facts).encode() + b"\n")
+    except BrokenPipeError:
+        # The benchmark was killed before this child had even started: there is nobody to serve.
+        raise SystemExit from None

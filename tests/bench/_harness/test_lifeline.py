@@ -1,4 +1,6 @@
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -19,10 +21,10 @@ asyncio.run(serve())
 """
 
 
-def test_the_parent_is_told_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_parent_is_told_one_line_of_json(capfd: pytest.CaptureFixture[str]) -> None:
     """Whatever the child has to say about itself."""
     tell_parent(port=7, ready=True)
-    assert json.loads(capsys.readouterr().out) == {"port": 7, "ready": True}
+    assert json.loads(capfd.readouterr().out) == {"port": 7, "ready": True}
 
 
 async def test_a_child_serves_until_it_is_abandoned() -> None:
@@ -35,3 +37,17 @@ async def test_a_child_serves_until_it_is_abandoned() -> None:
         stdin.close()
         with pytest.raises(ChildError, match="server ended with status 0"):
             await server.line(10)
+
+
+def test_a_child_that_starts_too_late_ends_without_a_word() -> None:
+    """The benchmark was killed meanwhile; a traceback would fall into somebody else's terminal."""
+    code = "from bench._harness.lifeline import tell_parent; tell_parent(port=7); print('still here')"
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, timeout=20, check=True
+        )
+    finally:
+        os.close(writing)
+    assert ended.stderr == b""
