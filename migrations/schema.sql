@@ -15,3 +15,16 @@ CREATE TABLE node (
     server_name text NOT NULL CHECK (server_name <> ''),
     created_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- Keys of other servers, each with the document that published it.
+CREATE TABLE server_keys (
+    server_name text NOT NULL,
+    key_id text NOT NULL,
+    public_key bytea NOT NULL CHECK (octet_length(public_key) = 32),
+    valid_until_ts bigint NOT NULL,
+    expired_ts bigint,
+    fetched_at bigint NOT NULL,
+    source text NOT NULL,
+    document bytea NOT NULL,
+    PRIMARY KEY (server_name, key_id)
+);
