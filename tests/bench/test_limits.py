@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,22 +20,27 @@ COMMAND = (sys.executable, "-m", "bench.limits")
 FIGURE = r"[\d,]+(?:\.\d+)?"
 
 
-def test_a_quick_run_prints_the_table_and_ends_with_the_ratio(tmp_path: Path) -> None:
+@pytest.fixture
+def directory() -> Iterator[str]:
+    """Where a run puts its files: a short path, as that of a Unix socket has to be."""
+    with tempfile.TemporaryDirectory() as made:
+        yield made
+
+
+def test_a_quick_run_prints_the_table_and_ends_with_the_ratio(tmp_path: Path, directory: str) -> None:
     """Compared rows, an information, a ceiling; then one line, which says that it is the worst."""
     rows = "ed25519-verify,json-parse,sha256,commits,http-tls"
     command = [*COMMAND, "--quick", "--rows", rows, "--json", str(tmp_path / "raw.json")]
-    # A short path, as a Unix socket's has to be.
-    with tempfile.TemporaryDirectory() as directory:
-        run = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "TMPDIR": directory},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert list(Path(directory).iterdir()) == [], "a run leaves nothing behind"
+    run = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": directory},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert list(Path(directory).iterdir()) == [], "a run leaves nothing behind"
     *above, last = run.stdout.splitlines()
     table = "\n".join(above)
 
@@ -81,10 +86,19 @@ def test_every_ceiling_has_its_row() -> None:
     ("row", "children", "number"),
     [("commits", 1, signal.SIGTERM), ("http-get", 4, signal.SIGKILL)],
 )
-def test_nothing_outlives_a_run_that_is_ended(row: str, children: int, number: signal.Signals) -> None:
+def test_nothing_outlives_a_run_that_is_ended(
+    row: str, children: int, number: signal.Signals, directory: str
+) -> None:
     """Postgres, web servers and load generators end with the benchmark, also when it is killed."""
     command = [*COMMAND, "--rows", row, "--rounds", "100000"]
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": directory},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         until(lambda: len(children_of(run.pid)) >= children)
         time.sleep(0.2)
