@@ -81,7 +81,7 @@ def _answering(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            if isinstance(error, PeerLeft) or (isinstance(error, web.HTTPException) and error.status < 400):
+            if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
             response = _answer_error(error, request, observer)
             connection.route = route_of(request)
@@ -170,6 +170,8 @@ def route_of(request: web.BaseRequest) -> str:
 
 
 def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer) -> web.Response:
+    if request.transport is None and isinstance(error, ConnectionError):
+        raise PeerLeft from error
     if request.writer.output_size > 0:
         # Too late for a second answer: the peer would read it as part of the first.
         observer.problem("A handler failed in the middle of its answer.", error)
