@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import shutil
 import time
 
@@ -19,9 +20,12 @@ def is_made(layout: Layout) -> bool:
 async def initialise(programs: Programs) -> None:
     layout = programs.layout
     await asyncio.to_thread(remove, layout)
+    # A name that was never used: the programs of an interrupted attempt may live a moment longer than the
+    # node that started them, and would write into, or remove, what has their name.
+    name = layout.unfinished + secrets.token_hex(4)
     await programs.initdb(
         [
-            *("--pgdata", f"@home@/{layout.unfinished.name}"),
+            *("--pgdata", f"@home@/{name}"),
             *("--username", "palaver"),
             *("--encoding", "UTF8", "--locale", "C", "--data-checksums"),
             # The mode of the socket's directory says who may come in; TCP is off.
@@ -29,19 +33,18 @@ async def initialise(programs: Programs) -> None:
             "--no-instructions",
         ]
     )
-    layout.unfinished.rename(layout.cluster)
+    (layout.home / name).rename(layout.cluster)
     with opened(layout.home) as handle:
         # initdb has synced what is inside; the new name has to survive a power cut as well.
         await asyncio.to_thread(os.fsync, handle)
 
 
 def remove(layout: Layout) -> None:
-    """Remove the leftover of an interrupted initdb, whose last child may still be writing for a moment."""
+    """Remove the leftovers of interrupted attempts; what is still being written to is left to the next."""
     deadline = time.monotonic() + PATIENCE
-    while layout.unfinished.exists():
-        try:
-            shutil.rmtree(layout.unfinished)
-        except OSError:
+    for path in layout.home.glob(layout.unfinished + "*"):
+        while path.exists():
+            shutil.rmtree(path, ignore_errors=True)
             if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)  # in a thread of its own
+                return
+            time.sleep(0.01)  # in a thread of its own

@@ -26,8 +26,9 @@ class Layout:
         return self.home / MAJOR
 
     @property
-    def unfinished(self) -> Path:
-        return self.home / f"{MAJOR}.new"
+    def unfinished(self) -> str:
+        """How the names of clusters begin that are being made, or never were finished."""
+        return f"{MAJOR}.new."
 
     @property
     def log(self) -> Path:

@@ -113,7 +113,7 @@ class EmbeddedPostgres:
         self._watcher = asyncio.create_task(self._watch(), name="embedded-postgres")
 
     async def stop(self) -> None:
-        """Returns when Postgres has ended, at once when it is not running. Cancelled, it can be called again."""
+        """Returns when Postgres has ended, at once when there is none. Cancelled, it can be called again."""
         assert self._machine.state is not State.STARTING, "a start is given up by cancelling it"
         self._machine.receive(Input.STOP, time.monotonic())
         if self._watcher is not None:
@@ -178,7 +178,7 @@ class EmbeddedPostgres:
         output = log.since(self._layout.log, start)
         if patient and is_passing(output):
             return False
-        raise explain(output, self._layout.home, free_space(self._layout.home))
+        raise explain(output, self._layout.home, free_space(self._layout.home), log=self._layout.log)
 
     async def _watch(self) -> None:
         while True:

@@ -20,15 +20,20 @@ def is_passing(output: str) -> bool:
     return any(text in output for text in PASSING_TEXTS)
 
 
-def explain(output: str, where: Path, free: int) -> LocalError:
-    """`output` is what initdb or postgres said, `free` the room that its disk had at that moment."""
+def explain(output: str, where: Path, free: int, *, log: Path | None = None) -> LocalError:
+    """`output` is what initdb or postgres said, `free` the room that its disk had at that moment.
+
+    `log` is where more of it is to be read, if anywhere.
+    """
     if any(text in output for text in FULL_TEXTS):
         return too_little(where, free, "Postgres ran out of room")
     reasons = REASON.findall(output)
     last = reasons[-1] if reasons else next(reversed(output.strip().splitlines()), "it said nothing")
     return LocalError(
         f"Postgres could not start in {where}: {last.strip().rstrip('.')}.",
-        f"Read {where / 'postgres.log'}, put that right and start the node again.",
+        f"Read {log}, put that right and start the node again."
+        if log is not None
+        else "Put that right and start the node again.",
     )
 
 

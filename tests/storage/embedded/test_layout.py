@@ -14,7 +14,8 @@ def test_everything_is_below_one_directory() -> None:
     assert layout.home == Path("/srv/data/postgres")
     assert layout.cluster == layout.home / "18"
     assert layout.postmaster_file == layout.home / "18" / "postmaster.pid"
-    for path in (layout.unfinished, layout.socket, layout.socket_lock, layout.log):
+    assert layout.unfinished == "18.new."
+    for path in (layout.socket, layout.socket_lock, layout.log):
         assert path.parent == layout.home
 
 
@@ -52,7 +53,7 @@ LAYOUT = Layout(Path("/srv/data"))
 
 @pytest.mark.parametrize(
     ("names", "version"),
-    [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new"}, None), ({"18", "17"}, "18")],
+    [(set(), None), ({"18"}, "18"), ({"postgres.log", "18.new.1234"}, None), ({"18", "17"}, "18")],
 )
 def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str], version: str | None) -> None:
     """What an upgrade left beside it is no obstacle."""

@@ -39,7 +39,7 @@ ELSE = "run the node as an ordinary user, or set database.url to a Postgres that
 )
 def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> None:
     """What it printed before and after is in the log, whose place the advice names."""
-    error = explain(output, WHERE, free=1 << 30)
+    error = explain(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
     assert error.problem == f"Postgres could not start in /srv/data/postgres: {reason}."
     assert error.advice == "Read /srv/data/postgres/postgres.log, put that right and start the node again."
 
@@ -98,13 +98,13 @@ def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
             {"kind": "system", "error": "[Errno 5] Input/output error", "errno": errno.EIO},
             None,
             "Postgres could not start in /srv/data/postgres: [Errno 5] Input/output error.",
-            "Read /srv/data/postgres/postgres.log, put that right and start the node again.",
+            "Put that right and start the node again.",
         ),
         (
             {"kind": "orphan"},
             None,
             "Postgres could not start in /srv/data/postgres: orphan.",
-            "Read /srv/data/postgres/postgres.log, put that right and start the node again.",
+            "Put that right and start the node again.",
         ),
     ],
 )

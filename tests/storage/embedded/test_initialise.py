@@ -1,0 +1,69 @@
+"""A new cluster, whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from storage.embedded.home import prepare
+from storage.embedded.identity import choose
+from storage.embedded.initialise import is_made, remove
+from storage.embedded.launch import Programs
+from storage.embedded.layout import Layout
+from storage.errors import LocalError
+from tests.storage.conftest import RUN_AS
+from tests.storage.embedded.nodes import node, started
+
+
+async def test_a_kill_in_the_middle_leaves_only_garbage(empty_directory: Path) -> None:
+    """Rule: it is made under another name, and what is found under such a name is removed."""
+    layout = Layout(empty_directory)
+    for _ in range(2):
+        async with node(empty_directory) as victim:
+            while not any(layout.home.glob(layout.unfinished + "*/base")):
+                assert victim.process.returncode is None
+            await victim.kill()
+    assert not layout.cluster.exists()
+    async with started(empty_directory) as (_, reports):
+        assert reports.names() == ["postgres_initialised", "postgres_started"]
+        assert is_made(layout)
+        assert {entry.name for entry in layout.home.iterdir()} == {
+            "18",
+            "postgres.log",
+            layout.socket.name,
+            layout.socket_lock.name,
+        }
+
+
+async def test_what_is_wrong_with_initdb_is_said(empty_directory: Path) -> None:
+    """Its own words, and no cluster where it has failed."""
+    layout = Layout(empty_directory)
+    identity = choose(RUN_AS, os.geteuid())
+    prepare(layout, identity)
+    with pytest.raises(LocalError) as refused:
+        await Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--encoding", "KLINGON"])
+    assert refused.value.problem == (
+        f'Postgres could not start in {layout.home}: "KLINGON" is not a valid server encoding name.'
+    )
+    assert not is_made(layout)
+
+
+def test_an_empty_directory_is_no_cluster(empty_directory: Path) -> None:
+    """As a volume that was mounted in its place may be."""
+    layout = Layout(empty_directory)
+    assert not is_made(layout)
+    layout.cluster.mkdir(parents=True)
+    assert not is_made(layout)
+    (layout.cluster / "PG_VERSION").touch()
+    assert is_made(layout)
+
+
+def test_removing_what_is_not_there_is_done(empty_directory: Path) -> None:
+    """Nothing was interrupted. What has another name stays."""
+    layout = Layout(empty_directory)
+    layout.home.mkdir()
+    remove(layout)
+    (layout.home / "18.news").mkdir()
+    (layout.home / "18.new.12345678" / "base").mkdir(parents=True)
+    remove(layout)
+    assert [entry.name for entry in layout.home.iterdir()] == ["18.news"]

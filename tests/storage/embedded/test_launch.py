@@ -1,0 +1,183 @@
+"""Postgres' programs as root and as an ordinary user, on machines that permit more and less."""
+
+import asyncio
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from storage.embedded.home import prepare
+from storage.embedded.identity import choose
+from storage.embedded.launch import LAUNCHER, Programs, python_needs, spawn
+from storage.embedded.layout import Layout
+from storage.embedded.settings import arguments
+from storage.embedded.tools import package_directory
+from tests.storage.conftest import RUN_AS, owner, processes_in
+from tests.storage.embedded.nodes import as_ordinary_user, namespaces_permitted, node, started, without
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def closed_to_the_child(path: Path) -> bool:
+    """May the user that Postgres runs as not get there? Asked by trying, as that user."""
+    user, group = owner()
+    return (
+        subprocess.run(
+            ["/bin/ls", str(path)], check=False, user=user, group=group, extra_groups=[], capture_output=True
+        ).returncode
+        != 0
+    )
+
+
+async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -> None:
+    """Rule: initdb and Postgres run as the child's user on data that it cannot reach, and the machine stays
+    as it was.
+
+    An ordinary user owns what it starts Postgres on; nothing is closed to it.
+    """
+    data = empty_directory / "closed" / "data"
+    (empty_directory / "closed").mkdir(mode=0o700)
+    mounts = Path("/proc/self/mounts").read_text()
+    async with started(data) as (postgres, reports):
+        assert reports.names() == ["postgres_initialised", "postgres_started"]
+        status = Path(f"/proc/{postgres.pid}/status").read_text()
+        assert f"Uid:\t{owner()[0]}\t" in status
+    assert [mode(path) for path in (empty_directory, empty_directory / "closed", data)] == [0o700] * 3
+    assert {path.stat().st_uid for path in (empty_directory, data)} == {os.geteuid()}
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+async def test_as_an_ordinary_user(empty_directory: Path) -> None:
+    """Rule: in a directory that it owns, whatever user that is; root's form runs as the user of the child."""
+    data = empty_directory / "own"
+    data.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        empty_directory.chmod(0o711)
+        os.chown(data, *owner())
+    async with node(data, *as_ordinary_user()) as ordinary:
+        ready = await ordinary.until("ready", "refused")
+        assert ready["event"] == "ready", ready
+        assert ready["uid"] == owner()[0]
+        assert Path(f"/proc/{ready['pid']}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
+        await ordinary.stop()
+    assert (data / "postgres").stat().st_uid == owner()[0]
+    assert processes_in(data / "postgres" / "18") == []
+
+
+async def test_an_ordinary_user_ignores_who_root_would_run_it_as(data_directory: Path) -> None:
+    """The setting is for root, who takes whatever user is named, here one by its number."""
+    if os.geteuid() == 0:
+        shutil.rmtree(data_directory / "postgres")
+        other = next(entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid not in {0, owner()[0]})
+        async with started(data_directory, run_as=str(other)) as (postgres, _):
+            assert f"Uid:\t{other}\t" in Path(f"/proc/{postgres.pid}/status").read_text()
+    else:
+        async with started(data_directory, run_as="no such user") as (postgres, _):
+            assert f"Uid:\t{os.geteuid()}\t" in Path(f"/proc/{postgres.pid}/status").read_text()
+
+
+async def test_without_namespaces_the_data_directory_lets_the_child_through(data_directory: Path) -> None:
+    """Rule: only the data directory itself, and only to pass; all else has to be open already."""
+    before = mode(data_directory)
+    async with node(data_directory, *without("sys_admin")) as weak:
+        said = await weak.until("ready", "refused")
+        if os.geteuid() == 0 and closed_to_the_child(package_directory()):
+            assert said["event"] == "refused"
+            return
+        assert said["event"] == "ready", said
+        await weak.stop()
+    if os.geteuid() == 0:
+        assert mode(data_directory) == 0o710
+        assert data_directory.stat().st_gid == owner()[1]
+    else:
+        assert mode(data_directory) == before
+
+
+async def test_without_namespaces_a_closed_directory_is_refused(data_directory: Path) -> None:
+    """Rule: one sentence that names the first directory that is closed, and what to do."""
+    data = data_directory / "data"
+    data.mkdir(mode=0o700)
+    (data_directory / "postgres").rename(data / "postgres")
+    async with node(data, *without("sys_admin")) as weak:
+        said = await weak.until("ready", "refused")
+        if os.geteuid() != 0:
+            assert said["event"] == "ready"
+            await weak.stop()
+            return
+    assert said["problem"].startswith(f"The node runs as root and its Postgres as {RUN_AS}, to whom /")
+    if not closed_to_the_child(package_directory()):
+        assert f"to whom {data_directory} is closed" in said["problem"]
+    assert "unshare: Operation not permitted" in said["problem"]
+    assert said["advice"].startswith("Move the installation and data_dir")
+    assert mode(data) == mode(data_directory) == 0o700
+
+
+async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
+    """Rule: how much is free, and where; on a small file system where we can mount one, before the start
+    elsewhere.
+    """
+    if namespaces_permitted():
+        script = 'mount -t tmpfs -o size=20m,mode=0700 small "$0" && exec "$@"'
+        prefix = ("unshare", "--mount", "sh", "-c", script, str(empty_directory))
+        options = {}
+    else:
+        prefix, options = (), {"minimum_free_bytes": 1 << 60}
+    async with node(empty_directory, *prefix, **options) as full:
+        said = await full.until("ready", "refused")
+    assert said["event"] == "refused"
+    assert said["problem"].startswith("Only ")
+    assert f" are free on the disk of {empty_directory}/postgres, and Postgres " in said["problem"]
+    assert said["advice"].startswith("Make room on that disk")
+
+
+async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Path) -> None:
+    """A launcher that nobody waits for any more is ended with all that it has started."""
+    layout = Layout(empty_directory)
+    identity = choose(RUN_AS, os.geteuid())
+    prepare(layout, identity)
+    task = asyncio.create_task(
+        Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--username", "palaver"])
+    )
+    while not layout.cluster.joinpath("base").exists():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # Whoever lives on has the directory for its own; the removal of what it works in would fail.
+    assert processes_in(layout.cluster) == []
+
+
+async def test_a_program_that_ends_at_once_is_no_server(data_directory: Path) -> None:
+    """Whether its end is seen at once or a moment later, it is an end."""
+    layout = Layout(data_directory)
+    identity = choose(RUN_AS, os.geteuid())
+    process = await Programs(layout, identity).postgres([*arguments(str(layout.home), 100, {}), "--nonsense"])
+    try:
+        assert await process.ended(60)
+        assert await process.status() == 1
+    finally:
+        await process.close()
+    assert "nonsense" in layout.log.read_text()
+
+
+async def test_the_launcher_is_a_file_that_python_runs() -> None:
+    """Without an argument that it understands it fails, and does not hang."""
+    assert LAUNCHER.is_file()
+    child, output = await spawn("{}")
+    assert await child.wait() == 1
+    assert "KeyError" in output
+
+
+def test_only_what_python_needs_goes_to_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some Pythons find their own library only by this."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/python/lib")
+    monkeypatch.setenv("SECRET", "s3cret")
+    assert python_needs() == {"LD_LIBRARY_PATH": "/opt/python/lib"}
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert python_needs() == {}

@@ -1,0 +1,295 @@
+"""What becomes of the launcher: which user, which files, which life, under which path.
+
+The programs here are small scripts in a directory that has the form of an installation.
+"""
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.embedded import launcher
+from tests.storage.conftest import RUN_AS, owner, scratch_directory
+from tests.storage.embedded.nodes import end_of, namespaces_permitted, without
+
+# Says all that the tests ask for; the last line keeps it alive when it is told to.
+REPORT = r"""#!/bin/sh
+id -u; id -g; id -G
+umask; pwd; env | sort | tr '\n' ' '; echo
+readlink /proc/self/ns/mnt
+grep -E 'Cap(Eff|Prm|Amb)' /proc/self/status | tr -s '\t\n' '  '; echo
+for fd in /proc/$$/fd/*; do [ -e "$fd" ] && printf '%s ' "${fd##*/}"; done; echo
+cut -d' ' -f6 /proc/$$/stat; echo $$
+dirname "$0"; echo "$@"
+"""
+FIELDS = (
+    "uid", "gid", "groups", "umask", "directory", "environment", "namespace",
+    "capabilities", "files", "session", "pid", "programs", "arguments",
+)  # fmt: skip
+
+
+@pytest.fixture
+def open_place() -> Iterator[dict[str, Path]]:
+    """Programs and a home that everybody can reach."""
+    with scratch_directory() as path:
+        path.chmod(0o755)
+        yield make_place(path)
+
+
+@pytest.fixture
+def closed_place() -> Iterator[dict[str, Path]]:
+    """The same below a directory that only the user of the tests may enter, as a clone under /root."""
+    with scratch_directory() as path:
+        yield make_place(path)
+
+
+def make_place(path: Path) -> dict[str, Path]:
+    programs = path / "programs"
+    programs.mkdir()
+    (programs / "report").write_text(REPORT)
+    (programs / "hang").write_text("#!/bin/sh\necho hanging >&2\nexec sleep 600\n")
+    for name in ("report", "hang"):
+        (programs / name).chmod(0o755)
+    programs.chmod(0o755)
+    home = path / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, *owner())
+    return {"programs": programs, "home": home}
+
+
+def plan_for(place: dict[str, Path], program: str = "report", **changes: Any) -> dict[str, Any]:
+    user = None
+    if os.geteuid() == 0:
+        entry = pwd.getpwnam(RUN_AS)
+        user = {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": [entry.pw_gid]}
+    return {
+        "places": {name: str(path) for name, path in place.items()},
+        "user": user,
+        "parent": os.getpid(),
+        "program": f"@programs@/{program}",
+        "arguments": ["@home@/18", "-k", "@home@", "-c", "a=@home@"],
+        "log": None,
+        "log_limit": 10,
+        "environment": {"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+        **changes,
+    }
+
+
+def command(plan: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-I", "-S", launcher.__file__, json.dumps(plan)]
+
+
+def run(plan: dict[str, Any], *prefix: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*prefix, *command(plan)], check=False, stdout=subprocess.PIPE, text=True, cwd="/", **options
+    )
+
+
+def report(plan: dict[str, Any], **options: Any) -> dict[str, str]:
+    done = run(plan, **options)
+    assert done.returncode == 0, done.stdout
+    return dict(zip(FIELDS, done.stdout.splitlines(), strict=True))
+
+
+def refusal(plan: dict[str, Any], *prefix: str) -> dict[str, Any]:
+    done = run(plan, *prefix)
+    assert done.returncode == launcher.REFUSED, done.stdout
+    fields: dict[str, Any] = json.loads(done.stdout)
+    return fields
+
+
+def test_root_is_given_up_for_good(open_place: dict[str, Path]) -> None:
+    """Rule: the child's user, group and groups, and no capability in any set. Others stay themselves."""
+    seen = report(plan_for(open_place))
+    user, group = owner()
+    assert (seen["uid"], seen["gid"]) == (str(user), str(group))
+    if os.geteuid() == 0:
+        assert seen["groups"] == str(group)
+        assert set(seen["capabilities"].split()) == {"CapEff:", "CapPrm:", "CapAmb:", "0" * 16}
+    assert seen["umask"] == "0077"
+
+
+def test_nothing_of_the_node_goes_along(open_place: dict[str, Path]) -> None:
+    """Neither its environment nor an open file, not even one that was meant to be inherited."""
+    read, write = os.pipe()
+    try:
+        os.set_inheritable(write, True)
+        seen = report(plan_for(open_place), pass_fds=(write,), env={**os.environ, "SECRET": "s3cret"})
+    finally:
+        os.close(read)
+        os.close(write)
+    variables = {word.split("=")[0] for word in seen["environment"].split()}
+    assert variables <= {"LC_ALL", "PATH", "PWD", "SHLVL", "_", "OLDPWD"}
+    # The shell keeps its script open under some number of its own.
+    assert set(seen["files"].split()) <= {"0", "1", "2", "10", "255"}
+    assert str(write) not in seen["files"].split() or write in {10, 255}
+
+
+def test_it_leads_a_session_of_its_own(open_place: dict[str, Path]) -> None:
+    """Rule: Ctrl-C in the node's terminal does not reach it."""
+    seen = report(plan_for(open_place))
+    assert seen["session"] == seen["pid"]
+
+
+def test_what_can_be_reached_is_used_where_it_is(open_place: dict[str, Path]) -> None:
+    """No private namespace without need; paths are filled in only where they begin a word."""
+    seen = report(plan_for(open_place))
+    home = str(open_place["home"])
+    assert seen["namespace"] == str(Path("/proc/self/ns/mnt").readlink())
+    assert (seen["directory"], seen["programs"]) == (home, str(open_place["programs"]))
+    assert seen["arguments"] == f"{home}/18 -k {home} -c a=@home@"
+
+
+def test_what_is_closed_is_reached_through_a_namespace(closed_place: dict[str, Path]) -> None:
+    """Rule: as root, neither a mode nor a mount of the machine changes; an ordinary user needs none of it."""
+    before = Path("/proc/self/mounts").read_text()
+    modes = [path.stat().st_mode for path in (closed_place["home"].parent, *closed_place.values())]
+    if os.geteuid() == 0 and not namespaces_permitted():
+        assert refusal(plan_for(closed_place))["kind"] == "closed"
+        return
+    seen = report(plan_for(closed_place))
+    if os.geteuid() == 0:
+        assert seen["namespace"] != str(Path("/proc/self/ns/mnt").readlink())
+        assert seen["directory"] != str(closed_place["home"])
+        assert Path(seen["directory"]).name == closed_place["home"].name
+        assert Path(seen["programs"]).parent == Path(seen["directory"]).parent
+        assert seen["arguments"].startswith(f"{seen['directory']}/18 ")
+    else:
+        assert seen["directory"] == str(closed_place["home"])
+    assert Path("/proc/self/mounts").read_text() == before
+    assert [path.stat().st_mode for path in (closed_place["home"].parent, *closed_place.values())] == modes
+
+
+def test_in_the_namespace_the_home_is_the_real_one(
+    open_place: dict[str, Path], closed_place: dict[str, Path]
+) -> None:
+    """What the child writes there is there for the node, and the programs cannot be written to."""
+    private = namespaces_permitted() and os.geteuid() == 0
+    place = closed_place if private else open_place
+    script = place["programs"] / "write"
+    script.write_text('#!/bin/sh\ntouch made; touch "$(dirname "$0")/made" 2>&1; echo done\n')
+    script.chmod(0o755)
+    if private:
+        place["programs"].chmod(0o777)
+    done = run(plan_for(place, "write"), stderr=subprocess.STDOUT)
+    assert done.stdout.splitlines()[-1] == "done"
+    assert (place["home"] / "made").stat().st_uid == owner()[0]
+    if private:
+        assert "Read-only file system" in done.stdout
+        assert not (place["programs"] / "made").exists()
+
+
+def test_where_no_namespace_is_permitted_the_closed_directory_is_named(closed_place: dict[str, Path]) -> None:
+    """Rule: without CAP_SYS_ADMIN it refuses and names the first directory; an ordinary user needs none."""
+    plan = plan_for(closed_place)
+    if os.geteuid() == 0:
+        fields = refusal(plan, *without("sys_admin"))
+        assert fields == {
+            "kind": "closed",
+            "directory": str(closed_place["home"].parent),
+            "why": "[Errno 1] unshare: Operation not permitted",
+        }
+    else:
+        assert report(plan)["directory"] == str(closed_place["home"])
+
+
+def test_without_the_power_to_change_the_user_it_refuses(open_place: dict[str, Path]) -> None:
+    """As in a container that keeps only some of root's rights; an ordinary user changes nothing."""
+    plan = plan_for(open_place)
+    if os.geteuid() == 0:
+        fields = refusal(plan, *without("setuid"))
+        assert fields == {"kind": "identity", "error": "[Errno 1] Operation not permitted"}
+    else:
+        assert report(plan)["uid"] == str(os.geteuid())
+
+
+def test_a_program_that_may_not_be_run_is_named(open_place: dict[str, Path]) -> None:
+    """Installed with a umask that closes it to others, for instance."""
+    (open_place["programs"] / "report").chmod(0o600)
+    fields = refusal(plan_for(open_place))
+    assert fields == {
+        "kind": "closed",
+        "directory": str(open_place["programs"] / "report"),
+        "why": "its own mode",
+    }
+
+
+def test_an_error_of_the_system_is_passed_on(open_place: dict[str, Path]) -> None:
+    """With its number, by which the node knows a full disk."""
+    fields = refusal(plan_for(open_place, log="@home@/missing/log"))
+    assert fields["kind"] == "system"
+    assert fields["errno"] == 2
+    assert "missing/log" in fields["error"]
+
+
+def test_without_its_parent_it_does_not_start(open_place: dict[str, Path]) -> None:
+    """Rule: a node that died before the kernel knew of the wish to die with it would leave an orphan."""
+    assert refusal(plan_for(open_place, parent=1)) == {"kind": "orphan"}
+
+
+async def test_it_dies_with_its_parent(open_place: dict[str, Path]) -> None:
+    """Rule: SIGINT when the node is killed, even where a script had the node ignore SIGINT."""
+    script = (
+        "import json, os, subprocess, sys, signal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "words = json.loads(sys.argv[1])\n"
+        "plan = json.loads(words[-1])\n"
+        "plan['parent'] = os.getpid()\n"
+        "child = subprocess.Popen([*words[:-1], json.dumps(plan)], stdout=subprocess.PIPE,"
+        " stderr=subprocess.STDOUT)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "signal.pause()\n"
+    )
+    words = json.dumps(command(plan_for(open_place, "hang")))
+    parent = subprocess.Popen([sys.executable, "-c", script, words], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent, parent.stdout:
+        pid = int(parent.stdout.readline())
+        assert Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+        parent.send_signal(signal.SIGKILL)
+    await end_of(pid)
+
+
+def test_the_log_belongs_to_the_child_and_is_put_aside_when_long(open_place: dict[str, Path]) -> None:
+    """Appended to while it is short; one earlier file is kept."""
+    home = open_place["home"]
+    script = open_place["programs"] / "talk"
+    script.write_text("#!/bin/sh\necho out; echo err >&2\n")
+    script.chmod(0o755)
+    plan = plan_for(open_place, "talk", log="@home@/log")
+    for expected in ("out\nerr\n", "out\nerr\nout\nerr\n", "out\nerr\n"):
+        assert run(plan).stdout == ""
+        assert (home / "log").read_text() == expected
+    assert (home / "log.1").read_text() == "out\nerr\nout\nerr\n"
+    found = (home / "log").stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (owner()[0], 0o600)
+
+
+def test_a_link_in_the_place_of_the_log_is_not_followed(open_place: dict[str, Path]) -> None:
+    """Whoever could put one there would have our output appended to any file of the child's user."""
+    (open_place["home"] / "log").symlink_to("elsewhere")
+    assert refusal(plan_for(open_place, log="@home@/log"))["kind"] == "system"
+    assert not (open_place["home"] / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("@home@/18", "/h/18"),
+        ("@home@", "/h"),
+        ("-D", "-D"),
+        ("a=@home@", "a=@home@"),
+        ("@programs@/x", "/p/x"),
+    ],
+)
+def test_places_are_filled_in_at_the_beginning_of_a_word(text: str, filled: str) -> None:
+    """A path that itself contains such a word is never looked at again."""
+    assert launcher.filled(text, {"home": "/h", "programs": "/p"}) == filled

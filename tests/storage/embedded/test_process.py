@@ -1,0 +1,114 @@
+"""Processes that are held by their handle, and the ways in which a postmaster is ended."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from storage.embedded.process import Process, children_of, end
+from tests.storage.embedded.nodes import end_of
+
+# A postmaster in miniature: it ends at the signals that are named, and at no other.
+OBEDIENT = "trap 'exit 0' INT; while :; do sleep 600 & wait; done"
+DEAF = "trap '' INT QUIT; while :; do sleep 600 & wait; done"
+ONLY_QUIT = "trap '' INT; trap 'exit 2' QUIT; while :; do sleep 600 & wait; done"
+
+
+@asynccontextmanager
+async def shell(script: str) -> AsyncIterator[Process]:
+    child = await asyncio.create_subprocess_exec("/bin/sh", "-c", f"{script}", start_new_session=True)
+    process = Process(child.pid, child)
+    try:
+        # It listens to signals once it has a child.
+        while not children_of(child.pid):
+            await asyncio.sleep(0.001)
+        yield process
+    finally:
+        for pid in children_of(child.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.send(signal.SIGKILL)
+        await process.ended()
+        await process.close()
+
+
+async def test_the_end_is_an_event() -> None:
+    """Any number of waiters, with or without a limit, before and after it."""
+    async with shell("sleep 600") as process:
+        waiters = [asyncio.create_task(process.ended()) for _ in range(3)]
+        assert not await process.ended(0)
+        assert not await process.ended(0.01)
+        process.send(signal.SIGTERM)
+        assert await asyncio.gather(*waiters) == [True, True, True]
+        assert await process.ended(0)
+        assert await process.status() == -signal.SIGTERM
+        process.send(signal.SIGTERM)  # too late, and no harm
+
+
+async def test_a_waiter_that_gives_up_takes_nothing_from_the_others() -> None:
+    """A cancelled wait does not end the wait of anybody else."""
+    async with shell("sleep 600") as process:
+        impatient = asyncio.create_task(process.ended())
+        patient = asyncio.create_task(process.ended())
+        await asyncio.sleep(0)
+        impatient.cancel()
+        process.send(signal.SIGTERM)
+        assert await patient
+
+
+async def test_somebody_elses_child_is_held_as_well() -> None:
+    """Its end is seen; its status is its parent's."""
+    stranger = subprocess.Popen(["/bin/sleep", "600"])
+    process = Process(stranger.pid)
+    try:
+        assert process.adopted
+        stranger.kill()
+        assert await process.ended()
+        assert await process.status() is None
+    finally:
+        stranger.wait()
+        await process.close()
+
+
+async def test_a_number_without_a_process_cannot_be_held() -> None:
+    """Rather than waiting for an end that was before."""
+    gone = subprocess.Popen(["/bin/true"])
+    gone.wait()
+    with pytest.raises(ProcessLookupError):
+        Process(gone.pid)
+
+
+@pytest.mark.parametrize(
+    ("script", "sent"), [(OBEDIENT, "SIGINT"), (ONLY_QUIT, "SIGQUIT"), (DEAF, "SIGKILL")]
+)
+async def test_a_postmaster_is_ended_by_ever_harder_means(script: str, sent: str) -> None:
+    """Rule: SIGINT, after a bound SIGQUIT, after another SIGKILL, and then it is gone."""
+    async with shell(script) as process:
+        assert await end(process, fast=0.1, immediate=0.1) == sent
+        assert await process.ended(0)
+
+
+async def test_force_ends_the_children_too() -> None:
+    """Each backend leads a group of its own, so that no group holds them all."""
+    async with shell(f"setsid sleep 600 & {DEAF}") as process:
+        while len(children_of(process.pid)) < 2:
+            await asyncio.sleep(0.001)
+        children = children_of(process.pid)
+        await end(process, fast=0.0, immediate=0.0)
+        for pid in children:
+            await end_of(pid)
+
+
+async def test_children_are_found_whatever_they_are_called() -> None:
+    """A name may contain the very parentheses that it stands in."""
+    script = "import os,time; open('/proc/self/comm','w').write(') S 1 (x'); time.sleep(600)"
+    child = await asyncio.create_subprocess_exec("/usr/bin/env", "python3", "-c", script)
+    try:
+        assert child.pid in children_of(os.getpid())
+    finally:
+        child.kill()
+        await child.wait()
+    assert child.pid not in children_of(os.getpid())

@@ -1,0 +1,52 @@
+"""Waiting for a Postgres that is starting."""
+
+from pathlib import Path
+
+from storage.address import DatabaseAddress
+from storage.database import connect_once
+from storage.embedded.readiness import accepting
+from tests.storage.embedded.nodes import started
+from tests.storage.embedded.test_adoption import left_behind
+
+
+async def test_a_database_that_is_missing_is_created(data_directory: Path) -> None:
+    """A node that was killed between making the cluster and the database finds its way."""
+    async with started(data_directory) as (postgres, _):
+        admin = await connect_once(postgres.address.with_database("postgres"))
+        try:
+            await admin.execute("DROP DATABASE palaver WITH (FORCE)")
+        finally:
+            await admin.close()
+        await postgres.stop()
+        await postgres.start()
+        connection = await connect_once(postgres.address)
+        try:
+            assert await connection.fetchval("SELECT current_database()") == "palaver"
+        finally:
+            await connection.close()
+
+
+async def test_who_has_ended_is_not_waited_for(data_directory: Path) -> None:
+    """However long the patience: without a process nothing will ever answer."""
+    async with left_behind(data_directory) as process:
+        address = DatabaseAddress.at_socket(data_directory / "postgres", 5432, "palaver", "palaver")
+        assert await accepting(address, process, within=600)
+        process.kill_all()
+        await process.ended()
+        assert not await accepting(address, process, within=600)
+
+
+async def test_a_server_that_is_full_is_ready(data_directory: Path) -> None:
+    """Others are being served; to end it for that would cut them off."""
+    async with started(
+        data_directory,
+        max_connections=4,
+        settings={"superuser_reserved_connections": "0", "autovacuum_worker_slots": "1"},
+    ) as (postgres, _):
+        held = [await connect_once(postgres.address) for _ in range(4)]
+        try:
+            assert postgres._process is not None
+            assert await accepting(postgres.address, postgres._process, within=0)
+        finally:
+            for connection in held:
+                await connection.close()
