@@ -1,0 +1,112 @@
+"""Asks servers for their keys, and notaries for the keys of others.
+
+Server-server API, "Retrieving server keys". Neither is signed: who is asked has no way to know our keys yet.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from federation.errors import PeerError
+from federation.identifiers import is_key_id
+from federation.key_documents import KeyDocument, Notary, read
+from federation.key_needs import ANY, KeyNeed
+from federation.peer_errors import Outcome, PeerMalformed, outcome_of
+from federation.request_target import request_target
+from federation.service.client import MIB, FederationClient
+from federation.signatures import VerifyKey
+
+# Seconds. Somebody waits for what the keys are needed for.
+TIMEOUT: Final = 10.0
+MOST_FROM_NOTARY: Final = 10 * MIB
+MOST_NOTARY_KEYS: Final = 4
+
+KeysOfNotary = Callable[[Sequence[str]], Awaitable[Mapping[str, VerifyKey]]]
+"""The notary's own keys by their ids, as far as they are to be had."""
+
+_SERVER: Final = request_target("/_matrix/key/v2/server")
+_QUERY: Final = request_target("/_matrix/key/v2/query")
+
+
+class KeyObserver(Protocol):
+    """Implemented by whoever counts."""
+
+    def keys_fetched(self, source: str, outcome: Outcome) -> None:
+        """`source` is `direct` or `notary`."""
+
+
+class KeyFetcher:
+    def __init__(
+        self, client: FederationClient, now_ms: Callable[[], int], observer: KeyObserver | None = None
+    ) -> None:
+        self._client = client
+        self._now_ms = now_ms
+        self._observer = observer
+
+    async def from_server(self, server_name: str) -> KeyDocument:
+        """What the server itself publishes. Raises `PeerError`."""
+        with _Counted("direct", self._observer):
+            answer = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
+            document = read(answer, server_name, self._now_ms())
+            if not isinstance(document, KeyDocument):
+                raise PeerMalformed(server_name, f"publishes a key document that {document.problem}")
+            return document
+
+    async def from_notary(
+        self, notary: str, needs: Mapping[str, Sequence[KeyNeed]], keys_of_notary: KeysOfNotary
+    ) -> dict[str, list[KeyDocument]]:
+        """What the notary knows of these servers; of some perhaps nothing. Raises `PeerError`.
+
+        "Servers which are offline and have no cached keys will not be included in the result."
+        """
+        with _Counted("notary", self._observer):
+            question = {"server_keys": {server: _criteria(wanted) for server, wanted in needs.items()}}
+            answer = await self._client.request(
+                "POST", notary, _QUERY, question, timeout=TIMEOUT, limit=MOST_FROM_NOTARY, signed=False
+            )
+            given = answer.get("server_keys")
+            if not isinstance(given, list):
+                raise PeerMalformed(notary, "answered a query for keys without server_keys")
+        # What was not asked for may be true, and is nothing that we want to check.
+        asked_for = [one for one in given if isinstance(one, dict) and _name(one) in needs]
+        vouching = Notary(notary, await keys_of_notary(_signing_keys(asked_for, notary)))
+        found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
+        for one in asked_for:
+            document = read(one, _name(one), self._now_ms(), vouching)
+            if isinstance(document, KeyDocument):
+                found[_name(one)].append(document)
+        return found
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    name = document.get("server_name")
+    return name if isinstance(name, str) else ""
+
+
+def _signing_keys(documents: Sequence[Mapping[str, Any]], notary: str) -> list[str]:
+    """Which of its keys the notary signed with: one, unless it is just rotating them."""
+    key_ids: dict[str, None] = {}
+    for document in documents:
+        signatures = document.get("signatures")
+        made = signatures.get(notary) if isinstance(signatures, dict) else None
+        if isinstance(made, dict):
+            key_ids |= dict.fromkeys(made)
+    return [key_id for key_id in key_ids if is_key_id(key_id)][:MOST_NOTARY_KEYS]
+
+
+def _criteria(needs: Sequence[KeyNeed]) -> dict[str, dict[str, int]]:
+    """ "If no key IDs are given to be queried, the notary server should query for all keys." """
+    return {need.key_id: {"minimum_valid_until_ts": need.valid_at} for need in needs if need.key_id != ANY}
+
+
+class _Counted:
+    """Tells the observer how a fetch ended."""
+
+    def __init__(self, source: str, observer: KeyObserver | None) -> None:
+        self._source = source
+        self._observer = observer
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if self._observer is not None and (error is None or isinstance(error, PeerError)):
+            self._observer.keys_fetched(self._source, outcome_of(error))

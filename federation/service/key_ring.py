@@ -1,0 +1,198 @@
+"""The signing keys of all servers, wherever they have to come from.
+
+Memory, then Postgres, then the server itself, then the notaries of the configuration. What is being fetched
+is fetched once, however many wait for it; what was not to be had is left alone for a while.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from federation.bounded_cache import BoundedCache
+from federation.errors import PeerError
+from federation.fetch_gate import FetchGate
+from federation.identifiers import is_server_name
+from federation.key_documents import KeyDocument, ServerKey, merge
+from federation.key_needs import ANY, KeyNeed, unmet
+from federation.server_keys import OwnKeys
+from federation.service.client import FederationClient
+from federation.service.key_fetch import KeyFetcher, KeyObserver
+from federation.service.notary_queue import NotaryQueue
+from federation.service.single_flight import SingleFlight
+from federation.signatures import KEY_LIFETIME_CAP_MS, VerifyKey, verify_key
+from storage.database import Database
+from storage.server_keys import ServerKeyRow, fetch_documents, fetch_keys, lock_server, store_keys
+
+MOST_SERVERS: Final = 10_000
+"""How many servers' keys are kept in memory; all of them are in Postgres."""
+MOST_FETCHES: Final = 32
+"""How many servers are asked at the same time."""
+
+Keys = dict[str, dict[str, VerifyKey]]
+"""By server and key id."""
+
+
+class KeyRing:
+    """`notaries`: servers that may vouch for the keys of others, in the order in which they are asked."""
+
+    def __init__(
+        self,
+        server_name: str,
+        own_keys: Callable[[], OwnKeys],
+        client: FederationClient,
+        database: Database,
+        *,
+        now_ms: Callable[[], int],
+        notaries: Sequence[str] = (),
+        observer: KeyObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server_name = server_name
+        self._own_keys = own_keys
+        self._fetcher = KeyFetcher(client, now_ms, observer)
+        self._database = database
+        self._now_ms = now_ms
+        self._notaries = tuple(notaries)
+        self._clock = clock
+        self._known: BoundedCache[str, dict[str, ServerKey]] = BoundedCache(MOST_SERVERS)
+        self._gates: BoundedCache[str, FetchGate] = BoundedCache(MOST_SERVERS)
+        self._fetching: SingleFlight[str, None] = SingleFlight()
+        self._places = asyncio.Semaphore(MOST_FETCHES)
+        self._queue = NotaryQueue(self._ask_notaries)
+
+    async def keys_for(self, needs: Iterable[KeyNeed]) -> Keys:
+        """All keys of the servers named, to verify events with. What could not be had is not in it.
+
+        Never raises for what another server does; the verification says then what is missing.
+        """
+        wanted = tuple(needs)
+        await self._obtain(wanted)
+        servers = {need.server for need in wanted}
+        return {
+            server: self._own() if server == self._server_name else _for_events(self._of(server))
+            for server in servers
+        }
+
+    async def request_keys(self, server: str, key_ids: Collection[str]) -> dict[str, VerifyKey]:
+        """Those of the keys that the server signs with now, to verify a request with."""
+        if server == self._server_name:
+            return {}  # a server makes no requests to itself
+        now = self._now_ms()
+        await self._obtain([KeyNeed(server, key_id, now) for key_id in key_ids])
+        known = self._of(server)
+        found = {key_id: known[key_id].for_requests(now) for key_id in key_ids if key_id in known}
+        return {key_id: key for key_id, key in found.items() if key is not None}
+
+    async def documents(self, server: str, key_ids: Collection[str], valid_at: int) -> list[bytes]:
+        """What this server has published and signed, for a notary's answer: the documents with these keys,
+        or without any key ids all there are."""
+        await self._obtain([KeyNeed(server, key_id, valid_at) for key_id in key_ids or (ANY,)])
+        async with self._database.transaction(readonly=True) as connection:
+            return await fetch_documents(connection, server, key_ids or list(self._of(server)))
+
+    async def close(self) -> None:
+        await self._fetching.close()
+        await self._queue.close()
+
+    def _of(self, server: str) -> dict[str, ServerKey]:
+        return self._known.get(server) or {}
+
+    def _own(self) -> dict[str, VerifyKey]:
+        keys = self._own_keys()
+        ends = {keys.current.key_id: (keys.current.public, self._now_ms() + KEY_LIFETIME_CAP_MS)}
+        ends |= {old.key_id: (old.public, old.expired_ts) for old in keys.old}
+        return {key_id: key for key_id, (public, until) in ends.items() if (key := verify_key(public, until))}
+
+    async def _obtain(self, needs: Sequence[KeyNeed]) -> None:
+        """Twice, because who waited for somebody else's fetch may need what that one did not look for."""
+        for _ in range(2):
+            if not (left := self._left(needs)):
+                return
+            await self._load(left)
+            left = self._left(needs)
+            await asyncio.gather(*(self._fetch_once(server, wanted) for server, wanted in left.items()))
+
+    def _left(self, needs: Iterable[KeyNeed]) -> dict[str, tuple[KeyNeed, ...]]:
+        """What is needed, not known, and may be asked for."""
+        known = {need.server: self._of(need.server) for need in needs}
+        now = self._clock()
+        return {
+            server: wanted
+            for server, wanted in unmet(needs, known, self._now_ms()).items()
+            if server != self._server_name
+            and is_server_name(server)
+            and (self._gates.get(server) or FetchGate()).is_open(now)
+        }
+
+    async def _fetch_once(self, server: str, needs: Sequence[KeyNeed]) -> None:
+        await self._fetching.run(server, lambda: self._fetch(server, needs))
+
+    async def _fetch(self, server: str, needs: Sequence[KeyNeed]) -> None:
+        # When it does not answer, the notaries may know all the same; and if not, the gate remembers.
+        with contextlib.suppress(PeerError):
+            async with self._places:
+                document = await self._fetcher.from_server(server)
+            await self._store(server, [document])
+        left = unmet(needs, {server: self._of(server)}, self._now_ms())
+        if left and self._notaries and server not in self._notaries:
+            await self._store(server, await self._queue.documents(server, left[server]))
+            left = unmet(needs, {server: self._of(server)}, self._now_ms())
+        gate = self._gates.get(server) or FetchGate()
+        self._gates.put(server, gate.after(self._clock(), found=not left))
+
+    async def _ask_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
+        """One after the other, until nothing is left to ask for."""
+        found: dict[str, list[KeyDocument]] = {}
+        for notary in self._notaries:
+            missing = {server: wanted for server, wanted in needs.items() if not found.get(server)}
+            if not missing:
+                break
+            with contextlib.suppress(PeerError):
+                found |= await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
+        return found
+
+    async def _load(self, servers: Collection[str]) -> None:
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await fetch_keys(connection, servers)
+        for server in servers:
+            mine = [row for row in rows if row.server_name == server]
+            if mine:
+                self._known.put(server, {row.key_id: _key(row) for row in mine})
+
+    async def _store(self, server: str, documents: Iterable[KeyDocument]) -> None:
+        """Merge what was fetched with what is stored, which another process may have changed."""
+        for document in documents:
+            async with self._database.transaction() as connection:
+                await lock_server(connection, server)
+                known = {row.key_id: _key(row) for row in await fetch_keys(connection, [server])}
+                now = self._now_ms()
+                merged = {key.key_id: merge(known.get(key.key_id), key, now) for key in document.keys}
+                changed = [_row(key) for key_id, key in merged.items() if key != known.get(key_id)]
+                if changed:
+                    await store_keys(connection, changed, document.document)
+            self._known.put(server, known | merged)
+
+
+def _for_events(keys: Mapping[str, ServerKey]) -> dict[str, VerifyKey]:
+    return {key_id: key.for_events() for key_id, key in keys.items()}
+
+
+def _key(row: ServerKeyRow) -> ServerKey:
+    return ServerKey(
+        row.server_name,
+        row.key_id,
+        row.public_key,
+        row.valid_until_ts,
+        row.expired_ts,
+        row.fetched_at,
+        row.source,
+    )
+
+
+def _row(key: ServerKey) -> ServerKeyRow:
+    return ServerKeyRow(
+        key.server, key.key_id, key.public, key.valid_until_ts, key.expired_ts, key.fetched_at, key.source
+    )
