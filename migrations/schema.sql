@@ -28,3 +28,99 @@ CREATE TABLE server_keys (
     document bytea NOT NULL,
     PRIMARY KEY (server_name, key_id)
 );
+
+-- The room graph: rooms, their events, the state before every event, and the current state.
+--
+-- Identifiers compare by bytes: they are opaque, and two processes that lock several rooms must agree on the
+-- order. What refers to an event or a room has no foreign key, because each would be looked up again for every
+-- row of the busiest statements; all of it is written under the lock on the room's row.
+
+CREATE TABLE rooms (
+    room_id text COLLATE "C" PRIMARY KEY,
+    version text NOT NULL,
+    -- Raised by every change to the room, so that a process knows whether what it remembers still holds.
+    generation bigint NOT NULL,
+    forward_extremities text[] NOT NULL,
+    -- The current state: that after the forward extremities.
+    state_group bigint NOT NULL
+);
+
+CREATE TABLE events (
+    event_id text COLLATE "C" PRIMARY KEY,
+    room_id text COLLATE "C" NOT NULL,
+    type text NOT NULL,
+    state_key text,
+    sender text NOT NULL,
+    depth bigint NOT NULL,
+    -- Capped: versions before 6 admit integers of any size.
+    origin_server_ts bigint NOT NULL,
+    prev_events text[] NOT NULL,
+    auth_events text[] NOT NULL,
+    verdict text NOT NULL CHECK (verdict IN ('accepted', 'soft_failed', 'rejected')),
+    -- The rule that refused, with its number; null for an accepted event.
+    refusal text CHECK ((refusal IS NULL) = (verdict = 'accepted')),
+    -- Null for an outlier: an event that others rest on, of which nobody knows where in the history it stands.
+    state_before bigint,
+    state_after bigint CHECK ((state_before IS NULL) = (state_after IS NULL)),
+    -- The event as it is sent to peers.
+    canonical bytea NOT NULL
+);
+CREATE INDEX events_by_depth ON events (room_id, depth) WHERE state_before IS NOT NULL;
+CREATE INDEX events_by_time ON events (room_id, origin_server_ts)
+    WHERE state_before IS NOT NULL AND verdict = 'accepted';
+
+-- A state is a snapshot, or what changed since its parent. The three arrays run in parallel; an event id that
+-- is null takes the key out.
+CREATE SEQUENCE state_group_ids INCREMENT BY 64;
+CREATE TABLE state_groups (
+    id bigint PRIMARY KEY,
+    room_id text COLLATE "C" NOT NULL,
+    parent bigint,
+    -- How many parents lie between this and the snapshot. It is bounded.
+    distance integer NOT NULL CHECK ((distance = 0) = (parent IS NULL)),
+    types text[] NOT NULL,
+    state_keys text[] NOT NULL,
+    event_ids text[] NOT NULL
+);
+
+CREATE TABLE current_state (
+    room_id text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    state_key text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    -- Of m.room.member, where it is a string: what the event says, and the server of whom it is said.
+    membership text,
+    server text COLLATE "C",
+    PRIMARY KEY (room_id, type, state_key)
+);
+CREATE INDEX current_state_members ON current_state (room_id, membership, server) WHERE membership IS NOT NULL;
+CREATE INDEX current_state_users ON current_state (state_key, membership) WHERE membership IS NOT NULL;
+CREATE INDEX current_state_servers ON current_state (server, room_id) WHERE membership = 'join';
+
+-- Everything that a reader must hear of, in the order in which it was taken in. 'timeline' is an accepted event;
+-- 'state' an older one that state resolution made current; 'unset' one that it took out of the current state.
+CREATE SEQUENCE room_stream_positions;
+CREATE TABLE room_stream (
+    position bigint PRIMARY KEY,
+    room_id text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('timeline', 'state', 'unset'))
+);
+CREATE INDEX room_stream_of_room ON room_stream (room_id, position);
+
+-- Which redactions ask for an event. Whether they are obeyed is decided when both are known.
+CREATE TABLE redactions (
+    target text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (target, event_id)
+);
+
+-- What was answered to the transactions of other servers, so that a repeated one gets the same answer.
+CREATE TABLE incoming_transactions (
+    origin text COLLATE "C" NOT NULL,
+    transaction_id text COLLATE "C" NOT NULL,
+    received_at timestamptz NOT NULL DEFAULT now(),
+    answer bytea NOT NULL,
+    PRIMARY KEY (origin, transaction_id)
+);
+CREATE INDEX incoming_transactions_by_age ON incoming_transactions (received_at);

@@ -1,0 +1,96 @@
+"""Events, with what this server made of each."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage", "events.sql")
+
+Verdict = Literal["accepted", "soft_failed", "rejected"]
+Direction = Literal["forwards", "backwards"]
+
+LARGEST_TIME = 2**63 - 1
+
+
+class EventRow(NamedTuple):
+    """In the order of the table's columns. It is an outlier if it has no state before it."""
+
+    event_id: str
+    room_id: str
+    type: str
+    state_key: str | None
+    sender: str
+    depth: int
+    origin_server_ts: int
+    prev_events: Sequence[str]
+    auth_events: Sequence[str]
+    verdict: Verdict
+    refusal: str | None
+    state_before: int | None
+    state_after: int | None
+    canonical: bytes
+
+
+class StoredEvent(NamedTuple):
+    """As much of a row as the event itself does not say."""
+
+    event_id: str
+    room_id: str
+    verdict: Verdict
+    refusal: str | None
+    state_before: int | None
+    state_after: int | None
+    canonical: bytes
+
+
+class Ancestor(NamedTuple):
+    """An event's place in the history."""
+
+    event_id: str
+    depth: int
+    prev_events: Sequence[str]
+
+
+async def write_events(connection: Connection, rows: Sequence[EventRow]) -> None:
+    """Events that are there already stay as they are, but for an outlier that finds its place."""
+    if rows:
+        await connection.execute(SQL.write_events, rows)
+
+
+async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> list[StoredEvent]:
+    """Those of the events that are there, in no order."""
+    return [StoredEvent(*row) for row in await connection.fetch(SQL.fetch_events, list(event_ids))]
+
+
+async def fetch_auth_edges(
+    connection: Connection, event_ids: Iterable[str]
+) -> list[tuple[str, Sequence[str]]]:
+    """The events and their auth chains: each with the ids of its auth events."""
+    return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_auth_edges, list(event_ids))]
+
+
+async def fetch_ancestors(
+    connection: Connection, room_id: str, event_ids: Iterable[str], limit: int
+) -> list[Ancestor]:
+    """These events and what lies before them in the room, newest first; no outliers.
+
+    By depth, which senders make up: it is good for loading at once what a walk will need, and for no more.
+    """
+    return [
+        Ancestor(*row) for row in await connection.fetch(SQL.fetch_ancestors, room_id, list(event_ids), limit)
+    ]
+
+
+async def fetch_places(connection: Connection, event_ids: Iterable[str]) -> list[Ancestor]:
+    return [Ancestor(*row) for row in await connection.fetch(SQL.fetch_places, list(event_ids))]
+
+
+async def nearest_to(
+    connection: Connection, room_id: str, timestamp: int, direction: Direction
+) -> tuple[str, int] | None:
+    """The accepted event that is next to a time, and its own time."""
+    sql = SQL.nearest_after if direction == "forwards" else SQL.nearest_before
+    row = await connection.fetchrow(sql, room_id, max(-LARGEST_TIME, min(timestamp, LARGEST_TIME)))
+    return None if row is None else (row[0], row[1])

@@ -1,0 +1,42 @@
+-- name: write_events
+INSERT INTO events SELECT * FROM unnest($1::events[])
+ON CONFLICT (event_id) DO UPDATE SET
+    verdict = excluded.verdict,
+    refusal = excluded.refusal,
+    state_before = excluded.state_before,
+    state_after = excluded.state_after,
+    canonical = excluded.canonical
+WHERE events.state_before IS NULL AND excluded.state_before IS NOT NULL;
+
+-- name: fetch_events
+SELECT event_id, room_id, verdict, refusal, state_before, state_after, canonical
+FROM events WHERE event_id = ANY($1::text[]);
+
+-- name: fetch_auth_edges
+WITH RECURSIVE chain AS (
+    SELECT event_id, auth_events FROM events WHERE event_id = ANY($1::text[])
+    UNION
+    SELECT events.event_id, events.auth_events
+    FROM chain CROSS JOIN LATERAL unnest(chain.auth_events) AS auth_event
+    JOIN events ON events.event_id = auth_event
+)
+SELECT event_id, auth_events FROM chain;
+
+-- name: fetch_ancestors
+SELECT event_id, depth, prev_events FROM events
+WHERE room_id = $1 AND state_before IS NOT NULL
+    AND depth <= (SELECT max(depth) FROM events WHERE event_id = ANY($2::text[]) AND room_id = $1)
+ORDER BY depth DESC LIMIT $3;
+
+-- name: fetch_places
+SELECT event_id, depth, prev_events FROM events WHERE event_id = ANY($1::text[]);
+
+-- name: nearest_after
+SELECT event_id, origin_server_ts FROM events
+WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts >= $2
+ORDER BY origin_server_ts, event_id LIMIT 1;
+
+-- name: nearest_before
+SELECT event_id, origin_server_ts FROM events
+WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts <= $2
+ORDER BY origin_server_ts DESC, event_id DESC LIMIT 1;

@@ -1,0 +1,25 @@
+"""What was answered to the transactions that other servers sent."""
+
+from datetime import timedelta
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage", "incoming_transactions.sql")
+
+
+async def fetch_answer(connection: Connection, origin: str, transaction_id: str) -> bytes | None:
+    """The answer, if this transaction was taken in before."""
+    answer: bytes | None = await connection.fetchval(SQL.fetch_answer, origin, transaction_id)
+    return answer
+
+
+async def insert_answer(connection: Connection, origin: str, transaction_id: str, answer: bytes) -> None:
+    """A second answer to the same transaction changes nothing."""
+    await connection.execute(SQL.insert_answer, origin, transaction_id, answer)
+
+
+async def prune(connection: Connection, age: timedelta) -> int:
+    """Forget those that are older; how many they were."""
+    forgotten: int = await connection.fetchval(SQL.prune, age)
+    return forgotten

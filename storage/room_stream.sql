@@ -1,0 +1,25 @@
+-- name: hold_back_readers
+SELECT pg_advisory_xact_lock_shared(($1::bigint << 48) | last_value) FROM room_stream_positions;
+
+-- name: append
+INSERT INTO room_stream (position, room_id, event_id, kind)
+SELECT nextval('room_stream_positions'), room_id, event_id, kind
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS given (room_id, event_id, kind, number)
+ORDER BY number
+RETURNING position;
+
+-- name: last_position
+SELECT last_value FROM room_stream_positions;
+
+-- A lock whose number has 64 bits is shown as two halves.
+-- name: lowest_held_back
+SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = $1::bigint
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+
+-- name: read
+SELECT position, room_id, event_id, kind FROM room_stream
+WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3;
+
+-- name: notify
+NOTIFY palaver_room_stream;

@@ -1,0 +1,85 @@
+"""Events and what was made of them."""
+
+from storage.database import Database
+from storage.events import (
+    Ancestor,
+    EventRow,
+    StoredEvent,
+    fetch_ancestors,
+    fetch_auth_edges,
+    fetch_events,
+    fetch_places,
+    nearest_to,
+    write_events,
+)
+
+
+def row(event_id: str, depth: int = 1, *, prev: tuple[str, ...] = (), auth: tuple[str, ...] = ()) -> EventRow:
+    return EventRow(
+        event_id, "!room", "m.room.message", None, "@a:b", depth, depth * 10, list(prev), list(auth),
+        "accepted", None, 5, 5, b"{}",
+    )  # fmt: skip
+
+
+def outlier(event_id: str, **more: object) -> EventRow:
+    return row(event_id)._replace(state_before=None, state_after=None, **more)
+
+
+def stored(row: EventRow) -> StoredEvent:
+    return StoredEvent(
+        row.event_id, row.room_id, row.verdict, row.refusal, row.state_before, row.state_after, row.canonical
+    )
+
+
+async def test_what_is_written_is_read(database: Database) -> None:
+    """Those that are not there are left out."""
+    refused = row("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
+    async with database.transaction() as connection:
+        await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
+        await write_events(connection, [])
+        found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
+        assert found == {"$a": stored(row("$a")), "$b": stored(refused)}
+        assert await fetch_places(connection, ["$a"]) == [Ancestor("$a", 1, ["$x", "$y"])]
+
+
+async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:
+    """A replay changes nothing, whatever it says the second time."""
+    async with database.transaction() as connection:
+        await write_events(connection, [outlier("$a"), row("$b")])
+        await write_events(connection, [outlier("$a", verdict="rejected", refusal="no")])
+        await write_events(connection, [row("$b")._replace(state_before=6, state_after=6)])
+        await write_events(connection, [outlier("$b")])
+        found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b"])}
+        assert found == {"$a": stored(outlier("$a")), "$b": stored(row("$b"))}
+        await write_events(connection, [row("$a")])
+        assert await fetch_events(connection, ["$a"]) == [stored(row("$a"))]
+
+
+async def test_auth_chains_are_walked_in_the_database(database: Database) -> None:
+    """Each event once, whatever number of ways leads to it; unknown ones are not there."""
+    rows = [row("$a"), row("$b", auth=("$a",)), row("$c", auth=("$a", "$b")), row("$d", auth=("$c", "$gone"))]
+    async with database.transaction() as connection:
+        await write_events(connection, rows)
+        edges = await fetch_auth_edges(connection, ["$d", "$b"])
+    assert sorted(edges) == [("$a", []), ("$b", ["$a"]), ("$c", ["$a", "$b"]), ("$d", ["$c", "$gone"])]
+
+
+async def test_ancestors_come_newest_first_and_without_outliers(database: Database) -> None:
+    """From the depth of the deepest of the events that were asked for."""
+    rows = [row(f"${depth}", depth, prev=(f"${depth - 1}",)) for depth in range(1, 6)]
+    async with database.transaction() as connection:
+        await write_events(connection, [*rows, outlier("$o")])
+        found = await fetch_ancestors(connection, "!room", ["$4", "$2"], 3)
+        assert await fetch_ancestors(connection, "!other", ["$4"], 3) == []
+    assert found == [Ancestor("$4", 4, ["$3"]), Ancestor("$3", 3, ["$2"]), Ancestor("$2", 2, ["$1"])]
+
+
+async def test_the_event_nearest_to_a_time(database: Database) -> None:
+    """In either direction, the time itself included; a time may be any integer."""
+    async with database.transaction() as connection:
+        await write_events(connection, [row("$1", 1), row("$2", 2), outlier("$o", origin_server_ts=15)])
+        assert await nearest_to(connection, "!room", 11, "forwards") == ("$2", 20)
+        assert await nearest_to(connection, "!room", 20, "forwards") == ("$2", 20)
+        assert await nearest_to(connection, "!room", 19, "backwards") == ("$1", 10)
+        assert await nearest_to(connection, "!room", -(10**30), "backwards") is None
+        assert await nearest_to(connection, "!room", 10**30, "backwards") == ("$2", 20)

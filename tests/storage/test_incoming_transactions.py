@@ -1,0 +1,24 @@
+"""Answers that are given twice."""
+
+from datetime import timedelta
+
+from storage.database import Database
+from storage.incoming_transactions import fetch_answer, insert_answer, prune
+
+
+async def test_an_answer_is_kept_by_origin_and_transaction(database: Database) -> None:
+    """The first answer stands."""
+    async with database.transaction() as connection:
+        await insert_answer(connection, "a.example", "1", b"{}")
+        await insert_answer(connection, "a.example", "1", b"{2}")
+        assert await fetch_answer(connection, "a.example", "1") == b"{}"
+        assert await fetch_answer(connection, "b.example", "1") is None
+
+
+async def test_old_answers_are_forgotten(database: Database) -> None:
+    """A server repeats a transaction for some hours, not for ever."""
+    async with database.transaction() as connection:
+        await insert_answer(connection, "a.example", "1", b"{}")
+        assert await prune(connection, timedelta(hours=1)) == 0
+        assert await prune(connection, timedelta(seconds=-1)) == 1
+        assert await fetch_answer(connection, "a.example", "1") is None
