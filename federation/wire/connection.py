@@ -303,10 +303,12 @@ class Connection(web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         self._leaving = transport
-        if transport.can_write_eof():
-            transport.write_eof()
+        # Nothing is left to end when the peer has reset the connection; its loss will be told in a moment.
+        with contextlib.suppress(OSError):
+            if transport.can_write_eof():
+                transport.write_eof()
+        # Flow control may have paused it, and then the peer's end would not be seen either.
         with contextlib.suppress(RuntimeError):
-            # Flow control may have paused it, and then the end would not be seen either.
             transport.resume_reading()
 
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from federation.wire.tls import TlsFiles
+from tests.federation.wire.running import LOOPS
 from tests.support.tls import Authority
 
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return LOOPS
 
 
 @pytest.fixture(scope="session")

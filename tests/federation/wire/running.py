@@ -3,16 +3,19 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import uvloop
 from aiohttp import web
 
 from federation.admission import LOOPBACK, Network, Rules
 from federation.wire.app import make_app
 from federation.wire.bind import Bind
+from federation.wire.deadlines import Phase
+from federation.wire.entrance import Entrance
 from federation.wire.limits import Limits
 from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.node import Node, Readiness
@@ -35,6 +38,12 @@ PATIENT = Limits(
     idle_timeout=HOUR,
     stall_timeout=HOUR,
 )
+
+
+LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
 
 
 @dataclass
@@ -90,6 +99,18 @@ class Running:
     seen: Recorder
     tls: Tls | None
 
+    @property
+    def entrance(self) -> Entrance:
+        entrance = self.listener._entrance
+        assert entrance is not None, "it is there until the listener is closed"
+        return entrance
+
+    async def phase_is(self, phase: Phase) -> None:
+        """Wait until a connection stands there."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(connection.deadlines.phase is phase for connection in self.entrance.connections):
+                await asyncio.sleep(0)
+
     async def connect(self, context: ssl.SSLContext | None = None) -> "Client":
         async with asyncio.timeout(PATIENCE):
             return Client(
@@ -99,8 +120,7 @@ class Running:
             )
 
 
-@asynccontextmanager
-async def running(
+async def start(
     *,
     tls: Tls | None = None,
     limits: Limits = PATIENT,
@@ -108,19 +128,29 @@ async def running(
     routes: Iterable[web.AbstractRouteDef] = (),
     readiness: Callable[[], Readiness] = Readiness,
     binds: tuple[Bind, ...] = (Bind("127.0.0.1"),),
-) -> AsyncIterator[Running]:
-    """A listener for as long as the test needs it. Whatever it reports as a problem fails the test."""
+    on_shutdown: Callable[[web.Application], Awaitable[None]] | None = None,
+) -> Running:
+    """A listener that the test closes itself."""
     seen = Recorder()
     node = Node(lambda: KEYS, readiness, "1.2.3", Rules(plain_networks))
-    settings = ListenerSettings(binds, 0, plain_networks, limits)
-    listener = Listener(make_app(node, limits, routes), settings, tls, seen)
+    app = make_app(node, limits, routes)
+    if on_shutdown is not None:
+        app.on_shutdown.append(on_shutdown)
+    listener = Listener(app, ListenerSettings(binds, 0, plain_networks, limits), tls, seen)
     addresses = await listener.start()
+    return Running(listener, addresses[0].port, seen, tls)
+
+
+@asynccontextmanager
+async def running(**wanted: Any) -> AsyncIterator[Running]:
+    """A listener for as long as the test needs it. Whatever it reports as a problem fails the test."""
+    node = await start(**wanted)
     try:
-        yield Running(listener, addresses[0].port, seen, tls)
+        yield node
     finally:
-        await listener.close(1.0)
-    assert seen.problems == []
-    assert len(seen.opened) == len(seen.closed)
+        await node.listener.close(1.0)
+    assert node.seen.problems == []
+    assert len(node.seen.opened) == len(node.seen.closed)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ import pytest
 from aiohttp import web
 
 from federation.wire.answers import json_answer
+from federation.wire.deadlines import Phase
 from federation.wire.limits import Limits
 from federation.wire.tls import Tls, TlsFiles
-from tests.federation.wire.running import PATIENCE, PATIENT, Running, client_context, running
+from tests.federation.wire.running import PATIENCE, PATIENT, client_context, running
 from tests.support.tls import Authority
 
 GET = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -33,14 +34,6 @@ class Gate:
     @property
     def route(self) -> web.RouteDef:
         return web.get("/gate", self.handle)
-
-
-async def phase_is(node: Running, phase: str) -> None:
-    """Wait until a connection stands there."""
-    entrance = node.listener._entrance
-    assert entrance is not None
-    while not any(connection.deadlines.phase == phase for connection in entrance.connections):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\n", GET[:-2]])
@@ -309,7 +302,7 @@ async def test_junk_in_the_middle_of_a_body_is_answered_at_once() -> None:
     """Whoever waits for the rest of the body would wait for ever."""
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-        await phase_is(node, "body")
+        await node.phase_is(Phase.BODY)
         await client.send(b"no chunk\r\n")
         answer = await client.answer()
         assert (answer.status, answer.json["errcode"]) == (400, "M_UNKNOWN")

@@ -202,9 +202,7 @@ async def test_every_way_in_gives_its_place_and_its_file_back(
         before = _open_files()
         for _ in range(5):
             await _every_way_in(node, context)
-        entrance = node.listener._entrance
-        assert entrance is not None
-        assert entrance._capacity.taken == 0
+        assert node.entrance._capacity.taken == 0
         assert _open_files() <= before
 
 
@@ -221,9 +219,7 @@ async def _every_way_in(node: Running, context: ssl.SSLContext) -> None:
         async with await node.connect() as client:
             await client.send(said)
     # What is left of them goes within a few rounds of the loop.
-    entrance = node.listener._entrance
-    assert entrance is not None
-    while entrance._capacity.taken or entrance._arriving:
+    while node.entrance._capacity.taken or node.entrance._arriving:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0)
 

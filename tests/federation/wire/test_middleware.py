@@ -1,4 +1,3 @@
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -6,6 +5,7 @@ from aiohttp import web
 
 from federation.errors import MatrixError, PeerError
 from federation.wire.answers import json_answer
+from federation.wire.deadlines import Phase
 from federation.wire.tls import Tls, TlsFiles
 from storage.errors import LocalError
 from tests.federation.wire.running import PATIENT, client_context, running
@@ -167,10 +167,7 @@ async def test_all_bodies_together_are_limited() -> None:
         head = b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
         async with await node.connect() as first, await node.connect() as second:
             await first.send(head + b"x")
-            entrance = node.listener._entrance
-            assert entrance is not None
-            while not any(one.deadlines.phase == "body" for one in entrance.connections):
-                await asyncio.sleep(0)
+            await node.phase_is(Phase.BODY)
             await second.send(head + b"x")
             answer = await second.answer()
             assert (answer.status, answer.json["errcode"]) == (503, "M_LIMIT_EXCEEDED")
@@ -256,10 +253,7 @@ async def test_a_peer_that_leaves_in_the_middle_of_its_body_is_no_problem() -> N
         async with await node.connect() as client:
             await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx")
             await node.seen.until(lambda seen: seen.opened)
-            entrance = node.listener._entrance
-            assert entrance is not None
-            while not any(one.deadlines.phase == "body" for one in entrance.connections):
-                await asyncio.sleep(0)
+            await node.phase_is(Phase.BODY)
         await node.seen.until(lambda seen: seen.closed)
         assert node.seen.problems == []
 
