@@ -1,0 +1,184 @@
+"""What becomes of an event that another server sends: the checks performed on receipt of a PDU.
+
+Server-server API, "Checks performed on receipt of a PDU", 1 to 7 in their order. The first three look at the
+event alone (`examine`), the others at what stands around it (`authorise`). What the checks need and have not
+got they name; whoever calls gets it and calls again.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from federation.auth_rules import CREATE, Refused, check, check_independent
+from federation.pdu import EventId, Malformed, Oversized, Parsed, Pdu, StateKey, create_event_id, redacted
+from federation.pdu.event_signatures import verify_event
+from federation.pdu.hashes import content_hash_holds
+from federation.room_version import RoomVersion
+from federation.signatures import BadSignature, NeedKeys, NotSigned, VerifyKey
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The event is part of the room."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftFailed:
+    """Known, served to whoever asks for it, part of state resolution; but nobody is told of it and nothing of
+    ours follows it."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"rule {self.rule}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Remembered, so that what refers to it is judged alike everywhere; it changes nothing."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"rule {self.rule}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """As if it had never come."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NeedEvents:
+    """Events that must be known before this one can be judged."""
+
+    event_ids: frozenset[EventId]
+
+
+@dataclass(frozen=True, slots=True)
+class Genuine:
+    """It has its form, its signatures hold, and this is the copy to go on with."""
+
+    pdu: Pdu
+    oversized: str | None = None
+    """Set on an event that is kept only as rejected."""
+
+
+Verdict = Accepted | SoftFailed | Rejected
+Receipt = Verdict | Dropped
+"""How an event ended that another server sent."""
+Examination = Genuine | Dropped | NeedKeys
+
+ACCEPTED: Final = Accepted()
+
+
+def examine(
+    parsed: Parsed, version: RoomVersion, keys: Mapping[str, Mapping[str, VerifyKey]], now_ms: int
+) -> Examination:
+    """Steps 1 to 3, which need nothing but the event and the keys of those who signed it.
+
+    When `NeedKeys` comes back after the keys were asked for, they are not to be had: see `unsigned`.
+    """
+    # 1. Is a valid event, otherwise it is dropped. For an event to be valid, it must contain a `room_id`, and
+    #    it must comply with the event format of that room version.
+    match parsed:
+        case Malformed(problem):
+            return Dropped(f"step 1, not a valid event: {problem}")
+        case Oversized(pdu, problem):
+            oversized: str | None = problem
+        case Pdu() as pdu:
+            oversized = None
+    # 2. Passes signature checks, otherwise it is dropped.
+    match verify_event(pdu, version, keys, now_ms):
+        case NotSigned(server):
+            return Dropped(f"step 2, signature checks: {server or 'no server'} has not signed it")
+        case BadSignature(server, key_id):
+            return Dropped(f"step 2, signature checks: the signature by {key_id} of {server} is wrong")
+        case NeedKeys() as need_keys:
+            return need_keys
+    # 3. Passes hash checks, otherwise it is redacted before being processed further.
+    if not content_hash_holds(pdu.event, version):
+        pdu = redacted(pdu, version)
+    return Genuine(pdu, oversized)
+
+
+def unsigned(need_keys: NeedKeys) -> Dropped:
+    """What remains to be said when the keys cannot be had."""
+    return Dropped(f"step 2, signature checks: no key of {', '.join(sorted(need_keys.missing))} is to be had")
+
+
+def authorise_by_auth_events(
+    genuine: Genuine,
+    version: RoomVersion,
+    auth_events: Mapping[EventId, Pdu],
+    *,
+    rejected: Container[EventId] = (),
+    absent: Container[EventId] = (),
+    create: Pdu | None = None,
+) -> Accepted | Rejected | Dropped | NeedEvents:
+    """Step 4, which is all that can be asked of an event whose place in the history is unknown.
+
+    `absent` are events of which it is known that nobody has them. `create` is the room's create event.
+    """
+    pdu = genuine.pdu
+    # Server-server API, "Size limits", and Synapse: kept as rejected in the versions that admitted it once.
+    if genuine.oversized is not None:
+        return Rejected("size limits", genuine.oversized)
+    missing = frozenset(event_id for event_id in pdu.auth_events if event_id not in auth_events)
+    unknown = missing - {event_id for event_id in missing if event_id in absent}
+    if unknown:
+        return NeedEvents(unknown)
+    if missing:
+        # That nobody we asked has it does not mean that there is none: it is too early to reject for good.
+        return Dropped(f"step 4, auth events: {min(missing)}, on which it rests, is not to be had")
+    # 4. Passes authorization rules based on the event's auth events, otherwise it is rejected.
+    independent = check_independent(pdu, auth_events, version, rejected=rejected, create=create)
+    if isinstance(independent, Refused):
+        return _rejected(independent)
+    state = {key: entry for entry in map(auth_events.__getitem__, pdu.auth_events) if (key := entry.key)}
+    if version.create_event_is_room_id and create is not None:
+        state[CREATE] = create
+    verdict = check(pdu, state, version)
+    return _rejected(verdict) if isinstance(verdict, Refused) else ACCEPTED
+
+
+def authorise_in_place(
+    pdu: Pdu,
+    version: RoomVersion,
+    state_before: Mapping[StateKey, Pdu],
+    current_state: Mapping[StateKey, Pdu] | None,
+) -> Verdict:
+    """Steps 5 and 6 of an event that has passed step 4. Both states hold at least what the rules look at;
+    `current_state` is None where it is the state before the event, or where there is none yet."""
+    # 5. Passes authorization rules based on the state before the event, otherwise it is rejected.
+    verdict = check(pdu, state_before, version)
+    if isinstance(verdict, Refused):
+        return _rejected(verdict)
+    # 6. Passes authorization rules based on the current state of the room, otherwise it is "soft failed".
+    if current_state is not None:
+        verdict = check(pdu, current_state, version)
+        if isinstance(verdict, Refused):
+            return SoftFailed(verdict.rule, _text(verdict))
+    return ACCEPTED
+
+
+def needed_for_step_4(pdu: Pdu, version: RoomVersion) -> tuple[EventId, ...]:
+    """The events that step 4 looks at: the auth events, and from version 12 on the create event."""
+    if version.create_event_is_room_id and pdu.type != "m.room.create":
+        return (*pdu.auth_events, create_event_id(pdu.room_id))
+    return pdu.auth_events
+
+
+def _rejected(refused: Refused) -> Rejected:
+    return Rejected(refused.rule, _text(refused))
+
+
+def _text(refused: Refused) -> str:
+    return f"{refused.text} ({refused.detail})" if refused.detail else refused.text
