@@ -1,0 +1,53 @@
+"""Knocking: asking to be invited into a room, and hearing others ask.
+
+Server-server API, "Knocking upon a room".
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from federation.membership_template import (
+    Standing,
+    Wish,
+    offered,
+    refuse_denied,
+    refuse_stranger,
+    refuse_version,
+)
+from federation.pdu import Pdu, Signer
+from federation.remote_membership import Conversation, ask
+from federation.room_version import RoomVersion
+from federation.stripped_state import Shown, read, shown
+
+
+def knock(
+    room_id: str,
+    user: str,
+    content: Mapping[str, Any],
+    servers: Sequence[str],
+    signer: Signer,
+    now_ms: int,
+) -> Conversation[Shown]:
+    """Knock over the first of `servers` that hears it; what comes back is how the room looks from outside."""
+    return ask(Wish(room_id, user, "knock", content), servers, signer, now_ms, _check)
+
+
+def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> Shown:
+    # The knock has been heard, whatever is wrong with what is shown: a mistake in it must not make us knock
+    # at every other door.
+    return read(answer.get("knock_room_state"), event.room_id, version)
+
+
+def make_knock(
+    standing: Standing, user: str, *, origin: str, versions: Collection[str], now_ms: int
+) -> dict[str, Any]:
+    """The answer of `make_knock`."""
+    refuse_stranger(user, origin)
+    refuse_denied(standing.state, origin)
+    refuse_version(standing.version, versions)
+    return offered(Wish(standing.room_id, user, "knock", {}), standing, now_ms)
+
+
+def answer(standing: Standing) -> dict[str, Any]:
+    """The answer of `send_knock`, which "MUST contain the m.room.create event for the room"."""
+    return {"knock_room_state": [pdu.event for pdu in shown(standing.state)]}

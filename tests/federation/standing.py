@@ -1,0 +1,52 @@
+"""Rooms of `tests.support.rooms` as a server that is in them sees them."""
+
+from typing import Any
+
+from federation.membership_template import Standing
+from federation.pdu import Pdu
+from tests.support.rooms import ALICE, BOB, Room
+
+NOW = 50_000
+OTHER_ROOM = "!condition:a.example"
+VERSIONS = ("10", "11", "12")
+
+
+def standing(room: Room) -> Standing:
+    head = [(pdu.event_id, pdu.depth) for pdu in room.head]
+    return Standing(room.room_id, room.version, room.state(), head)
+
+
+def restricted_room(version: str, *conditions: str, rule: str = "restricted", invite: int = 0) -> Room:
+    """Alice's room, which members of other rooms may join."""
+    room = Room(version)
+    room.join(ALICE)
+    users = {} if room.version.creators_have_infinite_power else {ALICE: 100}
+    room.power_levels(ALICE, {"users": users, "invite": invite})
+    allow = [{"type": "m.room_membership", "room_id": condition} for condition in conditions]
+    room.send("m.room.join_rules", ALICE, {"join_rule": rule, "allow": allow}, "")
+    return room
+
+
+def chain_of(room: Room, *pdus: Pdu) -> list[Pdu]:
+    """What the events rest on, transitively; from version 12 on the create event is among it by room id."""
+    found: dict[str, Pdu] = {}
+    waiting = [event_id for pdu in pdus for event_id in pdu.auth_events]
+    while waiting:
+        event_id = waiting.pop()
+        if event_id not in found:
+            found[event_id] = room.events[event_id]
+            waiting += room.events[event_id].auth_events
+    return list(found.values())
+
+
+def denying(room: Room, server: str = "b.example") -> Room:
+    room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": [server]}, "")
+    return room
+
+
+def invited(version: str, user: str = BOB, **content: Any) -> Room:
+    """Alice's room, into which she has invited somebody."""
+    room = Room(version)
+    room.join(ALICE)
+    room.member(ALICE, user, "invite", content=content)
+    return room
