@@ -32,13 +32,8 @@ class Programs:
 
     async def postgres(self, arguments: list[str]) -> Process:
         """Running once this returns, accepting connections later. Its output goes into the log file."""
-        child, output = await self._launch("postgres", arguments, log="@home@/" + self.layout.log.name)
-        try:
-            return Process(child.pid, child)
-        except ProcessLookupError:
-            # Gone, and reaped, between its launch and here.
-            await child.wait()
-            raise explain(output, self.layout.home, free_space(self.layout.home)) from None
+        child, _ = await self._launch("postgres", arguments, log="@home@/" + self.layout.log.name)
+        return Process(child.pid, child)
 
     async def initdb(self, arguments: list[str]) -> None:
         child, output = await self._launch("initdb", arguments, log=None)

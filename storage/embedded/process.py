@@ -11,16 +11,24 @@ class Process:
     """A postmaster, be it our own child or one that an earlier node left behind."""
 
     def __init__(self, pid: int, child: asyncio.subprocess.Process | None = None) -> None:
-        """ProcessLookupError when there is no such process."""
+        """ProcessLookupError when there is no such process, unless it was our own child and has ended."""
         self.pid = pid
         self._child = child
-        self._pidfd = os.pidfd_open(pid)
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._pidfd, self._end)
+        self._pidfd: int | None = None
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            # The event loop waits for its children, and may have been faster than we are.
+            if child is None:
+                raise
+            self._ended.set_result(None)
+        else:
+            loop.add_reader(self._pidfd, self._end, self._pidfd)
 
-    def _end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pidfd)
+    def _end(self, pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -41,8 +49,9 @@ class Process:
         return await self._child.wait() if self._child is not None else None
 
     def send(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def kill_all(self) -> None:
         """End the postmaster's backends with it: each is the leader of a group of its own."""
@@ -54,8 +63,10 @@ class Process:
 
     async def close(self) -> None:
         """Give the handle back; to be called once the process has ended or is left running on purpose."""
-        asyncio.get_running_loop().remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
         if self._ended.done() and self._child is not None:
             await self._child.wait()
 

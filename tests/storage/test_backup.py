@@ -250,6 +250,7 @@ async def older_server(empty_directory: Path) -> AsyncIterator[DatabaseAddress]:
     home = empty_directory / "postgres"
     home.mkdir(mode=0o700)
     os.chown(home, *owner())
+    empty_directory.chmod(0o711)
     user = choose(RUN_AS, os.geteuid())
     places = {"programs": package_directory(), "libraries": libraries_directory(), "home": home}
 

@@ -79,7 +79,9 @@ def as_ordinary_user() -> tuple[str, ...]:
     entry = pwd.getpwnam(RUN_AS)
     plain = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups")
     # In two steps: setpriv itself still starts the first one with root's rights.
-    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import storage.embedded'], check=True)"
+    again = (
+        "import subprocess as s, sys; s.run([sys.executable, '-c', 'import storage.embedded'], check=True)"
+    )
     check = [*plain, sys.executable, "-c", again]
     if subprocess.run(check, check=False, cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0:
         return plain

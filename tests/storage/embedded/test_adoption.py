@@ -105,7 +105,8 @@ async def test_the_number_of_an_unrelated_process_fools_nobody(data_directory: P
     layout = Layout(data_directory)
     user, group = owner()
     # Of the same user: Postgres by itself would take it for its predecessor and refuse to start.
-    stranger = subprocess.Popen(["/bin/sleep", "600"], user=user, group=group, extra_groups=[])
+    options = {"user": user, "group": group, "extra_groups": []} if os.geteuid() == 0 else {}
+    stranger = subprocess.Popen(["/bin/sleep", "600"], **options)
     try:
         text = f"{stranger.pid}\n{layout.cluster}\n1795004041\n5432\n{layout.home}\n\n  1 2\nready\n"
         for file in (layout.postmaster_file, layout.socket_lock):

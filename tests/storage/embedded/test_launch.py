@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from storage.embedded import EmbeddedPostgres
 from storage.embedded.home import prepare
 from storage.embedded.identity import choose
 from storage.embedded.launch import LAUNCHER, Programs, python_needs, spawn
 from storage.embedded.layout import Layout
 from storage.embedded.settings import arguments
 from storage.embedded.tools import package_directory
+from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner, processes_in
 from tests.storage.embedded.nodes import as_ordinary_user, namespaces_permitted, node, started, without
 
@@ -44,6 +46,10 @@ async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -
     data = empty_directory / "closed" / "data"
     (empty_directory / "closed").mkdir(mode=0o700)
     mounts = Path("/proc/self/mounts").read_text()
+    if os.geteuid() == 0 and not namespaces_permitted():
+        with pytest.raises(LocalError, match="is closed, and this machine permits no private way around it"):
+            await EmbeddedPostgres(data, minimum_free_bytes=0).start()
+        return
     async with started(data) as (postgres, reports):
         assert reports.names() == ["postgres_initialised", "postgres_started"]
         status = Path(f"/proc/{postgres.pid}/status").read_text()
@@ -64,7 +70,6 @@ async def test_as_an_ordinary_user(empty_directory: Path) -> None:
         ready = await ordinary.until("ready", "refused")
         assert ready["event"] == "ready", ready
         assert ready["uid"] == owner()[0]
-        assert Path(f"/proc/{ready['pid']}/ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
         await ordinary.stop()
     assert (data / "postgres").stat().st_uid == owner()[0]
     assert processes_in(data / "postgres" / "18") == []

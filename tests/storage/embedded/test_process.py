@@ -73,6 +73,17 @@ async def test_somebody_elses_child_is_held_as_well() -> None:
         await process.close()
 
 
+async def test_our_own_child_may_have_ended_before_it_was_held() -> None:
+    """The event loop waits for it at once; its end and its status are known all the same."""
+    child = await asyncio.create_subprocess_exec("/bin/true")
+    await child.wait()
+    process = Process(child.pid, child)
+    assert await process.ended()
+    assert await process.status() == 0
+    assert await end(process, fast=60, immediate=60) == "SIGINT"
+    await process.close()
+
+
 async def test_a_number_without_a_process_cannot_be_held() -> None:
     """Rather than waiting for an end that was before."""
     gone = subprocess.Popen(["/bin/true"])

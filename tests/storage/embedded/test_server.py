@@ -27,7 +27,7 @@ async def value(postgres: EmbeddedPostgres, sql: str) -> object:
 
 async def test_a_first_start_makes_everything(empty_directory: Path) -> None:
     """From nothing to a database: UTF-8, C, checksums, reachable by socket alone, private to its user."""
-    data = empty_directory / "deeper" / "data"
+    data = empty_directory
     async with started(data) as (postgres, reports):
         assert reports.names() == ["postgres_initialised", "postgres_started"]
         assert postgres.state is State.RUNNING
