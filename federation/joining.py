@@ -11,14 +11,12 @@ from federation.identifiers import domain
 from federation.membership_event import authoriser_of, invalid
 from federation.membership_template import (
     AUTHORISER,
-    Standing,
     Wish,
-    offered,
     refuse_denied,
     refuse_stranger,
     refuse_version,
 )
-from federation.pdu import Pdu, Signer
+from federation.pdu import Pdu, Signer, StateKey
 from federation.remote_membership import Conversation, ask
 from federation.restricted_joins import Memberships, VouchedFor, authorise
 from federation.room_version import RoomVersion
@@ -42,36 +40,39 @@ def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: 
     return read.problem if isinstance(read, WrongAnswer) else read
 
 
-def make_join(
-    standing: Standing,
+def content_of_join(
     user: str,
+    state: Mapping[StateKey, Pdu],
+    version: RoomVersion,
     *,
     origin: str,
     versions: Collection[str],
     memberships: Memberships,
     server: str,
-    now_ms: int,
 ) -> dict[str, Any]:
-    """The answer of `make_join`; raises MatrixError where `origin`'s user may not join.
+    """What the template that `make_join` answers with says, besides the membership; raises MatrixError where
+    `origin`'s user may not join. Whether the rules let the event in is seen when the template is made.
 
-    `memberships` is the user's in the rooms that `restricted_joins.rooms_that_admit` names.
+    `state` holds what `restricted_joins.authorise` reads, and the room's ACL. `memberships` is the user's in
+    the rooms that `restricted_joins.rooms_that_admit` names.
     """
     refuse_stranger(user, origin)
-    refuse_denied(standing.state, origin)
-    refuse_version(standing.version, versions)
-    vouched = authorise(user, standing.state, standing.version, memberships, server)
-    content = {AUTHORISER: vouched.authoriser} if isinstance(vouched, VouchedFor) else {}
-    return offered(Wish(standing.room_id, user, "join", content), standing, now_ms)
+    refuse_denied(state, origin)
+    refuse_version(version, versions)
+    vouched = authorise(user, state, version, memberships, server)
+    return {AUTHORISER: vouched.authoriser} if isinstance(vouched, VouchedFor) else {}
 
 
-def needs_our_signature(join: Pdu, standing: Standing, memberships: Memberships, server: str) -> bool:
+def needs_our_signature(
+    join: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion, memberships: Memberships, server: str
+) -> bool:
     """Whether the join that was handed in rests on the word of a user of this server. Raises where that is
     not given: the template may be an old one, or none of ours.
 
     "If the resident server is receiving the /send_join request, the signature must be added before sending or
     persisting the event to other servers."
     """
-    authoriser = authoriser_of(join, standing.version)
+    authoriser = authoriser_of(join, version)
     if authoriser is None:
         return False
     if domain(authoriser) != server:
@@ -79,5 +80,5 @@ def needs_our_signature(join: Pdu, standing: Standing, memberships: Memberships,
         if domain(authoriser) not in join.signatures:
             raise invalid("The join lacks the signature of the server that vouches for it.")
         return False
-    authorise(join.sender, standing.state, standing.version, memberships, server)
+    authorise(join.sender, state, version, memberships, server)
     return True

@@ -7,14 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from federation.membership_template import (
-    Standing,
     Wish,
-    offered,
     refuse_denied,
     refuse_stranger,
     refuse_version,
 )
-from federation.pdu import Pdu, Signer
+from federation.pdu import Pdu, Signer, StateKey
 from federation.remote_membership import Conversation, ask
 from federation.room_version import RoomVersion
 from federation.stripped_state import Shown, read, shown
@@ -38,16 +36,21 @@ def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: 
     return read(answer.get("knock_room_state"), event.room_id, version)
 
 
-def make_knock(
-    standing: Standing, user: str, *, origin: str, versions: Collection[str], now_ms: int
-) -> dict[str, Any]:
-    """The answer of `make_knock`."""
+def refuse_to_make_knock(
+    user: str,
+    state: Mapping[StateKey, Pdu],
+    version: RoomVersion,
+    *,
+    origin: str,
+    versions: Collection[str],
+) -> None:
+    """Raise where `make_knock` is refused. Whether the rules let the event in is seen when the template is
+    made."""
     refuse_stranger(user, origin)
-    refuse_denied(standing.state, origin)
-    refuse_version(standing.version, versions)
-    return offered(Wish(standing.room_id, user, "knock", {}), standing, now_ms)
+    refuse_denied(state, origin)
+    refuse_version(version, versions)
 
 
-def answer(standing: Standing) -> dict[str, Any]:
+def answer(state: Mapping[StateKey, Pdu]) -> dict[str, Any]:
     """The answer of `send_knock`, which "MUST contain the m.room.create event for the room"."""
-    return {"knock_room_state": [pdu.event for pdu in shown(standing.state)]}
+    return {"knock_room_state": [pdu.event for pdu in shown(state)]}

@@ -7,8 +7,8 @@ Server-server API, "Leaving Rooms (Rejecting Invites)".
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federation.membership_template import Standing, Wish, offered, refuse_denied, refuse_stranger
-from federation.pdu import Pdu, Signer
+from federation.membership_template import Wish, refuse_denied, refuse_stranger
+from federation.pdu import Pdu, Signer, StateKey
 from federation.remote_membership import Conversation, ask
 from federation.room_version import RoomVersion
 
@@ -29,8 +29,8 @@ def _check(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: 
     """The answer is "an empty object, indicating the event was accepted into the graph"."""
 
 
-def make_leave(standing: Standing, user: str, *, origin: str, now_ms: int) -> dict[str, Any]:
-    """The answer of `make_leave`. No `ver` is asked for: who was invited knows the version."""
+def refuse_to_make_leave(user: str, state: Mapping[StateKey, Pdu], origin: str) -> None:
+    """Raise where `make_leave` is refused. No `ver` is asked for: who was invited knows the version. Whether
+    the rules let the event in is seen when the template is made."""
     refuse_stranger(user, origin)
-    refuse_denied(standing.state, origin)
-    return offered(Wish(standing.room_id, user, "leave", {}), standing, now_ms)
+    refuse_denied(state, origin)

@@ -1,38 +1,23 @@
 """The template of a membership event: what `make_join`, `make_leave` and `make_knock` answer with.
 
 A server that is not in a room knows neither what its event must follow nor what permits it. One that is in
-the room tells it; the first completes the event and signs it.
+the room tells it; the first completes the event and signs it. The template itself is made where all events
+of a room are made.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federation.auth_rules import Refused, check, selected
 from federation.errors import MatrixError
 from federation.identifiers import domain
-from federation.pdu import CannotBuild, EventId, Pdu, Signer, StateKey, Template, view
-from federation.pdu.builder import as_event, finish
-from federation.pdu.limits import MAX_OWN_PREV_EVENTS
+from federation.pdu import CannotBuild, Pdu, Signer, StateKey
+from federation.pdu.builder import finish
 from federation.room_version import RoomVersion, room_version
 from federation.server_acl import server_acl
 
 AUTHORISER: Final = "join_authorised_via_users_server"
 ACL: Final[StateKey] = ("m.room.server_acl", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a room that this server is in stands: what the next event follows, and the state there.
-
-    `state` holds at least what the decision asks for and the room has; all of it will always do.
-    """
-
-    room_id: str
-    version: RoomVersion
-    state: Mapping[StateKey, Pdu]
-    extremities: Sequence[tuple[EventId, int]]
-    """The events that nothing follows yet, and their depths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +64,6 @@ def refuse_version(version: RoomVersion, supported: Collection[str]) -> None:
             400,
             fields={"room_version": version.id},
         )
-
-
-def offered(wish: Wish, standing: Standing, now_ms: int) -> dict[str, Any]:
-    """The answer of `make_*`: `{room_version, event}`. Raises where the rules would not let the event in."""
-    extremities = list(standing.extremities)[:MAX_OWN_PREV_EVENTS]
-    template = Template(
-        "m.room.member",
-        wish.user,
-        {**wish.content, "membership": wish.membership},
-        now_ms,
-        room_id=standing.room_id,
-        state_key=wish.user,
-        prev_events=[event_id for event_id, _ in extremities],
-        prev_depths=[depth for _, depth in extremities],
-    )
-    keys = selected(template, standing.version)
-    event = as_event(template, standing.version)
-    event["auth_events"] = [standing.state[key].event_id for key in keys if key in standing.state]
-    verdict = check(view(event, b"", "$template", standing.version), standing.state, standing.version)
-    if isinstance(verdict, Refused):
-        raise MatrixError("M_FORBIDDEN", f"This room does not allow that: {verdict}", 403)
-    return {"room_version": standing.version.id, "event": event}
 
 
 # ---- the server that asks ----------------------------------------------------------------------------

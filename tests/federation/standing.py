@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from federation.membership_template import Standing
+from federation.membership_template import Wish
 from federation.pdu import Pdu
 from tests.support.rooms import ALICE, BOB, Room
 
@@ -11,9 +11,14 @@ OTHER_ROOM = "!condition:a.example"
 VERSIONS = ("10", "11", "12")
 
 
-def standing(room: Room) -> Standing:
-    head = [(pdu.event_id, pdu.depth) for pdu in room.head]
-    return Standing(room.room_id, room.version, room.state(), head)
+def offered(wish: Wish, room: Room) -> dict[str, Any]:
+    """What a resident server answers to `make_*`: here the event itself, as it does not matter that it has
+    been signed already, nor whether the rules allow it."""
+    event = room.propose(
+        "m.room.member", wish.user, {**wish.content, "membership": wish.membership}, wish.user
+    )
+    template = {key: value for key, value in event.event.items() if key not in {"hashes", "signatures"}}
+    return {"room_version": room.version.id, "event": template}
 
 
 def restricted_room(version: str, *conditions: str, rule: str = "restricted", invite: int = 0) -> Room:

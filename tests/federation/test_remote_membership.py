@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federation.errors import PeerError
-from federation.membership_template import Wish, offered
+from federation.membership_template import Wish
 from federation.pdu import Pdu
 from federation.peer_errors import PeerMalformed, PeerRefused, PeerUnreachable
 from federation.remote_membership import (
@@ -21,7 +21,7 @@ from federation.remote_membership import (
     ask,
 )
 from federation.room_version import RoomVersion
-from tests.federation.standing import NOW, standing
+from tests.federation.standing import NOW, offered
 from tests.support.rooms import BOB, Room, public_room, signer
 
 
@@ -56,7 +56,7 @@ def refused(errcode: str | None, status: int = 403, text: str = "No.") -> PeerRe
 def test_the_first_server_that_lets_us_is_the_last_that_is_asked() -> None:
     """Template, completed event, result."""
     room = public_room("11")
-    template = offered(Wish(room.room_id, BOB, "join", {}), standing(room), NOW)
+    template = offered(Wish(room.room_id, BOB, "join", {}), room)
     talk = conversation(room, "a.example", "c.example")
     asked, done = hold(talk, {"a.example": (template, {"result": 5})})
     assert isinstance(done, Done)
@@ -67,7 +67,7 @@ def test_the_first_server_that_lets_us_is_the_last_that_is_asked() -> None:
 def test_whoever_cannot_help_is_followed_by_the_next() -> None:
     """Unreachable, refusing, with a wrong template, with a wrong answer to the event: each is tried once."""
     room = public_room("11")
-    template = offered(Wish(room.room_id, BOB, "join", {}), standing(room), NOW)
+    template = offered(Wish(room.room_id, BOB, "join", {}), room)
     away: PeerError = PeerUnreachable("away.example", "is away")
     answers: dict[str, tuple[Answer, Answer]] = {
         "away.example": (away, {}),
