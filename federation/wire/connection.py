@@ -1,7 +1,11 @@
 """One HTTP connection: aiohttp's own protocol, with our deadlines, errors and counting laid over it.
 
-Two of aiohttp's own attributes are read here, `_request_count` and `_messages`: what its parser has made of
-the bytes so far is to be learned nowhere else. The tests of slow and pipelined requests fail if they change.
+One of aiohttp's own attributes is read here, `_request_count`: what its parser has made of the bytes so far
+is to be learned nowhere else. The tests of slow and of pipelined requests fail if it changes.
+
+A peer that sends whole requests and takes whole answers, as nearly all do, is not to pay for those that do
+not. So the machine is told of requests and answers only when something else happens, or when its timer rings.
+Until then it is enough to count them, and to remember when the last answer was written.
 """
 
 import asyncio
@@ -19,7 +23,7 @@ from federation.wire import refusals
 from federation.wire.answers import error_answer, raw_answer
 from federation.wire.deadlines import NO_DEADLINE, Deadlines, Effect, Happening, Phase
 from federation.wire.limits import Limits
-from federation.wire.observer import OTHER_METHOD, UNMATCHED, UNREADABLE, Observer, method_label
+from federation.wire.observer import METHODS, OTHER_METHOD, UNMATCHED, UNREADABLE, Observer
 from federation.wire.parser_errors import refusal_of
 from federation.wire.peer_certificates import ClientCertificate
 
@@ -31,11 +35,8 @@ class Kind(StrEnum):
     PLAIN = "plain"
 
 
-# Looked up in their classes, these would show in every request: Python 3.11 takes its time for that.
-_ANSWERING = Phase.ANSWERING
-_BODY = Phase.BODY
-_ANSWERED = Happening.ANSWERED
-_REQUEST = Happening.REQUEST
+# Where the machine has to be told of every byte.
+UNFINISHED = frozenset({Phase.HEAD, Phase.BODY})
 
 # Idle connections are ours to close (`deadlines.py`), so aiohttp's own timer is put out of the way.
 NEVER = 365 * 24 * 3600.0
@@ -45,6 +46,7 @@ class Connection(web.RequestHandler):
     """aiohttp makes one request after the other of what arrives; this watches the clock while it does."""
 
     __slots__ = (
+        "_answered",
         "_ends",
         "_identify",
         "_leaving",
@@ -53,6 +55,7 @@ class Connection(web.RequestHandler):
         "_observer",
         "_on_lost",
         "_on_made",
+        "_resting_since",
         "_rings_at",
         "_started",
         "_timer",
@@ -62,6 +65,7 @@ class Connection(web.RequestHandler):
         "expectation",
         "is_stopping",
         "kind",
+        "received",
         "route",
         "task",
     )
@@ -96,6 +100,8 @@ class Connection(web.RequestHandler):
         # Of the request at hand: its body, if it has one; its Expect header; the template of its route.
         self.body: StreamReader | None = None
         self.expectation: str | None = None
+        # Bytes since the answer before: the head of the request at hand, or more than that.
+        self.received = 0
         self.route = UNMATCHED
         self._limits = limits
         self._observer = observer
@@ -105,6 +111,9 @@ class Connection(web.RequestHandler):
         self.deadlines = Deadlines(limits, loop.time())
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = NO_DEADLINE
+        # Requests whose answers are written; when the last one was.
+        self._answered = 0
+        self._resting_since = 0.0
         self._started = 0.0
         self._ends = False
         self._lost = False
@@ -133,6 +142,7 @@ class Connection(web.RequestHandler):
     def stop(self) -> None:
         """Close once nothing is under way. A head that has begun to arrive is under way."""
         self.is_stopping = True
+        self._catch_up()
         if self.deadlines.phase in (Phase.OPENING, Phase.IDLE):
             self.force_close()
 
@@ -165,19 +175,15 @@ class Connection(web.RequestHandler):
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._leaving is not None:
-            return
-        parsed = self._request_count
+        before = self._request_count
         super().data_received(data)
-        phase = self.deadlines.phase
-        if self._request_count != parsed:
-            if phase is _BODY and self.body is not None and not self.body.is_eof():
-                # Behind an unfinished body there can be no request: the parser choked on the body, and
-                # whoever waits for it would wait in vain.
-                self.body.set_exception(refusals.not_http())
-            # Work begins, and that has no deadline: nothing to do but to take note.
-            self.deadlines.receive(_REQUEST, self._loop.time(), len(data))
-        elif data and phase is not _ANSWERING:
+        after = self._request_count
+        if self.deadlines.phase in UNFINISHED:
+            self._unfinished(data, has_request=after != before)
+        elif after != before:
+            self.received = len(data)
+        elif data and after == self._answered:
+            # The beginning of a head. While an answer is worked on, nobody minds what else arrives.
             self._happens(Happening.BYTES, len(data))
 
     def pause_writing(self) -> None:
@@ -222,17 +228,15 @@ class Connection(web.RequestHandler):
 
     def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
         """aiohttp calls this once for every answer, when it is written."""
-        self._observer.request_answered(
-            self.route, method_label(request.method), response.status, monotonic() - self._started
-        )
+        # Both event loops keep their time by this clock too.
+        self._resting_since = now = monotonic()
+        self._answered += 1
+        method = request.method if request.method in METHODS else OTHER_METHOD
+        self._observer.request_answered(self.route, method, response.status, now - self._started)
         if self._ends:
             self._leave()
-        elif not self._messages:
-            self.deadlines.receive(_ANSWERED, self._loop.time())
-            if self.deadlines.deadline < self._rings_at:
-                self._arm()
-            if self.is_stopping:
-                self.close()
+        elif self.is_stopping:
+            self.close()
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         error = kw.get("exc_info")
@@ -243,15 +247,43 @@ class Connection(web.RequestHandler):
 
     # The clock
 
+    def _unfinished(self, data: bytes, *, has_request: bool) -> None:
+        """More of a head or of a body that had begun before."""
+        body = self.body
+        if self.deadlines.phase is Phase.BODY and has_request and body is not None and not body.is_eof():
+            # Behind an unfinished body there can be no request: the parser choked on the body, and whoever
+            # waits for it would wait in vain.
+            body.set_exception(refusals.not_http())
+        self._happens(Happening.REQUEST if has_request else Happening.BYTES, len(data))
+        self.received = self.deadlines.received
+
+    def _catch_up(self) -> None:
+        """Tell the machine of the requests and answers since it was last told."""
+        working = self._request_count > self._answered
+        phase = self.deadlines.phase
+        if phase is Phase.ANSWERING and not working:
+            self.deadlines.receive(Happening.ANSWERED, self._resting_since)
+        elif phase in (Phase.OPENING, Phase.IDLE):
+            if working:
+                self.deadlines.receive(Happening.REQUEST, self._loop.time())
+            elif self._answered:
+                self.deadlines.receive(Happening.REQUEST, self._resting_since)
+                self.deadlines.receive(Happening.ANSWERED, self._resting_since)
+
     def _happens(self, happening: Happening, size: int = 0) -> None:
+        self._catch_up()
         effect = self.deadlines.receive(happening, self._loop.time(), size)
         if effect is not Effect.NOTHING:
             self._act(effect)
         self._arm()
 
     def _arm(self) -> None:
-        """One timer a connection. One that is too early stays: when it rings it is set anew."""
-        deadline = self.deadlines.deadline
+        """One timer a connection. One that is too early stays: when it rings it is set anew.
+
+        While an answer is worked on there is no deadline, but nobody will say when that has ended: so it
+        rings now and then, to look.
+        """
+        deadline = min(self.deadlines.deadline, self._loop.time() + self._limits.idle_timeout)
         if deadline >= self._rings_at or self._lost:
             return
         if self._timer is not None:
@@ -262,6 +294,7 @@ class Connection(web.RequestHandler):
     def _ring(self) -> None:
         self._timer = None
         self._rings_at = NO_DEADLINE
+        self._catch_up()
         phase = self.deadlines.phase
         effect = self.deadlines.receive(Happening.DEADLINE, self._loop.time())
         if effect is not Effect.NOTHING:

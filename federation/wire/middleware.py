@@ -69,7 +69,7 @@ def _answering(
         connection = connection_of(request)
         reserved = 0
         try:
-            if connection.deadlines.received > max_head and _weight_of_head(request) > max_head:
+            if connection.received > max_head and _weight_of_head(request) > max_head:
                 raise refusals.head_too_large()
             peers = required()
             if peers and hdrs.AUTHORIZATION in request.headers:

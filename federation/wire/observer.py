@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+# A peer can invent methods, a label can't.
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH"})
 OTHER_METHOD = "other"
 # No route matched; and: what came was no HTTP, so that there was nothing to match.
@@ -31,8 +32,3 @@ class Observer(Protocol):
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         """Something the operator should read, `error` with its traceback where there is one."""
-
-
-def method_label(method: str) -> str:
-    """A peer can invent methods; a label can't."""
-    return method if method in METHODS else OTHER_METHOD
