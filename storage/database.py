@@ -30,7 +30,8 @@ T = TypeVar("T")
 BROKEN = (*LOST, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 RETRY_INTERVAL = 0.05
-SETTINGS = {"application_name": "palaver", "timezone": "UTC"}
+# Tables are in one schema, whatever a server gives its roles to search first.
+SETTINGS = {"application_name": "palaver", "timezone": "UTC", "search_path": "public"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ class EmbeddedPostgres:
             given_up = isinstance(error, asyncio.CancelledError)
             self._machine.receive(Input.STOP if given_up else Input.LOST, time.monotonic())
             await self._terminate()
+            if isinstance(error, OSError):
+                raise explain(str(error), self._layout.home, free_space(self._layout.data)) from error
             raise
         self._machine.receive(Input.READY, time.monotonic())
         self._tell(event, seconds=time.monotonic() - began)

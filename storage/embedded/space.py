@@ -10,7 +10,12 @@ FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 
 
 def free_space(directory: Path) -> int:
-    """Bytes that an ordinary user can still write there; what is reserved for root is not for Postgres."""
+    """Bytes that an ordinary user can still write there; what is reserved for root is not for Postgres.
+
+    The directory itself may still have to be made.
+    """
+    while not directory.exists():
+        directory = directory.parent
     usage = os.statvfs(directory)
     return usage.f_bavail * usage.f_frsize
 

@@ -135,6 +135,16 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(data_directory: Pa
         pass
 
 
+async def test_a_directory_that_cannot_be_made_is_said(empty_directory: Path) -> None:
+    """Whatever the system says stands in one sentence."""
+    (empty_directory / "postgres").write_text("a file in its place")
+    with pytest.raises(LocalError) as refused:
+        await EmbeddedPostgres(empty_directory).start()
+    assert refused.value.problem.startswith(f"Postgres could not start in {empty_directory}/postgres: ")
+    assert "Not a directory" in refused.value.problem
+    assert refused.value.advice == "Put that right and start the node again."
+
+
 async def test_a_start_that_is_given_up_leaves_nothing(data_directory: Path) -> None:
     """Cancelled at any point, no process stays behind and the directory is free."""
     for steps in (0, 1, 2, 5, 20, 100):
@@ -212,9 +222,10 @@ async def test_both_event_loops_will_do(data_directory: Path, loop: str) -> None
     assert processes_in(data_directory / "postgres" / "18") == []
 
 
-async def test_killed_nodes_leave_no_postgres(data_directory: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_killed_nodes_leave_no_postgres(data_directory: Path, loop: str) -> None:
     """Rule: also when the node is killed by SIGKILL no orphan lingers, and the next start finds the data."""
-    async with node(data_directory) as other:
+    async with node(data_directory, loop=loop) as other:
         ready = await other.until("ready")
         await other.kill()
     await end_of(ready["pid"])

@@ -13,6 +13,7 @@ def test_what_is_reserved_for_root_does_not_count(tmp_path: Path) -> None:
     """Postgres runs as an ordinary user."""
     usage = os.statvfs(tmp_path)
     assert 0 < free_space(tmp_path) <= usage.f_bfree * usage.f_frsize
+    assert 0 < free_space(tmp_path / "not" / "yet") <= usage.f_bfree * usage.f_frsize
 
 
 def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
