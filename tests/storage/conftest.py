@@ -61,7 +61,7 @@ def processes_in(cluster: Path) -> list[int]:
     """The processes that work in this cluster's directory, whatever path they know it by."""
     try:
         wanted = cluster.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for entry in Path("/proc").iterdir():
