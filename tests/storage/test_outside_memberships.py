@@ -1,0 +1,46 @@
+"""Invites and knocks of which only this server knows."""
+
+from typing import Any
+
+from storage.database import Database
+from storage.outside_memberships import (
+    OutsideMembership,
+    delete_membership,
+    delete_memberships,
+    fetch_membership,
+    list_memberships_of_user,
+    write_membership,
+)
+
+ROOM, USER = "!room:b.example", "@alice:a.example"
+
+
+def invite(**change: Any) -> OutsideMembership:
+    row = OutsideMembership(
+        ROOM, USER, "invite", "12", "$1", "@bob:b.example", "b.example", b"{}", b'[{"nul":"\\u0000"}]', 5
+    )
+    return row._replace(**change)
+
+
+async def test_the_newest_invite_counts(database: Database) -> None:
+    """It is kept whole, NUL and all, until it is answered or taken back."""
+    async with database.transaction() as connection:
+        assert await fetch_membership(connection, ROOM, USER) is None
+        await write_membership(connection, invite())
+        await write_membership(connection, invite(event_id="$2", sender="@carol:b.example", received_at=9))
+        newest = invite(event_id="$2", sender="@carol:b.example", received_at=9)
+        assert await fetch_membership(connection, ROOM, USER) == newest
+        assert await delete_membership(connection, ROOM, USER)
+        assert not await delete_membership(connection, ROOM, USER)
+
+
+async def test_all_of_a_users_are_listed(database: Database) -> None:
+    """Oldest first; knocks are among them."""
+    async with database.transaction() as connection:
+        newer = invite(room_id="!a:b.example", membership="knock", received_at=7)
+        for row in (newer, invite(), invite(user_id="@other:a.example")):
+            await write_membership(connection, row)
+        assert await list_memberships_of_user(connection, USER) == [invite(), newer]
+        await delete_memberships(connection, [(ROOM, USER), ("!none:b.example", USER)])
+        await delete_memberships(connection, [])
+        assert await list_memberships_of_user(connection, USER) == [newer]
