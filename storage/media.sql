@@ -1,0 +1,49 @@
+-- Whoever brings bytes or takes them away holds this until the end of the transaction: a file must not go while
+-- somebody else begins to rely on it. Two numbers, so that it meets no other lock.
+-- name: lock_bytes
+SELECT pg_advisory_xact_lock($1, $2);
+
+-- A medium that another server has is fetched again when its file is gone. Ours is written once.
+-- name: put
+INSERT INTO media (origin, media_id, sha256, size, content_type, file_name, uploader, created_at, last_used_at, quarantined)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $8, EXISTS (SELECT FROM media AS known WHERE known.sha256 = $3 AND known.quarantined)
+ON CONFLICT (origin, media_id) DO UPDATE
+SET sha256 = excluded.sha256,
+    size = excluded.size,
+    content_type = excluded.content_type,
+    file_name = excluded.file_name,
+    last_used_at = excluded.last_used_at,
+    quarantined = media.quarantined OR excluded.quarantined
+WHERE media.uploader IS NULL AND excluded.uploader IS NULL;
+
+-- name: fetch
+SELECT origin, media_id, sha256, size, content_type, file_name, uploader, created_at, last_used_at, quarantined
+FROM media
+WHERE origin = $1 AND media_id = $2;
+
+-- name: touch
+UPDATE media SET last_used_at = $3 WHERE origin = $1 AND media_id = $2 AND last_used_at < $3;
+
+-- name: is_needed
+SELECT EXISTS (SELECT FROM media WHERE sha256 = $1);
+
+-- name: set_quarantined
+UPDATE media SET quarantined = $2 WHERE sha256 = $1;
+
+-- Of what was fetched from others: what nobody has used since $1, and beyond that the longest unused, until the
+-- rest has at most $2 bytes. The same bytes under two names count twice.
+-- name: fetch_surplus
+SELECT origin, media_id, sha256
+FROM (
+    SELECT origin, media_id, sha256, last_used_at,
+           sum(size) OVER (ORDER BY last_used_at DESC, origin, media_id) AS kept
+    FROM media
+    WHERE uploader IS NULL AND NOT quarantined
+) AS remote
+WHERE last_used_at < $1 OR kept > $2
+ORDER BY last_used_at, origin, media_id
+LIMIT $3;
+
+-- name: delete_remote
+DELETE FROM media
+WHERE origin = $1 AND media_id = $2 AND sha256 = $3 AND uploader IS NULL AND NOT quarantined;
