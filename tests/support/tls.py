@@ -107,6 +107,13 @@ def _issue(
         .not_valid_before(begins or now - DAY)
         .not_valid_after(ends or now + DAY)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        # Python 3.13 is strict by default: it wants these three.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer.key if issuer else key).public_key()),
+            critical=False,
+        )
+        .add_extension(_usage(signs_certificates=is_authority), critical=True)
     )
     if names:
         builder = builder.add_extension(
@@ -115,6 +122,20 @@ def _issue(
     if purposes:
         builder = builder.add_extension(x509.ExtendedKeyUsage(list(purposes)), critical=False)
     return Issued(builder.sign(issuer.key if issuer else key, SHA256()), key)
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _name(name: str) -> x509.GeneralName:
