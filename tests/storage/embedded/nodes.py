@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -85,9 +86,22 @@ def as_ordinary_user() -> tuple[str, ...]:
     check = [*plain, sys.executable, "-c", again]
     if subprocess.run(check, check=False, cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0:
         return plain
-    # Root's Python or clone may lie where only root may read. To read them is all that is added to this user;
-    # what is tested is what it owns.
-    return (*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    # Root's Python or clone may lie where only root may enter. Where only this process sees it, each such
+    # directory is covered by an open one of the same name that holds the same next step.
+    steps = [
+        step
+        for path in (ROOT, Path(sys.base_prefix))
+        for step in zip(path.parents, (path, *path.parents), strict=False)
+    ]
+    closed = dict.fromkeys(step for step in reversed(steps) if not step[0].stat().st_mode & 0o001)
+    opened = ""
+    for parent, child in closed:
+        there, target = shlex.quote(str(parent)), shlex.quote(str(child))
+        # mount(8) would turn the handle back into the name that is covered by then.
+        source = shlex.quote(f"/proc/self/fd/3/{child.name}")
+        opened += f"exec 3<{there}; mount -t tmpfs -o mode=0755 none {there}; mkdir {target}; "
+        opened += f"mount --no-canonicalize --bind {source} {target}; exec 3<&-; "
+    return ("unshare", "--mount", "sh", "-ec", f'{opened}exec "$@"', "open", *plain)
 
 
 def without(*capabilities: str) -> tuple[str, ...]:

@@ -93,12 +93,15 @@ async def test_a_number_without_a_process_cannot_be_held() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "sent"), [(OBEDIENT, "SIGINT"), (ONLY_QUIT, "SIGQUIT"), (DEAF, "SIGKILL")]
+    ("script", "fast", "immediate", "sent"),
+    [(OBEDIENT, 60.0, 0.0, "SIGINT"), (ONLY_QUIT, 0.1, 60.0, "SIGQUIT"), (DEAF, 0.1, 0.1, "SIGKILL")],
 )
-async def test_a_postmaster_is_ended_by_ever_harder_means(script: str, sent: str) -> None:
+async def test_a_postmaster_is_ended_by_ever_harder_means(
+    script: str, fast: float, immediate: float, sent: str
+) -> None:
     """Rule: SIGINT, after a bound SIGQUIT, after another SIGKILL, and then it is gone."""
     async with shell(script) as process:
-        assert await end(process, fast=0.1, immediate=0.1) == sent
+        assert await end(process, fast=fast, immediate=immediate) == sent
         assert await process.ended(0)
 
 
