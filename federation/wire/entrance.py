@@ -54,6 +54,8 @@ class Entrance:
 
     async def close(self) -> None:
         """End every connection that is not an HTTP connection yet."""
+        # A task that is cancelled before its first step never runs, and could not close its socket.
+        await asyncio.sleep(0)
         arriving = list(self._arriving)
         for task in arriving:
             task.cancel()

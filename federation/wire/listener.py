@@ -73,12 +73,12 @@ class Listener:
         await self._entrance.close()
         for connection in list(self._entrance.connections):
             connection.stop()
-        # Handlers that would go on for ever, such as WebSockets, end themselves here.
-        await self._app.shutdown()
-        if not await self._emptied(timeout):
-            await self._cancel_requests()
-        await self._app.cleanup()
-        self._entrance = None
+        try:
+            if not await self._finish_requests(timeout):
+                await self._cancel_requests()
+        finally:
+            await self._app.cleanup()
+            self._entrance = None
 
     async def _make_server(self) -> web.Server:
         runner = web.AppRunner(self._app)
@@ -96,14 +96,26 @@ class Listener:
             listening.close()
         self._listening = []
 
-    async def _emptied(self, patience: float) -> bool:
-        assert self._entrance is not None, "it is there from start() until close()"
+    async def _finish_requests(self, patience: float) -> bool:
+        """Whether all connections ended in that time."""
         try:
             async with asyncio.timeout(patience):
-                await self._entrance.is_empty.wait()
+                await self._announce()
+                await self._emptied()
         except TimeoutError:
             return False
         return True
+
+    async def _announce(self) -> None:
+        """Handlers that would go on for ever, such as WebSockets, end themselves here."""
+        try:
+            await self._app.shutdown()
+        except Exception as error:
+            self._observer.problem("Something failed when it was told that the node stops.", error)
+
+    async def _emptied(self) -> None:
+        assert self._entrance is not None, "it is there from start() until close()"
+        await self._entrance.is_empty.wait()
 
     async def _cancel_requests(self) -> None:
         assert self._entrance is not None, "it is there from start() until close()"
@@ -112,8 +124,13 @@ class Listener:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
+            _, unwilling = await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
+            if unwilling:
+                self._observer.problem("Some requests go on although they were cancelled.", None)
         for connection in connections:
             connection.abort()
-        if not await self._emptied(CANCEL_TIMEOUT):
+        try:
+            async with asyncio.timeout(CANCEL_TIMEOUT):
+                await self._emptied()
+        except TimeoutError:
             self._observer.problem("Some connections could not be ended.", None)

@@ -185,7 +185,7 @@ def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer
     if isinstance(error, PeerError):
         # Asked to do something, this node needed another server, and that one failed.
         observer.problem("Another server kept this node from answering.", error)
-        return error_answer(MatrixError("M_UNKNOWN", f"{error.peer} {error.problem}", 502))
+        return error_answer(refusals.peer_failed(error.peer))
     observer.problem("A request failed in a way that nobody foresaw.", error)
     return error_answer(refusals.unexpected())
 

@@ -54,3 +54,8 @@ certificate_missing: Refusal = partial(
     401,
 )
 unexpected: Refusal = partial(MatrixError, "M_UNKNOWN", "Internal server error", 500)
+
+
+def peer_failed(peer: str) -> MatrixError:
+    """What exactly it did is for the log: it may hold a status, and CIS nodes search texts for those."""
+    return MatrixError("M_UNKNOWN", f"The server {peer} could not be reached, or answered wrongly.", 502)

@@ -3,6 +3,7 @@ import gc
 import socket
 import ssl
 import struct
+import threading
 from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
@@ -13,7 +14,7 @@ from aiohttp import web
 from federation.wire.answers import json_answer
 from federation.wire.connection import client_certificate
 from federation.wire.tls import Tls, TlsFiles
-from tests.federation.wire.running import CUT_OFF, PATIENT, Running, client_context, running
+from tests.federation.wire.running import CUT_OFF, PATIENCE, PATIENT, Running, client_context, running
 from tests.support.tls import Authority, self_signed, signed_by_leaf
 
 # Somewhere else than loopback, so that these tests are not among the peers that may speak plain HTTP.
@@ -189,6 +190,40 @@ async def test_one_too_many_that_says_nothing_is_closed() -> None:
         assert (await first.ask()).status == 200
         async with await node.connect() as second:
             assert await second.is_closed()
+
+
+async def test_a_connection_that_has_only_just_come_is_closed_too(tls_files: TlsFiles) -> None:
+    """Although nothing has begun to look after it."""
+    async with running(tls=Tls(tls_files)) as node:
+        theirs, ours = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            node.entrance.take(ours, "127.0.0.1")
+            await node.entrance.close()
+            assert ours.fileno() == -1
+
+
+async def test_a_peer_that_does_not_end_its_tls_is_not_waited_for(
+    tls_files: TlsFiles, authority: Authority
+) -> None:
+    """Both sides are to say that they end; one that does not is cut off."""
+    limits = replace(PATIENT, idle_timeout=0.01, tls_shutdown_timeout=0.01)
+
+    def ask(port: int) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as connection,
+            client_context(authority).wrap_socket(connection, server_hostname="localhost") as tls,
+        ):
+            tls.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            # It reads no more, and does not close, until the other side has given up.
+            assert ended.wait(PATIENCE)
+
+    ended = threading.Event()
+    async with running(tls=Tls(tls_files), limits=limits) as node:
+        asking = asyncio.create_task(asyncio.to_thread(ask, node.port))
+        await node.seen.until(lambda seen: seen.closed)
+        ended.set()
+        await asking
 
 
 async def test_every_way_in_gives_its_place_and_its_file_back(

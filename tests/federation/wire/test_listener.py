@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import gc
 import weakref
 from pathlib import Path
@@ -223,6 +224,49 @@ async def test_close_tells_those_who_would_go_on_for_ever() -> None:
         # The frame of a client that closes too.
         await client.send(b"\x88\x80\0\0\0\0")
         await closing
+
+
+async def test_close_goes_on_when_something_fails_to_stop() -> None:
+    """It is reported, and requests under way are let finish all the same."""
+
+    async def fail(app: web.Application) -> None:
+        raise KeyError("as told")
+
+    gate = Gate()
+    async with running(routes=gate.routes, on_shutdown=fail) as node, await node.connect() as client:
+        await client.send(GATE)
+        await gate.entered.wait()
+        closing = asyncio.create_task(node.listener.close(PATIENCE))
+        await node.seen.until(lambda seen: seen.problems)
+        gate.opened.set()
+        assert (await client.answer()).json == {"waited": True}
+        await closing
+        assert [type(error) for _, error in node.seen.problems] == [KeyError]
+        node.seen.problems.clear()
+
+
+async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is cut, and the node stops without it."""
+    monkeypatch.setattr("federation.wire.listener.CANCEL_TIMEOUT", 0.01)
+    entered, ended = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(request: web.Request) -> web.Response:
+        entered.set()
+        while not ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended.wait()
+        return json_answer({})
+
+    async with running(routes=[web.get("/gate", stubborn)]) as node, await node.connect() as client:
+        await client.send(GATE)
+        await entered.wait()
+        await node.listener.close(0.01)
+        assert await client.rest() == b""
+        assert [sentence for sentence, _ in node.seen.problems] == [
+            "Some requests go on although they were cancelled."
+        ]
+        ended.set()
+        node.seen.problems.clear()
 
 
 async def test_close_twice_is_close_once() -> None:

@@ -77,7 +77,8 @@ async def test_another_servers_fault_is_named() -> None:
     async with running(routes=[raising(error)]) as node, await node.connect() as client:
         answer = await client.ask("/raise")
         assert answer.status == 502
-        assert answer.json == {"errcode": "M_UNKNOWN", "error": "garden.local did not answer"}
+        assert answer.json["errcode"] == "M_UNKNOWN"
+        assert "garden.local" in answer.json["error"]
         assert [reported for _, reported in node.seen.problems] == [error]
         node.seen.problems.clear()
 
