@@ -149,24 +149,44 @@ def authorise_by_auth_events(
     return _rejected(verdict) if isinstance(verdict, Refused) else ACCEPTED
 
 
-def authorise_in_place(
-    pdu: Pdu,
+def authorise(
+    genuine: Genuine,
     version: RoomVersion,
+    auth_events: Mapping[EventId, Pdu],
     state_before: Mapping[StateKey, Pdu],
     current_state: Mapping[StateKey, Pdu] | None,
-) -> Verdict:
-    """Steps 5 and 6 of an event that has passed step 4. Both states hold at least what the rules look at;
-    `current_state` is None where it is the state before the event, or where there is none yet."""
+    *,
+    rejected: Container[EventId] = (),
+    absent: Container[EventId] = (),
+    create: Pdu | None = None,
+) -> Verdict | Dropped | NeedEvents:
+    """Steps 4 to 6. Both states hold what `state_needed` names and the room has, and nothing else.
+    `current_state` is None where it is the state before the event, or does not matter."""
+    verdict = authorise_by_auth_events(
+        genuine, version, auth_events, rejected=rejected, absent=absent, create=create
+    )
+    if not isinstance(verdict, Accepted):
+        return verdict
+    pdu = genuine.pdu
     # 5. Passes authorization rules based on the state before the event, otherwise it is rejected.
-    verdict = check(pdu, state_before, version)
-    if isinstance(verdict, Refused):
-        return _rejected(verdict)
+    #
+    # Where that is the very state that the event names, as nearly always, step 4 has asked the rules already.
+    if not _names(pdu, state_before, version):
+        against_state = check(pdu, state_before, version)
+        if isinstance(against_state, Refused):
+            return _rejected(against_state)
     # 6. Passes authorization rules based on the current state of the room, otherwise it is "soft failed".
     if current_state is not None:
-        verdict = check(pdu, current_state, version)
-        if isinstance(verdict, Refused):
-            return SoftFailed(verdict.rule, _text(verdict))
+        against_current = check(pdu, current_state, version)
+        if isinstance(against_current, Refused):
+            return SoftFailed(against_current.rule, _text(against_current))
     return ACCEPTED
+
+
+def _names(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
+    """Whether the entries of the state are the event's auth events, neither more nor less."""
+    entries = {entry.event_id for entry in state.values()}
+    return entries == set(needed_for_step_4(pdu, version))
 
 
 def needed_for_step_4(pdu: Pdu, version: RoomVersion) -> tuple[EventId, ...]:

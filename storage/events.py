@@ -34,10 +34,10 @@ class EventRow(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """As much of a row as the event itself does not say."""
+    """As much of a row as the event itself does not say, and the version of its room."""
 
     event_id: str
-    room_id: str
+    version: str
     verdict: Verdict
     refusal: str | None
     state_before: int | None

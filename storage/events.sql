@@ -9,8 +9,8 @@ ON CONFLICT (event_id) DO UPDATE SET
 WHERE events.state_before IS NULL AND excluded.state_before IS NOT NULL;
 
 -- name: fetch_events
-SELECT event_id, room_id, verdict, refusal, state_before, state_after, canonical
-FROM events WHERE event_id = ANY($1::text[]);
+SELECT event_id, version, verdict, refusal, state_before, state_after, canonical
+FROM events JOIN rooms USING (room_id) WHERE event_id = ANY($1::text[]);
 
 -- name: fetch_auth_edges
 WITH RECURSIVE chain AS (

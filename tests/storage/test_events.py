@@ -12,6 +12,9 @@ from storage.events import (
     nearest_to,
     write_events,
 )
+from storage.rooms import RoomRow, insert_room
+
+ROOM = RoomRow("!room", "12", 1, [], 1)
 
 
 def row(event_id: str, depth: int = 1, *, prev: tuple[str, ...] = (), auth: tuple[str, ...] = ()) -> EventRow:
@@ -27,7 +30,7 @@ def outlier(event_id: str, **more: object) -> EventRow:
 
 def stored(row: EventRow) -> StoredEvent:
     return StoredEvent(
-        row.event_id, row.room_id, row.verdict, row.refusal, row.state_before, row.state_after, row.canonical
+        row.event_id, "12", row.verdict, row.refusal, row.state_before, row.state_after, row.canonical
     )
 
 
@@ -35,6 +38,7 @@ async def test_what_is_written_is_read(database: Database) -> None:
     """Those that are not there are left out."""
     refused = row("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
     async with database.transaction() as connection:
+        await insert_room(connection, ROOM)
         await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
         await write_events(connection, [])
         found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
@@ -45,6 +49,7 @@ async def test_what_is_written_is_read(database: Database) -> None:
 async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:
     """A replay changes nothing, whatever it says the second time."""
     async with database.transaction() as connection:
+        await insert_room(connection, ROOM)
         await write_events(connection, [outlier("$a"), row("$b")])
         await write_events(connection, [outlier("$a", verdict="rejected", refusal="no")])
         await write_events(connection, [row("$b")._replace(state_before=6, state_after=6)])
