@@ -213,7 +213,7 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """In place of aiohttp's own error pages. 400 is its parser's; the middleware leaves nothing else."""
-        if request.transport is None or request.writer.output_size > 0:
+        if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
             raise ConnectionError("The peer is gone, or would read a second answer as part of the first.")
         self.route = UNREADABLE
         if status == 400:

@@ -170,6 +170,8 @@ def route_of(request: web.BaseRequest) -> str:
 
 
 def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer) -> web.Response:
+    if isinstance(error, PeerLeft):
+        raise error
     if request.transport is None and isinstance(error, ConnectionError):
         raise PeerLeft from error
     if request.writer.output_size > 0:

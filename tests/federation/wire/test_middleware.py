@@ -6,6 +6,7 @@ from aiohttp import web
 from federation.errors import MatrixError, PeerError
 from federation.wire.answers import json_answer
 from federation.wire.deadlines import Phase
+from federation.wire.middleware import PeerLeft
 from federation.wire.tls import Tls, TlsFiles
 from storage.errors import LocalError
 from tests.federation.wire.running import PATIENT, client_context, running
@@ -108,6 +109,20 @@ async def test_an_answer_that_breaks_off_ends_the_connection() -> None:
         ((sentence, _),) = node.seen.problems
         assert sentence == "A handler failed in the middle of its answer."
         node.seen.problems.clear()
+
+
+async def test_a_handler_can_say_that_its_peer_has_left() -> None:
+    """Nobody is answered and nothing is reported, though the event loop does not know of it yet."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"half of")
+        raise PeerLeft
+
+    async with running(routes=[web.get("/left", handler)]) as node, await node.connect() as client:
+        await client.send(b"GET /left HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await client.rest()).endswith(b"half of\r\n")
 
 
 @pytest.mark.parametrize("body", [b"{}", LARGE])
