@@ -112,6 +112,16 @@ async def test_a_terminated_session_is_a_lost_connection(database: Database) -> 
         assert not is_connection_loss(other.value)
 
 
+async def test_a_session_that_breaks_when_it_is_over_has_been_of_use(database: Database) -> None:
+    """What was done in it is done; its connection is replaced."""
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO node (server_name) VALUES ('kept')")
+        with pytest.raises(asyncpg.PostgresError):
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT server_name FROM node") == "kept"
+
+
 async def test_a_use_after_the_loss_is_the_loss_too(database: Database) -> None:
     """Who went on without noticing gets the same error as who noticed."""
 
@@ -159,7 +169,8 @@ async def test_a_restart_of_postgres_is_ridden_over(data_directory: Path) -> Non
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:
-        async with pool_on(postgres.address) as database:
+        # Recovery on a busy disk may take longer than a node's users would like to wait.
+        async with pool_on(postgres.address, patience=120.0) as database:
             async with database.transaction() as connection:
                 await connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
 

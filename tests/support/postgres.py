@@ -1,5 +1,4 @@
-"""The Postgres of the tests: one server for each test process, a fresh database for each test that asks for
-one.
+"""The Postgres of the tests: a server for each test process, a fresh database for each test.
 
 With TEST_DATABASE_URL in the environment that server is used, as a role that may create databases; its names
 are free to choose, so that several test processes can share it.
@@ -39,9 +38,7 @@ CLOSING = 10.0  # seconds for a test to give its connections back
 
 @dataclass
 class Server:
-    """Makes and removes databases. Their names are made here, so that they can stand in a statement as they
-    are.
-    """
+    """Makes and removes databases. The names are its own, so they can stand in a statement as they are."""
 
     address: DatabaseAddress
     admin: Single
@@ -64,9 +61,11 @@ def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddre
 
 
 @contextlib.asynccontextmanager
-async def pool_on(address: DatabaseAddress, maximum: int = 10) -> AsyncIterator[Database]:
+async def pool_on(
+    address: DatabaseAddress, maximum: int = 10, patience: float = 10.0
+) -> AsyncIterator[Database]:
     """A pool on a database, closed in the end even when the test has kept a connection."""
-    database = await Database.connect(address, minimum=1, maximum=maximum)
+    database = await Database.connect(address, minimum=1, maximum=maximum, patience=patience)
     try:
         yield database
     finally:
