@@ -1,0 +1,125 @@
+"""How many events of one room may be on their way to one server.
+
+A 200 to `/send` says that the events lie in the peer's staging area, not that they are in the room. When a
+hundred of one room lie there, Synapse throws away those that others refer to and pulls them back ten at a
+time, asking for the state with each handful: sending faster makes it slower. So no more than `WINDOW` events
+of a room are sent ahead of what the peer is known, or believed, to have worked off. The rest of the hundred
+is left to what other servers send it for the same room.
+
+Signs that it has an event: it says so when it is asked for it (`GET /event/{eventId}` is answered with 404 as
+long as the event is only staged), it refers to it in an event of its own, a user of it has read it; or its
+answer to `/send` comes from a server that answers only when it is done. And time counts as one, slowly: a
+server that answers none of this must not be left with the first eighty events for ever.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+WINDOW: Final = 80
+BELIEVED_PER_SECOND: Final = 10
+"""What every living server works off in a room, at the least. A Synapse on two small cores does fifty."""
+
+FIRST_PROBE_MS: Final = 200
+LONGEST_PROBE_MS: Final = 2_000
+
+
+_UNKNOWN: Final = -1
+
+
+class RoomPace:
+    """One room on its way to one server. Positions are those of the queue; they grow.
+
+    `unknown` is how many events may be on their way from before this was made.
+    """
+
+    def __init__(self, unknown: int = 0, now_ms: int = 0) -> None:
+        self._ahead: deque[int] = deque([_UNKNOWN] * unknown)
+        # Milliseconds of belief that have not become an event yet are kept by not moving this.
+        self._believed_at = now_ms
+        self._staged_to = _UNKNOWN
+        self._probe_wait = FIRST_PROBE_MS
+        self._probe_at = 0
+        self.probing: int | None = None
+        """The position that the peer is being asked for."""
+
+    def allowance(self, now_ms: int) -> int:
+        """How many may be sent now."""
+        self._believe(now_ms)
+        return WINDOW - len(self._ahead)
+
+    def allowed_at(self, count: int) -> int:
+        """When so many may be sent if nothing is heard until then."""
+        short = len(self._ahead) + min(count, WINDOW) - WINDOW
+        return self._believed_at + -(-max(short, 0) * 1000 // BELIEVED_PER_SECOND)
+
+    def sent(self, positions: Iterable[int], now_ms: int) -> None:
+        self._believe(now_ms)
+        new = [position for position in positions if position not in self._ahead]
+        # A transaction that is sent again, or answered late, may bring back what was believed worked off.
+        self._ahead = deque(sorted([*self._ahead, *new]))
+
+    def staged(self, positions: Iterable[int], now_ms: int) -> None:
+        """The peer has answered. However long that took: nothing of it need have been worked off before."""
+        self.sent(positions, now_ms)
+        if not self._can_be_asked:
+            # Not before the peer can have looked at it.
+            self._probe_at = max(self._probe_at, now_ms + FIRST_PROBE_MS)
+        self._staged_to = max(self._staged_to, *positions)
+
+    def has(self, position: int, now_ms: int) -> None:
+        """The peer has this event, and all that were sent before it: a room is worked off in order."""
+        if position in self._ahead:
+            while self._ahead.popleft() != position:
+                pass
+        self._believed_at = now_ms
+
+    def probe(self, now_ms: int) -> int | None:
+        """The position to ask the peer for, if it is time to. One in the middle of what it has taken, so that
+        it need not run dry before more is sent."""
+        due = self.probe_at
+        if due is None or now_ms < due:
+            return None
+        staged = [position for position in self._ahead if 0 <= position <= self._staged_to]
+        self.probing = staged[len(staged) // 2]
+        return self.probing
+
+    def probed(self, position: int, now_ms: int, *, has_it: bool) -> None:
+        """What the peer said. Asked again a little later each time that it has not got that far."""
+        if position != self.probing:
+            return
+        self.probing = None
+        if has_it:
+            self._probe_wait = FIRST_PROBE_MS
+            self._probe_at = now_ms
+            self.has(position, now_ms)
+        else:
+            self._probe_at = now_ms + self._probe_wait
+            self._probe_wait = min(2 * self._probe_wait, LONGEST_PROBE_MS)
+
+    @property
+    def probe_at(self) -> int | None:
+        """When to ask next; None while it is being asked, while the window is not half full, and while there
+        is nothing to ask for."""
+        if self.probing is not None or 2 * len(self._ahead) < WINDOW or not self._can_be_asked:
+            return None
+        return self._probe_at
+
+    @property
+    def _can_be_asked(self) -> bool:
+        """Something that is on its way is in the peer's staging area, and is known."""
+        return any(0 <= position <= self._staged_to for position in self._ahead)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Nothing is on its way, so that nothing is lost by forgetting it."""
+        return self.allowance(now_ms) == WINDOW and self.probing is None
+
+    def _believe(self, now_ms: int) -> None:
+        if not self._ahead:
+            self._believed_at = now_ms
+            return
+        passed = (now_ms - self._believed_at) * BELIEVED_PER_SECOND // 1000
+        if passed > 0:
+            for _ in range(min(passed, len(self._ahead))):
+                self._ahead.popleft()
+            self._believed_at += passed * 1000 // BELIEVED_PER_SECOND

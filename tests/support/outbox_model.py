@@ -1,0 +1,274 @@
+"""What stands round the machine of a destination, as a model: Postgres, the shell, and a peer that stages."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from federation.destination import MOST_EDUS, MOST_PDUS, Destination, State
+from federation.destination_messages import (
+    Answered,
+    Backlog,
+    Effect,
+    Failed,
+    Fate,
+    Forget,
+    Heard,
+    Input,
+    Load,
+    Loaded,
+    Outage,
+    Probe,
+    Probed,
+    Progressed,
+    Queued,
+    Remember,
+    Send,
+    Skip,
+    Survey,
+    Surveyed,
+    Timer,
+)
+from federation.send_failure import Failure, FailureKind
+from federation.send_queue import LOAD, EduRef, PduRef
+
+ROOMS = ("!a", "!b", "!c")
+START = 10**12
+
+
+@dataclass
+class OutboxModel:
+    chance: Random
+    machine: Destination = field(default_factory=Destination)
+    now: int = START
+    position: int = 0
+
+    # Postgres.
+    pdus: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    edus: list[int] = field(default_factory=list)
+    outage: Outage | None = None
+    stored: tuple[tuple[PduRef, ...], tuple[EduRef, ...]] | None = None
+
+    # The shell: what it has to answer, and what is in flight.
+    answers: list[Callable[[], Input]] = field(default_factory=list)
+    sent: Send | None = None
+    numbers: dict[int, Send] = field(default_factory=dict)
+
+    # The peer.
+    staged: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    has: set[int] = field(default_factory=set)
+    order: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    is_up: bool = True
+    is_ours: bool = False
+    rate: int = 10
+    credit: int = 0
+    objects_to: set[int] = field(default_factory=set)
+
+    # What became of everything.
+    queued: set[int] = field(default_factory=set)
+    gone: dict[int, Fate | str] = field(default_factory=dict)
+    seen: set[tuple[State, type[Input], State]] = field(default_factory=set)
+
+    def tell(self, message: Input) -> None:
+        before = self.machine.state
+        effects = self.machine.receive(message, self.now)
+        self.seen.add((before, type(message), self.machine.state))
+        for effect in effects:
+            self.carry_out(effect)
+        assert (self.sent is not None) == (self.machine.state is State.SENDING), "one transaction at a time"
+
+    def carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                assert self.sent is None
+                assert len(effect.pdus) <= MOST_PDUS
+                assert len(effect.edus) <= MOST_EDUS
+                assert effect.pdus or effect.edus
+                assert self.numbers.setdefault(effect.number, effect) == effect, (
+                    "the same number, the same content"
+                )
+                self.sent = effect
+                self.stored = effect.pdus, effect.edus
+            case Forget():
+                if effect.fate is not Fate.STALE:
+                    self.stored = None
+                for pdu in effect.pdus:
+                    if pdu.position in self.pdus[pdu.room_id]:
+                        self.pdus[pdu.room_id].remove(pdu.position)
+                for edu in effect.edus:
+                    if edu.position in self.edus:
+                        self.edus.remove(edu.position)
+                for one in (*effect.pdus, *effect.edus):
+                    assert one.position not in self.gone, "nothing leaves the queue twice"
+                    self.gone[one.position] = effect.fate
+            case Load(lane=lane):
+                self.answers.append(
+                    lambda: Loaded(lane, tuple((self.edus if lane is None else self.pdus[lane])[:LOAD]))
+                )
+            case Survey():
+                self.answers.append(
+                    lambda: Surveyed(
+                        tuple(Backlog(room, len(all_), all_[-1]) for room, all_ in self.pdus.items() if all_)
+                    )
+                )
+            case Skip(room_id=room_id, keep=keep):
+                flying = {pdu.position for pdu in self.stored[0]} if self.stored else set()
+                for position in [one for one in self.pdus[room_id] if one < keep]:
+                    self.pdus[room_id].remove(position)
+                    if position not in flying:
+                        self.gone[position] = "skipped"
+            case Probe(room_id=room_id, position=position):
+                self.answers.append(lambda: Probed(room_id, position, self.is_up and position in self.has))
+            case Remember(outage=outage):
+                self.outage = outage
+
+    # ---- what happens --------------------------------------------------------------------------------
+
+    def queue(self, most: int) -> None:
+        pdus, edus = [], []
+        for _ in range(self.chance.randrange(most)):
+            self.position += 1
+            self.queued.add(self.position)
+            kind = self.chance.random()
+            if kind < 0.9:
+                room = self.chance.choice(ROOMS)
+                pdus.append(PduRef(self.position, room))
+                self.pdus[room].append(self.position)
+            else:
+                edus.append(EduRef(self.position, ephemeral=kind < 0.95))
+                if kind >= 0.95:
+                    self.edus.append(self.position)
+        if self.chance.random() < 0.02:
+            self.objects_to.add(self.position)
+        self.tell(Queued(tuple(pdus), tuple(edus)))
+
+    def answer_transaction(self) -> None:
+        if self.sent is None:
+            return
+        sent, self.sent = self.sent, None
+        positions = {one.position for one in (*sent.pdus, *sent.edus)}
+        if not self.is_up:
+            if self.chance.random() < 0.2:
+                self.receive(sent)  # and the answer got lost
+            self.tell(Failed(Failure(FailureKind.AWAY), self.chance.random()))
+        elif positions & self.objects_to:
+            self.tell(Failed(Failure(FailureKind.OBJECTED), self.chance.random()))
+        elif self.chance.random() < 0.05:
+            after = self.chance.choice([None, 1_000])
+            self.tell(Failed(Failure(FailureKind.BUSY, after), self.chance.random()))
+        else:
+            self.receive(sent)
+            self.tell(Answered(processed=self.is_ours))
+
+    def receive(self, sent: Send) -> None:
+        for pdu in sent.pdus:
+            if pdu.position not in self.has and pdu.position not in self.staged[pdu.room_id]:
+                self.staged[pdu.room_id].append(pdu.position)
+        assert all(len(waiting) < 100 for waiting in self.staged.values()), "a Synapse would throw them away"
+        if self.is_ours:
+            self.work_off(1_000)
+
+    def work_off(self, most: int) -> None:
+        for room, waiting in self.staged.items():
+            for position in waiting[:most]:
+                self.has.add(position)
+                self.order[room].append(position)
+            del waiting[:most]
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Timers ring, and the peer works: at its slowest, ten a second in each room."""
+        end = self.now + milliseconds
+        while self.now < end:
+            deadline = self.machine.deadline()
+            # Timers may ring late.
+            late = self.chance.choice([0, 0, 30])
+            at = end if deadline is None else max(self.now + 1, deadline + late)
+            self.advance(min(at, end))
+            if deadline is not None and deadline <= self.now:
+                self.tell(Timer())
+            while self.answers and self.chance.random() < 0.9:
+                self.answer()
+
+    def advance(self, to: int) -> None:
+        self.credit += (to - self.now) * self.rate
+        self.now = to
+        self.work_off(self.credit // 1_000)
+        # A room in which nothing waits saves nothing up for later.
+        self.credit %= 1_000
+
+    def answer(self) -> None:
+        if self.answers:
+            self.tell(self.answers.pop(0)())
+
+    def restart(self) -> None:
+        """Killed: what was in memory is gone, and with it the ephemeral EDUs that were not sent."""
+        self.answers.clear()
+        self.sent = None
+        self.numbers.clear()
+        flying = self.stored
+        if flying is not None:
+            flying = flying[0], tuple(edu for edu in flying[1] if not edu.ephemeral)
+            flying = flying if any(flying) else None
+        kept = {one.position for all_ in flying or () for one in all_}.union(self.edus, *self.pdus.values())
+        for position in self.queued - set(self.gone) - kept:
+            self.gone[position] = "lost with the process"
+        self.stored = flying
+        self.machine = Destination(self.outage, flying)
+
+    def live(self) -> None:
+        self.is_ours = self.chance.random() < 0.2
+        self.rate = self.chance.choice([10, 50, 200])
+        for _ in range(200):
+            kind = self.chance.random()
+            if kind < 0.25:
+                self.queue(self.chance.choice([3, 40, 150]))
+            elif kind < 0.5:
+                self.answer_transaction()
+            elif kind < 0.65:
+                self.answer()
+            elif kind < 0.7:
+                self.is_up = not self.is_up
+            elif kind < 0.75:
+                self.tell(Heard())
+            elif kind < 0.8:
+                self.signs()
+            elif kind < 0.82:
+                self.restart()
+            elif kind < 0.84:
+                self.pass_time(self.chance.choice([3_600_000, 10_000_000]))
+            elif kind < 0.86:
+                self.tell(Timer())
+            else:
+                self.pass_time(self.chance.choice([50, 1_000, 10_000]))
+
+    def signs(self) -> None:
+        room = self.chance.choice(ROOMS)
+        if self.order[room]:
+            self.tell(Progressed(room, self.order[room][-1]))
+
+    def settle(self) -> None:
+        """The peer is well again; everything comes to rest."""
+        self.is_up = True
+        for _ in range(3_000):
+            while self.answers:
+                self.answer()
+            self.answer_transaction()
+            deadline = self.machine.deadline()
+            if self.machine.state is State.IDLE and not self.answers:
+                return
+            if self.sent is None and deadline is not None and not self.answers:
+                self.advance(max(self.now + 1, deadline))
+                self.tell(Timer())
+        raise AssertionError(f"it never came to rest: {self.machine.view()}")
+
+    def check(self) -> None:
+        assert self.queued == set(self.gone), "everything that was queued came to its end"
+        self.work_off(1_000)
+        delivered = {position for position, fate in self.gone.items() if fate is Fate.DELIVERED}
+        for room in ROOMS:
+            assert self.order[room] == sorted(set(self.order[room])), "once, and in order"
+            assert not self.pdus[room]
+        assert not self.edus
+        refused = {position for position, fate in self.gone.items() if fate is Fate.OBJECTED}
+        assert refused <= self.objects_to
+        assert delivered
