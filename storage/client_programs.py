@@ -1,6 +1,4 @@
-"""Runs Postgres' own client programs against a database. A password travels in the environment, never in
-argv.
-"""
+"""Runs Postgres' own client programs. A password travels in the environment, never in argv."""
 
 import asyncio
 import contextlib

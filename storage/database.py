@@ -107,8 +107,7 @@ class Database:
     async def transaction(
         self, *, isolation: Isolation | None = None, readonly: bool = False
     ) -> AsyncIterator[Connection]:
-        """All or nothing. Whatever is set in it is set LOCAL, whatever is locked is locked for the
-        transaction.
+        """All or nothing. Settings are made LOCAL in it, and locks taken for the transaction.
 
         ConnectionLost when Postgres went away. If that was at the end, the work may have been done or not: do
         it again only if it may be done twice.
@@ -140,12 +139,7 @@ class Database:
             try:
                 yield connection
             finally:
-                if not is_closed(connection):
-                    try:
-                        await connection.execute(connection.get_reset_query())
-                    except BaseException:
-                        connection.terminate()
-                        raise
+                await self._reset(connection)
 
     @contextlib.asynccontextmanager
     async def _acquired(self, begin: Callable[[Pooled], Awaitable[T]]) -> AsyncIterator[tuple[Pooled, T]]:
@@ -187,6 +181,18 @@ class Database:
                 raise ConnectionLost(self.address) from error
             raise
 
+    async def _reset(self, connection: Pooled) -> None:
+        if is_closed(connection):
+            return
+        try:
+            await connection.execute(connection.get_reset_query())
+        except BaseException as error:
+            with contextlib.suppress(asyncpg.InterfaceError):
+                connection.terminate()
+            # What was done is done; that the connection broke afterwards concerns nobody.
+            if not isinstance(error, BROKEN):
+                raise
+
     async def _release(self, connection: Pooled) -> None:
         # One that breaks while it is given back is replaced by the pool, and nobody has to hear of it.
         with contextlib.suppress(*BROKEN):
@@ -194,9 +200,7 @@ class Database:
 
 
 def is_loss_of(connection: Pooled, error: Exception) -> bool:
-    """Did this connection fail, rather than something else that the caller was doing? If so it is ended at
-    once.
-    """
+    """Did this connection fail, rather than something else the caller did? If so it is ended at once."""
     if isinstance(error, ConnectionError | asyncpg.InterfaceError):
         lost = is_closed(connection)
     else:

@@ -44,9 +44,7 @@ def load(package: str, file: str) -> Statements:
 
 
 def parse(text: str, origin: str) -> dict[str, str]:
-    """ValueError names the file and line; what is wrong in such a file is a bug, found by any test that
-    imports it.
-    """
+    """ValueError names the file and line: what is wrong in there is a bug, found by the first import."""
     found: dict[str, str] = {}
     name: str | None = None
     body: list[str] = []

@@ -11,10 +11,15 @@ from storage.embedded.process import Process
 async def find_running(layout: Layout) -> Process | None:
     try:
         named = parse(layout.postmaster_file.read_text(errors="replace"))
-        process = Process(named.pid) if named is not None else None
-    except (FileNotFoundError, ProcessLookupError):
+    except FileNotFoundError:
         return None
-    if named is None or process is None:
+    if named is None:
+        clear(layout)
+        return None
+    try:
+        process = Process(named.pid)
+    except ProcessLookupError:
+        # Postgres itself sees that, and then looks for what this process may have left in memory.
         return None
     ours = False
     try:
@@ -25,12 +30,19 @@ async def find_running(layout: Layout) -> Process | None:
         if not ours:
             await process.close()
     if claim is Claim.UNRELATED:
-        # Postgres would take any living process of its user for its predecessor and refuse to start. Should a
-        # server be running after all, it is protected still: Postgres finds its shared memory by the
-        # directory's inode.
-        layout.postmaster_file.unlink(missing_ok=True)
-        layout.socket_lock.unlink(missing_ok=True)
+        clear(layout)
     return process if ours else None
+
+
+def clear(layout: Layout) -> None:
+    """Remove the files that name no Postgres of ours.
+
+    Postgres would take any living process of its user for its predecessor, and a file without a number for
+    one that is just starting, and refuse to start. Should a server be running after all, it is protected
+    still: Postgres finds its shared memory by the directory's inode.
+    """
+    layout.postmaster_file.unlink(missing_ok=True)
+    layout.socket_lock.unlink(missing_ok=True)
 
 
 def look_at(layout: Layout, pid: int) -> Claim:

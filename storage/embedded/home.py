@@ -38,9 +38,7 @@ def foreign(layout: Layout, owner: int, wanted: int) -> LocalError:
 
 
 def hold(layout: Layout) -> int:
-    """A handle that keeps every other node out until it is closed, which the kernel does for a killed node
-    too.
-    """
+    """A handle that keeps every other node out until it is closed; the kernel closes it for a killed one."""
     handle = os.open(layout.home, FLAGS)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

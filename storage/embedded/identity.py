@@ -1,6 +1,4 @@
-"""Which user the private Postgres runs as. It refuses to run as root, so a node that is root picks another
-user.
-"""
+"""Which user the private Postgres runs as. Postgres refuses to be root; a node that is root picks another."""
 
 import os
 import pwd

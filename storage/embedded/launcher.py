@@ -182,9 +182,7 @@ def die_with(parent: int) -> None:
 
 
 def write_into(log: str, limit: int) -> None:
-    """Append standard output and error to the log, which is opened by the user it belongs to and bounded
-    here.
-    """
+    """Append standard output and error to the log, opened by the user it belongs to, and bounded here."""
     file = Path(log)
     if file.exists() and file.stat().st_size > limit:
         file.replace(log + ".1")

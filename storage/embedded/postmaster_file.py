@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from storage.embedded.settings import MARK
 
+HIGHEST_PID = 1 << 22  # Linux counts no further
+
 
 @dataclass(frozen=True, slots=True)
 class PostmasterFile:
@@ -18,7 +20,7 @@ def parse(text: str) -> PostmasterFile | None:
     """None for a file that holds no process number, which is what a crash while writing it leaves."""
     first = text.partition("\n")[0].strip()
     digits = first.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or int(digits) == 0:
+    if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) <= HIGHEST_PID:
         return None
     # A single-user Postgres writes its number negated.
     return PostmasterFile(int(digits), first.startswith("-"))

@@ -43,9 +43,7 @@ class Process:
         return bool(done)
 
     async def status(self) -> int | None:
-        """The exit status of our own child, negative for a signal; nobody but its parent learns that of
-        another.
-        """
+        """The exit status of our own child, negative for a signal; only its parent learns that of another."""
         return await self._child.wait() if self._child is not None else None
 
     def send(self, number: signal.Signals) -> None:

@@ -140,9 +140,7 @@ async def test_replacing_removes_what_the_file_does_not_know(
 async def test_a_backup_without_its_end_changes_nothing(
     full: DatabaseAddress, tmp_path: Path, lost: int
 ) -> None:
-    """All or nothing, the removal of what was there included, although psql cannot see that there should be
-    more.
-    """
+    """All or nothing, removals included, although psql cannot see that there should be more."""
     await dump(full, tmp_path / "backup")
     before = await text_of(full)
     content = (tmp_path / "backup").read_bytes()

@@ -58,9 +58,7 @@ async def refused(address: DatabaseAddress) -> LocalError:
 
 
 async def test_what_the_server_refuses_is_said(strict_server: DatabaseAddress) -> None:
-    """Wrong password, role that is unknown or not let in, missing or closed database: each names what it is
-    about.
-    """
+    """Wrong password, role not let in, missing or closed database: each sentence names its subject."""
     place = f"Postgres at {strict_server.server}"
 
     error = await refused(as_role(strict_server, "guest", WRONG))

@@ -126,11 +126,11 @@ async def test_the_file_of_a_dead_one_is_no_obstacle(data_directory: Path) -> No
     layout = Layout(data_directory)
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
-    for content in (f"{gone.pid}\n{layout.cluster}\n", "", "nonsense\n"):
+    for content in (f"{gone.pid}\n{layout.cluster}\n", "", "nonsense\n", "99999999999999999999\n"):
         layout.postmaster_file.write_text(content)
         os.chown(layout.postmaster_file, *owner())
-        assert await find_running(layout) is None
-    layout.postmaster_file.unlink()
+        async with started(data_directory) as (_, reports):
+            assert reports.names() == ["postgres_started"]
     assert await find_running(layout) is None
 
 

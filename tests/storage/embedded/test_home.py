@@ -49,9 +49,7 @@ def test_nothing_else_is_changed(empty_directory: Path) -> None:
 
 
 def test_what_another_user_owns_is_refused(empty_directory: Path) -> None:
-    """Postgres would refuse it as well; here the sentence says what to do. A name in its place is not
-    followed.
-    """
+    """Postgres would refuse it as well; here the sentence says what to do."""
     layout = Layout(empty_directory)
     prepare(layout, somebody())
     if os.geteuid() == 0:

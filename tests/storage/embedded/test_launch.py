@@ -45,8 +45,7 @@ def closed_to_the_child(path: Path) -> bool:
 
 
 async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -> None:
-    """Rule: initdb and Postgres run as the child's user on data that it cannot reach, and the machine stays
-    as it was.
+    """Rule: Postgres runs as the child's user on data closed to it, and the machine stays as it was.
 
     An ordinary user owns what it starts Postgres on; nothing is closed to it.
     """
@@ -131,9 +130,7 @@ async def test_without_namespaces_a_closed_directory_is_refused(data_directory: 
 
 
 async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
-    """Rule: how much is free, and where; on a small file system where we can mount one, before the start
-    elsewhere.
-    """
+    """Rule: how much is free, and where; on a small file system of our own where we can mount one."""
     if namespaces_permitted():
         script = 'mount -t tmpfs -o size=20m,mode=0700 small "$0" && exec "$@"'
         prefix = ("unshare", "--mount", "sh", "-c", script, str(empty_directory))

@@ -19,6 +19,7 @@ WHOLE = "7766\n/mnt/postgres/18\n1795004041\n5432\n/mnt/postgres\n\n 10019109   
         ("x7\n", None),
         ("-\n", None),
         ("\x00\x00\x00", None),
+        ("99999999999999999999\n", None),
         ("٣\n", None),
     ],
 )

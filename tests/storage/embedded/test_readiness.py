@@ -46,7 +46,7 @@ async def test_a_server_that_is_full_is_ready(data_directory: Path) -> None:
         held = [await connect_once(postgres.address) for _ in range(4)]
         try:
             assert postgres._process is not None
-            assert await accepting(postgres.address, postgres._process, within=0)
+            assert await accepting(postgres.address, postgres._process, within=60)
         finally:
             for connection in held:
                 await connection.close()

@@ -19,9 +19,7 @@ def test_the_programs_are_there_and_run() -> None:
 
 
 def test_the_libraries_lie_beside_the_package() -> None:
-    """Some programs look for them by a path relative to their own, which has to stay true in a private
-    namespace.
-    """
+    """Some programs look for them relative to themselves, which has to stay true in a private namespace."""
     libraries = libraries_directory()
     assert libraries is not None
     assert libraries.parent == package_directory().parent
