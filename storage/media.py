@@ -59,9 +59,9 @@ async def fetch(connection: Connection, origin: str, media_id: str) -> MediaRow 
     return None if row is None else MediaRow(**row)
 
 
-async def touch(connection: Connection, origin: str, media_id: str, now_ms: int) -> None:
+async def touch(connection: Connection, origin: str, media_id: str, now: int) -> None:
     """It was used just now."""
-    await connection.execute(SQL.touch, origin, media_id, now_ms)
+    await connection.execute(SQL.touch, origin, media_id, now)
 
 
 async def is_needed(connection: Connection, sha256: bytes) -> bool:
@@ -76,13 +76,11 @@ async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined:
 
 
 async def fetch_surplus(
-    connection: Connection, unused_since_ms: int, most_bytes: int, limit: int
+    connection: Connection, *, unused_since: int, most_bytes: int, used_until: int, limit: int
 ) -> list[Surplus]:
-    """Up to `limit` of what should go, the longest unused first."""
-    return [
-        Surplus(**row)
-        for row in await connection.fetch(SQL.fetch_surplus, unused_since_ms, most_bytes, limit)
-    ]
+    """Up to `limit` of what should go, the longest unused first, and nothing used after `used_until`."""
+    rows = await connection.fetch(SQL.fetch_surplus, unused_since, most_bytes, used_until, limit)
+    return [Surplus(**row) for row in rows]
 
 
 async def delete_remote(connection: Connection, surplus: Surplus) -> None:

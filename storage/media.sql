@@ -31,7 +31,8 @@ SELECT EXISTS (SELECT FROM media WHERE sha256 = $1);
 UPDATE media SET quarantined = $2 WHERE sha256 = $1;
 
 -- Of what was fetched from others: what nobody has used since $1, and beyond that the longest unused, until the
--- rest has at most $2 bytes. The same bytes under two names count twice.
+-- rest has at most $2 bytes. The same bytes under two names count twice. What was used after $3 stays: whoever
+-- has just fetched it is about to open it.
 -- name: fetch_surplus
 SELECT origin, media_id, sha256
 FROM (
@@ -40,9 +41,9 @@ FROM (
     FROM media
     WHERE uploader IS NULL AND NOT quarantined
 ) AS remote
-WHERE last_used_at < $1 OR kept > $2
+WHERE (last_used_at < $1 OR kept > $2) AND last_used_at <= $3
 ORDER BY last_used_at, origin, media_id
-LIMIT $3;
+LIMIT $4;
 
 -- name: delete_remote
 DELETE FROM media

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 from typing import Any
 
 from PIL import Image
@@ -35,4 +36,5 @@ def bomb(width: int = 60_000, height: int = 60_000) -> bytes:
     """A PNG of a few bytes that claims to be huge."""
     small = bytearray(picture(size=(1, 1)))
     small[16:24] = struct.pack(">II", width, height)
+    small[29:33] = struct.pack(">I", zlib.crc32(small[12:29]))
     return bytes(small)

@@ -74,8 +74,11 @@ async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> Non
             )
         await set_quarantined(connection, bytes([3]) * 32, quarantined=True)
 
-        async def surplus(since: int, most: int, limit: int = 10) -> list[str]:
-            return [one.media_id for one in await fetch_surplus(connection, since, most, limit)]
+        async def surplus(since: int, most: int, *, used_until: int = 9, limit: int = 10) -> list[str]:
+            found = await fetch_surplus(
+                connection, unused_since=since, most_bytes=most, used_until=used_until, limit=limit
+            )
+            return [one.media_id for one in found]
 
         assert await surplus(0, 100) == []
         assert await surplus(2, 100) == ["0", "1"]
@@ -83,6 +86,7 @@ async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> Non
         assert await surplus(0, 19) == ["0", "1", "2"]
         assert await surplus(9, 0) == ["0", "1", "2", "4"]
         assert await surplus(9, 0, limit=1) == ["0"]
+        assert await surplus(9, 0, used_until=1) == ["0", "1"]
 
 
 async def test_only_what_others_have_is_deleted(database: Database) -> None:

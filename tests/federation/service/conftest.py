@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from storage.database import Database
+from tests.federation.service.repository import Repository, repository
 from tests.support.loopback_server import Certificates
 from tests.support.name_server import NameServer
 from tests.support.neighbourhood import Neighbourhood
@@ -16,3 +18,8 @@ async def neighbourhood(tmp_path: Path) -> AsyncIterator[Neighbourhood]:
     async with AsyncExitStack() as stack:
         names = await stack.enter_async_context(NameServer().running())
         yield Neighbourhood(names, Certificates(tmp_path), stack)
+
+
+@pytest.fixture
+def media_repository(database: Database, tmp_path: Path) -> Repository:
+    return repository(database, tmp_path)

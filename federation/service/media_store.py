@@ -1,0 +1,141 @@
+"""Media that is kept here: files for the bytes, rows for what is known of them, both changed together."""
+
+from collections.abc import Callable
+from io import FileIO
+from typing import Final
+
+import structlog
+
+from federation import media_errors
+from federation.file_name import safe_file_name
+from federation.media import MediaInfo, Mxc
+from federation.media_type import believed_type
+from federation.service.media_intake import MediaIntake
+from federation.service.uninterrupted import uninterrupted
+from storage import media as rows
+from storage.database import Database
+from storage.media import MediaRow, Surplus
+from storage.media_files import MediaFiles
+
+log = structlog.get_logger("palaver.media")
+
+# That something was used is written down no more often than this, in milliseconds.
+TOUCHED_EVERY: Final = 3600 * 1000
+# Milliseconds that what was fetched stays in any case.
+GRACE: Final = 60 * 1000
+_PRUNED_AT_ONCE: Final = 100
+
+
+class MediaStore:
+    """The order of things: bytes on the disk, then the row, then the answer. What is killed in between leaves
+    a file that no row names, never a row without its file."""
+
+    def __init__(self, database: Database, files: MediaFiles, now_ms: Callable[[], int]) -> None:
+        self.files = files
+        self._database = database
+        self._now_ms = now_ms
+
+    async def keep(
+        self,
+        intake: MediaIntake,
+        mxc: Mxc,
+        declared_type: str | None,
+        file_name: str | None,
+        uploader: str | None,
+    ) -> MediaInfo:
+        """Give what was taken in its name and its address; both last when this returns."""
+        await intake.complete()
+        incoming = intake.incoming
+        row = MediaRow(
+            origin=mxc.server,
+            media_id=mxc.media_id,
+            sha256=incoming.sha256,
+            size=incoming.size,
+            content_type=believed_type(declared_type, incoming.head),
+            file_name=safe_file_name(file_name),
+            uploader=uploader,
+            created_at=self._now_ms(),
+            last_used_at=self._now_ms(),
+        )
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, row.sha256)
+            await uninterrupted(incoming.keep)
+            await rows.put(connection, row)
+        return _info(row)
+
+    async def find(self, mxc: Mxc) -> MediaInfo | None:
+        """What is known of it, noting that it is used. Raises `MatrixError` for what is in quarantine."""
+        async with self._database.transaction(readonly=True) as connection:
+            row = await rows.fetch(connection, mxc.server, mxc.media_id)
+        if row is None:
+            return None
+        if row.quarantined:
+            raise media_errors.not_found()
+        now = self._now_ms()
+        if row.last_used_at <= now - TOUCHED_EVERY:
+            async with self._database.transaction() as connection:
+                await rows.touch(connection, mxc.server, mxc.media_id, now)
+        return _info(row)
+
+    def open(self, info: MediaInfo) -> FileIO | None:
+        """The bytes; None when they have been pruned in the meantime, or got lost."""
+        file = self.files.open(bytes.fromhex(info.sha256))
+        if file is None:
+            log.warning("The bytes of a medium are not there.", mxc=str(info.mxc), sha256=info.sha256)
+        return file
+
+    async def keep_thumbnail(self, intake: MediaIntake, of: MediaInfo, name: str) -> bool:
+        """Unless the picture has been pruned in the meantime."""
+        sha256 = bytes.fromhex(of.sha256)
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, sha256)
+            needed = await rows.is_needed(connection, sha256)
+            if needed:
+                await uninterrupted(intake.incoming.keep_thumbnail, sha256, name)
+        return needed
+
+    async def quarantine(self, mxc: Mxc, *, quarantined: bool = True) -> bool:
+        """Give it to nobody any more, under whatever address these bytes have. False: it is not here."""
+        async with self._database.transaction() as connection:
+            row = await rows.fetch(connection, mxc.server, mxc.media_id)
+            if row is not None:
+                await rows.set_quarantined(connection, row.sha256, quarantined=quarantined)
+        return row is not None
+
+    async def prune(self, cache_size: int, cache_age_ms: int) -> int:
+        """Forget what was fetched from others and is too old or too much; how many addresses that were."""
+        pruned = 0
+        while True:
+            async with self._database.transaction(readonly=True) as connection:
+                surplus = await rows.fetch_surplus(
+                    connection,
+                    unused_since=self._now_ms() - cache_age_ms,
+                    most_bytes=cache_size,
+                    used_until=self._now_ms() - GRACE,
+                    limit=_PRUNED_AT_ONCE,
+                )
+            for one in surplus:
+                await self._forget(one)
+            pruned += len(surplus)
+            if len(surplus) < _PRUNED_AT_ONCE:
+                return pruned
+
+    async def _forget(self, surplus: Surplus) -> None:
+        """The file goes first: after a kill in between the row leads to nothing, and is fetched anew."""
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, surplus.sha256)
+            await rows.delete_remote(connection, surplus)
+            if not await rows.is_needed(connection, surplus.sha256):
+                await uninterrupted(self.files.delete, surplus.sha256)
+
+
+def _info(row: MediaRow) -> MediaInfo:
+    return MediaInfo(
+        mxc=Mxc(row.origin, row.media_id),
+        sha256=row.sha256.hex(),
+        size=row.size,
+        content_type=row.content_type,
+        file_name=row.file_name,
+        uploader=row.uploader,
+        created_at=row.created_at,
+    )
