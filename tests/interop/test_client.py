@@ -1,0 +1,191 @@
+"""A real Synapse asks us and is asked: keys, signatures and discovery, as far as it takes no room."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import pytest
+from aiohttp import web
+
+from federation.errors import MatrixError
+from federation.key_needs import KeyNeed
+from federation.peer_errors import PeerRefused
+from federation.peer_settings import CertificateFiles, Peers
+from federation.request_target import request_target
+from federation.server_keys import OwnKeys, key_from_seed, published, rotate
+from federation.service.client import FederationClient
+from federation.service.dns import Dns
+from federation.service.key_ring import KeyRing
+from federation.service.peer_connections import PeerConnections
+from federation.service.request_authenticator import AuthenticatedRequest, RequestAuthenticator
+from federation.service.resolver import Resolver
+from storage.database import Database
+from tests.support.loopback_server import LoopbackServer
+from tests.support.synapse import Synapse
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+
+KEY_SERVER = request_target("/_matrix/key/v2/server")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Us:
+    """As much of a server as it takes to be believed: keys, a client, and a check of who asks."""
+
+    server: LoopbackServer
+    keys: OwnKeys = field(default_factory=lambda: OwnKeys(key_from_seed("first", b"1" * 32)))
+    came: list[AuthenticatedRequest] = field(default_factory=list)
+    refused: list[MatrixError] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"localhost:{self.server.port}"
+
+    def use(self, client: FederationClient, ring: KeyRing) -> None:
+        self.client, self.ring = client, ring
+        self.authenticator = RequestAuthenticator(self.name, ring, is_allowed=lambda _: True)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/_matrix/key/v2/server"):
+            return web.json_response(published(self.name, self.keys, now_ms()))
+        try:
+            self.came.append(await self.authenticator.authenticate(request))
+        except MatrixError as error:
+            self.refused.append(error)
+            return web.json_response(error.body(), status=error.status)
+        return web.json_response({"room_id": f"!found:{self.name}", "servers": [self.name]})
+
+
+@pytest.fixture
+async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncIterator[Us]:
+    async with AsyncExitStack() as stack:
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await made.handle(request)
+
+        files = CertificateFiles(*authority.issue("localhost").write(tmp_path, "us"))
+        server = await stack.enter_async_context(LoopbackServer(handle).running(files))
+        made = Us(server)
+        dns, peers = Dns(), Peers()
+        connections = PeerConnections(
+            dns, peers, user_agent="palaver-test", authorities=authority.write(tmp_path, "ca")
+        )
+        stack.push_async_callback(connections.close)
+        resolver = Resolver(connections, dns, peers)
+        stack.push_async_callback(resolver.close)
+        client = FederationClient(
+            made.name, lambda: made.keys, resolver, connections, may_contact=lambda _: True
+        )
+        ring = KeyRing(made.name, lambda: made.keys, client, database, now_ms=now_ms)
+        stack.push_async_callback(ring.close)
+        made.use(client, ring)
+        yield made
+
+
+async def test_it_says_what_it_is(synapse: Synapse, us: Us) -> None:
+    """Over TLS with its certificate checked."""
+    target = request_target("/_matrix/federation/v1/version")
+    answer = await us.client.request("GET", synapse.server_name, target, signed=False)
+    assert answer["server"]["name"] == "Synapse"
+
+
+async def test_its_keys_are_believed(synapse: Synapse, us: Us) -> None:
+    """Its document is signed as ours are, and its key is good for now."""
+    document = await us.client.request("GET", synapse.server_name, KEY_SERVER, signed=False)
+    [key_id] = document["verify_keys"]
+    keys = await us.ring.keys_for([KeyNeed(synapse.server_name, key_id, now_ms())])
+    assert keys[synapse.server_name][key_id].is_valid_at(now_ms(), now_ms())
+    assert set(await us.ring.request_keys(synapse.server_name, [key_id])) == {key_id}
+
+
+async def test_it_believes_our_signatures(synapse: Synapse, us: Us) -> None:
+    """With escapes in path and query, with and without a body; and with a key that was rotated just now."""
+    person = await synapse.person()
+    await person.set_display_name("Äda")
+    profile = request_target(
+        "/_matrix/federation/v1/query/{queryType}",
+        query=[("user_id", person.user_id), ("field", "displayname")],
+        queryType="profile",
+    )
+    assert await us.client.request("GET", synapse.server_name, profile) == {"displayname": "Äda"}
+    devices = request_target("/_matrix/federation/v1/user/devices/{userId}", userId=person.user_id)
+    assert (await us.client.request("GET", synapse.server_name, devices))["user_id"] == person.user_id
+    claim = request_target("/_matrix/federation/v1/user/keys/query")
+    question = {"device_keys": {person.user_id: []}}
+    assert "device_keys" in await us.client.request("POST", synapse.server_name, claim, question)
+
+    us.keys = rotate(us.keys, key_from_seed("second", b"2" * 32), now_ms())
+    assert await us.client.request("GET", synapse.server_name, profile) == {"displayname": "Äda"}
+
+
+async def test_it_takes_a_transaction(synapse: Synapse, us: Us) -> None:
+    """Signed as bytes that were written only once."""
+    target = request_target("/_matrix/federation/v1/send/{txnId}", txnId="1 / ä")
+    content = orjson.dumps(
+        {"edus": [], "origin": us.name, "origin_server_ts": now_ms(), "pdus": []},
+        option=orjson.OPT_SORT_KEYS,
+    )
+    assert await us.client.request("PUT", synapse.server_name, target, content) == {"pdus": {}}
+
+
+async def test_it_refuses_in_matrix_words(synapse: Synapse, us: Us) -> None:
+    """Which is the peer's refusal, with its errcode."""
+    profile = request_target(
+        "/_matrix/federation/v1/query/{queryType}",
+        query=[("user_id", f"@nobody:{synapse.server_name}")],
+        queryType="profile",
+    )
+    with pytest.raises(PeerRefused) as refused:
+        await us.client.request("GET", synapse.server_name, profile)
+    assert (refused.value.status, refused.value.errcode) == (404, "M_NOT_FOUND")
+    with pytest.raises(PeerRefused) as refused:
+        await us.client.request("GET", synapse.server_name, profile, signed=False)
+    assert (refused.value.status, refused.value.errcode) == (401, "M_UNAUTHORIZED")
+
+
+async def test_an_event_that_it_does_not_have_is_not_found(synapse: Synapse, us: Us) -> None:
+    """Which is how it is asked how far it is with what it was sent; there is no errcode in that answer."""
+    target = request_target("/_matrix/federation/v1/event/{eventId}", eventId="$nothing")
+    with pytest.raises(PeerRefused) as refused:
+        await us.client.request("GET", synapse.server_name, target)
+    assert refused.value.status == 404
+
+
+async def test_its_requests_are_authenticated(synapse: Synapse, us: Us) -> None:
+    """A person looks up an alias of ours; Synapse signs the question, and we can tell that it did."""
+    person = await synapse.person()
+    answer = await person.resolve(f"#röom/1:{us.name}")
+    assert answer["room_id"] == f"!found:{us.name}"
+    assert us.came == [AuthenticatedRequest(synapse.server_name, None)]
+    assert us.refused == []
+
+
+async def test_it_vouches_for_others(synapse: Synapse, us: Us, database: Database) -> None:
+    """As a notary, for keys of a server that we may not ask ourselves: here, our own under its eyes."""
+    other = KeyRing(
+        "elsewhere.test",
+        lambda: us.keys,
+        FederationClient(
+            "elsewhere.test",
+            lambda: us.keys,
+            us.client._resolver,
+            us.client._connections,
+            may_contact=lambda name: name == synapse.server_name,
+        ),
+        database,
+        now_ms=now_ms,
+        notaries=[synapse.server_name],
+    )
+    keys = await other.keys_for([KeyNeed(us.name, us.keys.current.key_id, now_ms())])
+    assert keys[us.name][us.keys.current.key_id].public == bytes(us.keys.current.signing_key.verify_key)
+    [document] = await other.documents(us.name, [], now_ms())
+    assert orjson.loads(document)["server_name"] == us.name
+    await other.close()
