@@ -145,22 +145,29 @@ class KeyRing:
 
     async def _ask_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
         """One after the other, until nothing is left to ask for."""
-        found: dict[str, list[KeyDocument]] = {}
+        found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
+        wanted = [need for of_server in needs.values() for need in of_server]
         for notary in self._notaries:
-            missing = {server: wanted for server, wanted in needs.items() if not found.get(server)}
-            if not missing:
+            known = {
+                server: {key.key_id: key for document in documents for key in document.keys}
+                for server, documents in found.items()
+            }
+            if not (missing := unmet(wanted, known, self._now_ms())):
                 break
             with contextlib.suppress(PeerError):
-                found |= await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
+                answers = await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
+                for server, documents in answers.items():
+                    found[server] += documents
         return found
 
     async def _load(self, servers: Collection[str]) -> None:
         async with self._database.transaction(readonly=True) as connection:
             rows = await fetch_keys(connection, servers)
-        for server in servers:
-            mine = [row for row in rows if row.server_name == server]
-            if mine:
-                self._known.put(server, {row.key_id: _key(row) for row in mine})
+        stored: dict[str, dict[str, ServerKey]] = {}
+        for row in rows:
+            stored.setdefault(row.server_name, {})[row.key_id] = _key(row)
+        for server, keys in stored.items():
+            self._known.put(server, keys)
 
     async def _store(self, server: str, documents: Iterable[KeyDocument]) -> None:
         """Merge what was fetched with what is stored, which another process may have changed."""

@@ -320,9 +320,13 @@ async def test_the_next_notary_is_asked_when_one_does_not_know(rings: Rings) -> 
         return web.json_response({"server_keys": "none"})
 
     broken.server.handler = nonsense
-    ring = rings("dead.test:1", broken.name, ignorant.name, notary.name)
-    assert (await ring.keys_for([KeyNeed(gone, "ed25519:1", NOW)]))[gone]
-    assert len(ignorant.queries) == len(notary.queries) == 1
+    behind = await key_server(rings.neighbourhood, "behind.test", key("behind"))
+    behind.vouched[gone] = key_document(gone, SECOND)
+    unasked = await key_server(rings.neighbourhood, "unasked.test", key("unasked"))
+    ring = rings("dead.test:1", broken.name, ignorant.name, behind.name, notary.name, unasked.name)
+    assert set((await ring.keys_for([KeyNeed(gone, "ed25519:1", NOW)]))[gone]) == {"ed25519:1", "ed25519:2"}
+    assert len(ignorant.queries) == len(behind.queries) == len(notary.queries) == 1
+    assert unasked.queries == []
 
 
 async def test_a_notary_that_is_gone_itself_is_no_riddle(rings: Rings) -> None:

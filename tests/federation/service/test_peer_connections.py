@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
 
 from federation.peer_errors import PeerTlsFailure, PeerUnreachable
 from federation.peer_settings import CertificateFiles, Peers, PeerSettings
@@ -17,6 +22,7 @@ from federation.service.peer_connections import MOST_TO_ONE, PeerConnections
 from storage.errors import LocalError
 from tests.support.loopback_server import LoopbackServer
 from tests.support.neighbourhood import Neighbourhood, answering
+from tests.support.tls import Authority
 
 VERSION = request_target("/_matrix/federation/v1/version")
 
@@ -171,6 +177,19 @@ async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None
         await reach.client.request("GET", f"b.test:{other.port}", VERSION)
     reach.connections.reload()
     assert await reach.client.request("GET", f"b.test:{other.port}", VERSION) == {}
+
+
+async def test_an_encrypted_key_is_no_reason_to_ask_on_the_terminal(tmp_path: Path) -> None:
+    """OpenSSL would, and the node would hang before it has begun."""
+    certificate, private_key = tmp_path / "own.pem", tmp_path / "own.key"
+    issued = Authority().issue("us.test")
+    certificate.write_bytes(issued.pem)
+    private_key.write_bytes(
+        issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    )
+    peers = Peers({"a": PeerSettings(client_certificate=CertificateFiles(certificate, private_key))})
+    with pytest.raises(LocalError, match="unencrypted"):
+        PeerConnections(Dns(), peers, user_agent="test")
 
 
 async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
