@@ -11,7 +11,21 @@ from bridge.config import Log
 from bridge.log_redaction import redact
 
 
-def configure_logging(settings: Log, stream: TextIO = sys.stderr) -> None:
+class StandardErrorHandler(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at the moment: a spinner on the terminal puts itself in between, so
+    that lines come out above it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override] # the attribute of the base class is looked up each time
+        return sys.stderr
+
+
+def configure_logging(settings: Log, stream: TextIO | None = None) -> None:
+    handler = StandardErrorHandler() if stream is None else logging.StreamHandler(stream)
+    stream = sys.stderr if stream is None else stream
     text = settings.format == "text" or (settings.format == "auto" and stream.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -30,7 +44,6 @@ def configure_logging(settings: Log, stream: TextIO = sys.stderr) -> None:
         if text
         else structlog.processors.JSONRenderer()
     )
-    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared],

@@ -25,7 +25,18 @@ log = structlog.get_logger("palaver.database")
 # How often the database is asked whether it is there, and how long it may take over the answer.
 INTERVAL = 1.0
 PATIENCE = 3.0
-# What is logged as a warning; everything else that the embedded Postgres reports is for information.
+# What the embedded Postgres reports, for a person; and what of it is a warning.
+SENTENCES = {
+    "postgres_initialised": "A new database was made.",
+    "postgres_found": "A Postgres of an earlier start is still there.",
+    "postgres_started": "Postgres is running.",
+    "postgres_adopted": "The Postgres of an earlier start was taken over.",
+    "postgres_lost": "Postgres ended by itself.",
+    "postgres_restarting": "Postgres is about to be started again.",
+    "postgres_failed": "Postgres could not be started again.",
+    "postgres_stopped": "Postgres was stopped.",
+    "postgres_log_truncated": "The log of Postgres was cut.",
+}
 BAD_NEWS = frozenset({"postgres_lost", "postgres_failed"})
 
 
@@ -97,7 +108,7 @@ class NodeDatabase:
 
     def _note(self, event: str, fields: dict[str, object]) -> None:
         write = log.warning if event in BAD_NEWS else log.info
-        write(event, **fields)
+        write(SENTENCES[event], **fields)
         if event == "postgres_lost":
             self._metrics.database_restarts.inc()
             self._health.set("database", "Postgres ended and is being started again.")

@@ -127,8 +127,8 @@ async def test_postgres_killed_alone_is_started_again(make_node: MakeNode) -> No
     await node.start()
     node.log.clear()
     os.kill(_postgres_of(node), signal.SIGKILL)
-    await node.logged("postgres_lost")
-    await node.logged("postgres_started")
+    await node.logged("Postgres ended by itself.")
+    await node.logged("Postgres is running.")
     status = 503
     while status != 200:
         status, _ = await node.get("/health/ready", "http")
@@ -144,7 +144,7 @@ async def test_the_second_start_finds_everything(make_node: MakeNode) -> None:
     node.log.clear()
     await node.start()
     assert {path: path.read_bytes() for path in before} == before
-    assert "postgres_initialised" not in [line["event"] for line in node.log]
+    assert "A new database was made." not in [line["event"] for line in node.log]
     assert "Migrating the database." not in [line["event"] for line in node.log]
 
 

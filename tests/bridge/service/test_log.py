@@ -77,3 +77,12 @@ def test_the_level_is_the_configured_one() -> None:
     structlog.get_logger("palaver").warning("unimportant")
     logging.getLogger("library").warning("unimportant")
     assert stream.getvalue() == ""
+
+
+def test_lines_go_to_what_is_standard_error_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spinner that takes its place for a while gets them, and puts them above itself."""
+    configure_logging(Log(format="json"))
+    spinner = io.StringIO()
+    monkeypatch.setattr("sys.stderr", spinner)
+    structlog.get_logger("palaver").info("Started.")
+    assert "Started." in spinner.getvalue()

@@ -1,6 +1,7 @@
 """The node's database: brought up to date, claimed, watched."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from bridge.config import Config
 from bridge.metrics import Metrics
 from bridge.service.health import Health
-from bridge.service.node_database import NodeDatabase
+from bridge.service.node_database import BAD_NEWS, SENTENCES, NodeDatabase
 from storage.address import DatabaseAddress
 from storage.database import connect_once
+from storage.embedded import server
 from storage.errors import LocalError
 from tests.support.postgres import Server
 
@@ -21,6 +23,12 @@ def _database(address: DatabaseAddress, server_name: str = "localhost:7676") -> 
     )
     health = Health()
     return NodeDatabase(config, health, Metrics()), health
+
+
+def test_everything_that_postgres_reports_has_its_sentence() -> None:
+    """The list is the one in the documentation of the part that reports."""
+    assert set(SENTENCES) == set(re.findall(r"postgres_[a-z_]+", server.__doc__ or ""))
+    assert set(SENTENCES) > BAD_NEWS
 
 
 async def test_an_empty_database_is_made_ready(empty_address: DatabaseAddress) -> None:
