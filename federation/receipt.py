@@ -121,17 +121,18 @@ def authorise_by_auth_events(
     *,
     rejected: Container[EventId] = (),
     absent: Container[EventId] = (),
-    create: Pdu | None = None,
 ) -> Accepted | Rejected | Dropped | NeedEvents:
     """Step 4, which is all that can be asked of an event whose place in the history is unknown.
 
-    `absent` are events of which it is known that nobody has them. `create` is the room's create event.
+    `auth_events` hold what `needed_for_step_4` names; `absent` are events of which it is known that nobody
+    has them.
     """
     pdu = genuine.pdu
     # Server-server API, "Size limits", and Synapse: kept as rejected in the versions that admitted it once.
     if genuine.oversized is not None:
         return Rejected("size limits", genuine.oversized)
-    missing = frozenset(event_id for event_id in pdu.auth_events if event_id not in auth_events)
+    needed = needed_for_step_4(pdu, version)
+    missing = frozenset(event_id for event_id in needed if event_id not in auth_events)
     unknown = missing - {event_id for event_id in missing if event_id in absent}
     if unknown:
         return NeedEvents(unknown)
@@ -139,11 +140,14 @@ def authorise_by_auth_events(
         # That nobody we asked has it does not mean that there is none: it is too early to reject for good.
         return Dropped(f"step 4, auth events: {min(missing)}, on which it rests, is not to be had")
     # 4. Passes authorization rules based on the event's auth events, otherwise it is rejected.
+    create = None
+    if version.create_event_is_room_id and pdu.type != "m.room.create":
+        create = auth_events[create_event_id(pdu.room_id)]
     independent = check_independent(pdu, auth_events, version, rejected=rejected, create=create)
     if isinstance(independent, Refused):
         return _rejected(independent)
     state = {key: entry for entry in map(auth_events.__getitem__, pdu.auth_events) if (key := entry.key)}
-    if version.create_event_is_room_id and create is not None:
+    if create is not None:
         state[CREATE] = create
     verdict = check(pdu, state, version)
     return _rejected(verdict) if isinstance(verdict, Refused) else ACCEPTED
@@ -158,13 +162,10 @@ def authorise(
     *,
     rejected: Container[EventId] = (),
     absent: Container[EventId] = (),
-    create: Pdu | None = None,
 ) -> Verdict | Dropped | NeedEvents:
     """Steps 4 to 6. Both states hold what `state_needed` names and the room has, and nothing else.
     `current_state` is None where it is the state before the event, or does not matter."""
-    verdict = authorise_by_auth_events(
-        genuine, version, auth_events, rejected=rejected, absent=absent, create=create
-    )
+    verdict = authorise_by_auth_events(genuine, version, auth_events, rejected=rejected, absent=absent)
     if not isinstance(verdict, Accepted):
         return verdict
     pdu = genuine.pdu

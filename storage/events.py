@@ -83,8 +83,9 @@ async def fetch_ancestors(
     ]
 
 
-async def fetch_places(connection: Connection, event_ids: Iterable[str]) -> list[Ancestor]:
-    return [Ancestor(*row) for row in await connection.fetch(SQL.fetch_places, list(event_ids))]
+async def fetch_places(connection: Connection, room_id: str, event_ids: Iterable[str]) -> list[Ancestor]:
+    """Of those of the events that have one in the room."""
+    return [Ancestor(*row) for row in await connection.fetch(SQL.fetch_places, room_id, list(event_ids))]
 
 
 async def nearest_to(

@@ -29,7 +29,8 @@ WHERE room_id = $1 AND state_before IS NOT NULL
 ORDER BY depth DESC LIMIT $3;
 
 -- name: fetch_places
-SELECT event_id, depth, prev_events FROM events WHERE event_id = ANY($1::text[]);
+SELECT event_id, depth, prev_events FROM events
+WHERE room_id = $1 AND event_id = ANY($2::text[]) AND state_before IS NOT NULL;
 
 -- name: nearest_after
 SELECT event_id, origin_server_ts FROM events

@@ -34,10 +34,7 @@ def changed(pdu: Pdu, room: Room, **fields: Any) -> Any:
 
 
 def step_4(room: Room, pdu: Pdu, **how: Any) -> object:
-    create = room.create if room.version.create_event_is_room_id else None
-    return authorise_by_auth_events(
-        Genuine(pdu), room.version, how.pop("known", room.events), create=create, **how
-    )
+    return authorise_by_auth_events(Genuine(pdu), room.version, how.pop("known", room.events), **how)
 
 
 def in_place(
@@ -50,7 +47,6 @@ def in_place(
         room.events,
         {key: before[key] for key in keys if key in before},
         None if current is None else {key: current[key] for key in keys if key in current},
-        create=room.create if room.version.create_event_is_room_id else None,
     )
 
 
@@ -119,9 +115,10 @@ def test_step_4_auth_events_are_asked_for(version: str) -> None:
     """All that are missing at once. If nobody has them it is too early to say anything for good."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
-    assert step_4(room, pdu, known={}) == NeedEvents(frozenset(pdu.auth_events))
-    first = min(pdu.auth_events)
-    assert step_4(room, pdu, known={}, absent=set(pdu.auth_events)) == Dropped(
+    assert step_4(room, pdu, known={}) == NeedEvents(frozenset(needed_for_step_4(pdu, room.version)))
+    needed = needed_for_step_4(pdu, room.version)
+    first = min(needed)
+    assert step_4(room, pdu, known={}, absent=set(needed)) == Dropped(
         f"step 4, auth events: {first}, on which it rests, is not to be had"
     )
 
@@ -151,7 +148,9 @@ def test_step_4_in_version_12_the_create_event_has_to_be_known() -> None:
     pdu = room.propose("m.room.message", BOB, {})
     assert needed_for_step_4(pdu, room.version) == (*pdu.auth_events, room.create.event_id)
     assert needed_for_step_4(room.create, room.version) == ()
-    verdict = authorise_by_auth_events(Genuine(pdu), room.version, room.events)
+    known = {one: event for one, event in room.events.items() if one != room.create.event_id}
+    assert step_4(room, pdu, known=known) == NeedEvents(frozenset({room.create.event_id}))
+    verdict = step_4(room, pdu, rejected={room.create.event_id})
     assert isinstance(verdict, Rejected)
     assert verdict.rule.startswith("2")
 

@@ -36,14 +36,14 @@ def stored(row: EventRow) -> StoredEvent:
 
 async def test_what_is_written_is_read(database: Database) -> None:
     """Those that are not there are left out."""
-    refused = row("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
+    refused = outlier("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
     async with database.transaction() as connection:
         await insert_room(connection, ROOM)
         await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
         await write_events(connection, [])
         found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
         assert found == {"$a": stored(row("$a")), "$b": stored(refused)}
-        assert await fetch_places(connection, ["$a"]) == [Ancestor("$a", 1, ["$x", "$y"])]
+        assert await fetch_places(connection, "!room", ["$a", "$b"]) == [Ancestor("$a", 1, ["$x", "$y"])]
 
 
 async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:

@@ -1,0 +1,75 @@
+"""Takes in the transactions of other servers, each once, one at a time of each server."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from federation.errors import MatrixError, limit_exceeded
+from federation.service.room_ports import InCommit, Results
+from federation.transaction import NotATransaction, answer, read
+from storage.database import Connection, Database
+from storage.incoming_transactions import fetch_answer, insert_answer, prune
+
+LATER_MS: Final = 500
+"""When a server may try again whose transaction before has not been answered."""
+KEPT: Final = timedelta(days=7)
+"""How long answers are remembered: longer than servers repeat a transaction."""
+
+
+class Receiver(Protocol):
+    """As much of `room_ports.Rooms` as is used here."""
+
+    async def receive(
+        self, origin: str, events: Sequence[Any], *, in_commit: InCommit | None = None
+    ) -> Results: ...
+
+
+class Edus(Protocol):
+    async def receive(self, origin: str, edus: Sequence[Any]) -> None:
+        """Raises only if what must not be lost could not be written. May be given the same EDUs twice."""
+
+
+class Inbox:
+    def __init__(self, database: Database, rooms: Receiver, edus: Edus) -> None:
+        self._database = database
+        self._rooms = rooms
+        self._edus = edus
+        self._in_flight: set[str] = set()
+
+    async def take_in(self, origin: str, transaction_id: str, body: object) -> bytes:
+        """The answer, as JSON, which has been committed together with everything it speaks of."""
+        transaction = read(body)
+        if isinstance(transaction, NotATransaction):
+            raise MatrixError(transaction.errcode, transaction.problem)
+        if origin in self._in_flight:
+            raise limit_exceeded("Too many concurrent transactions: send one after the other.", 429, LATER_MS)
+        self._in_flight.add(origin)
+        try:
+            return await self._once(origin, transaction_id, transaction.pdus, transaction.edus)
+        finally:
+            self._in_flight.discard(origin)
+
+    async def prune(self) -> int:
+        """Forget answers that nobody will ask for any more; how many they were."""
+        async with self._database.transaction() as connection:
+            return await prune(connection, KEPT)
+
+    async def _once(
+        self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]
+    ) -> bytes:
+        async with self._database.transaction(readonly=True) as connection:
+            given = await fetch_answer(connection, origin, transaction_id)
+        if given is not None:
+            return given
+        # First, because when one of them cannot be stored the transaction must not count as taken in.
+        if edus:
+            await self._edus.receive(origin, edus)
+        answered = answer({})
+
+        async def keep_answer(connection: Connection, results: Results) -> None:
+            nonlocal answered
+            answered = answer(results)
+            await insert_answer(connection, origin, transaction_id, answered)
+
+        await self._rooms.receive(origin, pdus, in_commit=keep_answer)
+        return answered

@@ -1,0 +1,179 @@
+"""Makes events of our own at the head of a room: a chain, unless the room has truly forked."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from federation.auth_rules import selected
+from federation.errors import MatrixError
+from federation.pdu import CannotBuild, EventId, Pdu, Signer, Template, build
+from federation.pdu.builder import as_event
+from federation.pdu.limits import MAX_OWN_PREV_EVENTS
+from federation.receipt import Accepted, Dropped, Genuine, Receipt
+from federation.room_version import RoomVersion
+from federation.service.room_draft import RoomDraft
+from federation.service.room_ports import NewEvent, RoomObserver
+from federation.service.room_writing import RoomWriting
+
+AT_ONCE: Final = 50
+"""How many events that wait for the same room share a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    event: NewEvent
+    made: "asyncio.Future[Pdu]"
+
+
+class OwnEvents:
+    def __init__(
+        self,
+        server_name: str,
+        writing: RoomWriting,
+        signer: Callable[[], Signer],
+        now_ms: Callable[[], int],
+        observer: RoomObserver | None,
+    ) -> None:
+        self._server_name = server_name
+        self._writing = writing
+        self._signer = signer
+        self._now_ms = now_ms
+        self._observer = observer
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def send(self, room_id: str, event: NewEvent) -> Pdu:
+        """Whoever stops waiting does not stop the event."""
+        made: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(room_id, []).append(_Waiting(event, made))
+        if room_id not in self._tasks:
+            self._tasks[room_id] = asyncio.create_task(self._work_off(room_id))
+        return await made
+
+    async def create(
+        self, version: RoomVersion, events: Sequence[NewEvent], room_id: str | None
+    ) -> list[Pdu]:
+        """A room of these events."""
+        first = events[0]
+        assert first.type == "m.room.create", "a room begins with its create event"
+        assert (room_id is None) == version.create_event_is_room_id, "the room version decides on the room id"
+        content = {**first.content, "room_version": version.id}
+        if version.creator_in_content:
+            content["creator"] = first.sender
+        template = Template(first.type, first.sender, content, self._now_ms(), room_id=room_id, state_key="")
+        create = build(template, version, self._signer())
+        if isinstance(create, CannotBuild):
+            raise MatrixError("M_BAD_JSON", f"The room cannot be made: {create.problem}.")
+        async with self._writing.session([create.room_id], None) as session:
+            if create.room_id in session.drafts:
+                raise MatrixError("M_ROOM_IN_USE", "There is such a room already.", 409)
+            draft = await session.new_room(create.room_id, version)
+            made = [await self._place(draft, Genuine(create))]
+            for event in events[1:]:
+                made.append(await self._make(draft, event))  # noqa: PERF401 - each follows the one before
+        return made
+
+    async def prepare(self, room_id: str, event: NewEvent) -> dict[str, Any]:
+        """The event as it would be made now, without hashes and signatures."""
+        async with self._writing.session([room_id], None) as session:
+            draft = session.room(room_id)
+            template = await self._template(draft, event)
+            # It is another server's to sign; what the rules say does not depend on who has.
+            pdu = build(template, draft.version, self._signer())
+            if isinstance(pdu, CannotBuild):
+                raise MatrixError("M_BAD_JSON", f"The event cannot be made: {pdu.problem}.")
+            before = await draft.state_before(template.prev_events)
+            _refuse(await draft.judge(Genuine(pdu), before, current=None))
+        return as_event(template, draft.version)
+
+    async def close(self) -> None:
+        """Finish what has been begun."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _work_off(self, room_id: str) -> None:
+        try:
+            while batch := self._waiting[room_id][:AT_ONCE]:
+                del self._waiting[room_id][:AT_ONCE]
+                await self._commit(room_id, batch)
+        finally:
+            del self._waiting[room_id], self._tasks[room_id]
+
+    async def _commit(self, room_id: str, batch: Sequence[_Waiting]) -> None:
+        """Those that the rules allow, together. One that they do not allow is no harm to the others."""
+        made: list[tuple[_Waiting, Pdu]] = []
+        try:
+            async with self._writing.session([room_id], None) as session:
+                draft = session.room(room_id)
+                for one in batch:
+                    try:
+                        made.append((one, await self._make(draft, one.event)))
+                    except MatrixError as refused:
+                        _fail(one, refused)
+        except Exception as failed:
+            # Whoever waits for an event gets to know.
+            for one in batch:
+                _fail(one, failed)
+            return
+        for one, pdu in made:
+            if not one.made.done():
+                one.made.set_result(pdu)
+            if self._observer is not None:
+                self._observer.event_sent()
+
+    async def _make(self, draft: RoomDraft, event: NewEvent) -> Pdu:
+        template = await self._template(draft, event)
+        pdu = build(template, draft.version, self._signer())
+        if isinstance(pdu, CannotBuild):
+            raise MatrixError("M_BAD_JSON", f"The event cannot be sent: {pdu.problem}.")
+        return await self._place(draft, Genuine(pdu))
+
+    async def _template(self, draft: RoomDraft, event: NewEvent) -> Template:
+        prev_events = await self._prev_events(draft)
+        before = await draft.state_before(prev_events)
+        template = Template(
+            event.type,
+            event.sender,
+            event.content,
+            self._now_ms(),
+            room_id=draft.room_id,
+            state_key=event.state_key,
+            redacts=event.redacts,
+            prev_events=prev_events,
+            prev_depths=[draft.pdus[event_id].depth for event_id in prev_events],
+        )
+        keys = selected(template, draft.version)
+        return replace(
+            template,
+            auth_events=[event_id for key in keys if (event_id := before.state.get(key)) is not None],
+        )
+
+    async def _prev_events(self, draft: RoomDraft) -> Sequence[EventId]:
+        """All ends of the graph, which makes them one; if they are too many, those furthest on."""
+        ends = draft.extremities
+        await draft.load(ends)
+        if len(ends) <= MAX_OWN_PREV_EVENTS:
+            return ends
+        return sorted(ends, key=lambda event_id: -draft.pdus[event_id].depth)[:MAX_OWN_PREV_EVENTS]
+
+    async def _place(self, draft: RoomDraft, genuine: Genuine) -> Pdu:
+        pdu = genuine.pdu
+        before = await draft.state_before(pdu.prev_events)
+        verdict = await draft.judge(genuine, before, current=None)
+        _refuse(verdict)
+        assert not isinstance(verdict, Dropped), "what is refused has been raised"
+        # "Servers joined in the state before the event": who is banned by it still hears of it.
+        draft.destinations[pdu.event_id] = frozenset(await draft.joined()) - {self._server_name}
+        await draft.place(pdu, verdict, before)
+        return pdu
+
+
+def _refuse(verdict: Receipt) -> None:
+    if not isinstance(verdict, Accepted):
+        raise MatrixError("M_FORBIDDEN", f"The room's rules do not allow it: {verdict}", 403)
+
+
+def _fail(waiting: _Waiting, error: Exception) -> None:
+    if not waiting.made.done():
+        waiting.made.set_exception(error)

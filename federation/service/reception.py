@@ -1,0 +1,195 @@
+"""Receives the PDUs of a transaction: loads and fetches what they need, judges, commits, and only then
+answers."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any, Final
+
+from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError
+from federation.event_graph import missing
+from federation.pdu import EventId, Malformed, Pdu, parse, room_id_of
+from federation.receipt import Accepted, Dropped, Genuine, Receipt, Rejected, SoftFailed
+from federation.room_version import DEFAULT_ROOM_VERSION
+from federation.server_acl import NO_ACL, ServerAcl, server_acl
+from federation.service.event_examiner import EventExaminer
+from federation.service.gap_filling import GapFiller, RoomBatch
+from federation.service.room_intake import take_in
+from federation.service.room_ports import InCommit, Results, RoomObserver
+from federation.service.room_store import RoomMemory, RoomStore
+from federation.service.room_writing import RoomWriting
+
+ACL: Final = ("m.room.server_acl", "")
+MOST_ACLS: Final = 1_000
+
+
+class Reception:
+    def __init__(
+        self,
+        server_name: str,
+        store: RoomStore,
+        writing: RoomWriting,
+        examiner: EventExaminer,
+        gaps: GapFiller,
+        observer: RoomObserver | None,
+    ) -> None:
+        self._server_name = server_name
+        self._store = store
+        self._writing = writing
+        self._examiner = examiner
+        self._gaps = gaps
+        self._observer = observer
+        self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
+        self._numbers = count()
+        self._under_way: dict[EventId, tuple[int, asyncio.Event]] = {}
+
+    async def receive(self, origin: str, events: Sequence[Any], in_commit: InCommit | None) -> Results:
+        results: dict[EventId, Receipt] = {}
+        batches = await self._examined(origin, events, results)
+        number, done = next(self._numbers), asyncio.Event()
+        mine = [event_id for batch in batches.values() for event_id in batch.events]
+        for event_id in mine:
+            self._under_way.setdefault(event_id, (number, done))
+        try:
+            for batch in batches.values():
+                await self._wait_for_others(number, batch)
+                memory = self._store.remembered_room(batch.room_id)
+                await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
+            async with self._writing.session(batches, origin) as session:
+                for room_id, batch in batches.items():
+                    draft = session.room(room_id)
+                    if (await draft.joined()).get(self._server_name):
+                        taken = await take_in(draft, batch)
+                    else:
+                        taken = dict.fromkeys(batch.events, _elsewhere())
+                    results.update(taken)
+                if in_commit is not None:
+                    await in_commit(session.connection, results)
+        finally:
+            done.set()
+            for event_id in mine:
+                if self._under_way.get(event_id) == (number, done):
+                    del self._under_way[event_id]
+        self._count(results.values())
+        return results
+
+    async def accept(self, origin: str, room_id: str, event: Any) -> Pdu:
+        """One event that a server hands us for the room, to be sent on to all others."""
+        memory = (await self._store.rooms([room_id])).get(room_id)
+        if memory is None:
+            raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
+        ((_, examined),) = await self._examiner.examine([(event, memory.view.version)])
+        if isinstance(examined, Dropped):
+            raise MatrixError("M_FORBIDDEN", f"The event is refused: {examined}.", 403)
+        pdu = examined.pdu
+        if pdu.room_id != room_id:
+            raise MatrixError("M_INVALID_PARAM", "The event is of another room.")
+        batch = RoomBatch(room_id, memory.view.version, {pdu.event_id: examined})
+        if origin != self._server_name:
+            await self._gaps.fill(origin, batch, memory.view.forward_extremities)
+        async with self._writing.session([room_id], origin) as session:
+            draft = session.room(room_id)
+            joined = frozenset(await draft.joined())
+            if self._server_name not in joined:
+                raise MatrixError("M_NOT_FOUND", "This server is not in that room.", 404)
+            draft.destinations[pdu.event_id] = joined - {origin, self._server_name}
+            receipt = (await take_in(draft, batch)).get(pdu.event_id, _elsewhere())
+            if not isinstance(receipt, Accepted):
+                raise MatrixError("M_FORBIDDEN", f"The event is refused: {receipt}", 403)
+        self._count([receipt])
+        return pdu
+
+    async def _examined(
+        self, origin: str, events: Sequence[Any], results: dict[EventId, Receipt]
+    ) -> dict[str, RoomBatch]:
+        """The events of rooms that are known and open to the server, by room; others have their result."""
+        by_room = [(event, room_id_of(event)) for event in events]
+        memories = await self._memories({room_id for _, room_id in by_room if room_id is not None})
+        admitted = []
+        for event, room_id in by_room:
+            # "A v12 create event arriving in `/send` has no `room_id`": there is nothing it could belong to.
+            if room_id is None:
+                continue
+            memory = memories.get(room_id)
+            if memory is None:
+                problem = "this server does not know the room"
+            elif not (await self._acl(memory)).allows(origin):
+                problem = "the room's m.room.server_acl keeps your server out"
+            else:
+                admitted.append((event, memory.view.version))
+                continue
+            version = memory.view.version if memory is not None else DEFAULT_ROOM_VERSION
+            parsed = parse(event, version)
+            if isinstance(parsed, Pdu):
+                results[parsed.event_id] = Dropped(problem)
+        batches: dict[str, RoomBatch] = {}
+        for parsed, examined in await self._examiner.examine(admitted):
+            if isinstance(examined, Genuine):
+                pdu = examined.pdu
+                version = memories[pdu.room_id].view.version
+                batch = batches.setdefault(pdu.room_id, RoomBatch(pdu.room_id, version))
+                batch.events.setdefault(pdu.event_id, examined)
+            elif not isinstance(parsed, Malformed):
+                event_id = parsed.event_id if isinstance(parsed, Pdu) else parsed.pdu.event_id
+                results[event_id] = examined
+            elif self._observer is not None:
+                self._observer.event_received("dropped")
+        # Of two copies under one id, which differ in what nobody has signed, a genuine one is enough.
+        for batch in batches.values():
+            for event_id in batch.events:
+                results.pop(event_id, None)
+        return batches
+
+    async def _memories(self, room_ids: set[str]) -> dict[str, RoomMemory]:
+        """As remembered: versions never change, and an ACL of a moment ago is as good as the order in which
+        two requests arrive."""
+        found = {}
+        unknown = []
+        for room_id in room_ids:
+            memory = self._store.remembered_room(room_id)
+            if memory is None:
+                unknown.append(room_id)
+            else:
+                found[room_id] = memory
+        return found | await self._store.rooms(unknown)
+
+    async def _acl(self, memory: RoomMemory) -> ServerAcl:
+        event_id = (await self._store.group(memory.view.state_group)).state.get(ACL)
+        if event_id is None:
+            return NO_ACL
+        acl = self._acls.get(event_id)
+        if acl is None:
+            acl = server_acl((await self._store.events([event_id]))[event_id].pdu.content)
+            self._acls.put(event_id, acl)
+        return acl
+
+    async def _wait_for_others(self, number: int, batch: RoomBatch) -> None:
+        """What another transaction is bringing at this moment need not be asked for. Only those that came
+        before are waited for, so that no two wait for each other."""
+        absent = missing((genuine.pdu.prev_events for genuine in batch.events.values()), batch.events)
+        waits = {self._under_way[one] for one in absent if one in self._under_way}
+        for other, done in sorted(waits, key=lambda wait: wait[0]):
+            if other < number:
+                await done.wait()
+
+    def _count(self, receipts: Iterable[Receipt]) -> None:
+        if self._observer is not None:
+            for receipt in receipts:
+                self._observer.event_received(label(receipt))
+
+
+def label(receipt: Receipt) -> str:
+    match receipt:
+        case Accepted():
+            return "accepted"
+        case SoftFailed():
+            return "soft_failed"
+        case Rejected():
+            return "rejected"
+        case Dropped():
+            return "dropped"
+
+
+def _elsewhere() -> Dropped:
+    return Dropped("this server is not in the room")

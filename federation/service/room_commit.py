@@ -1,0 +1,168 @@
+"""Writes what a transaction has made of its rooms: some statements for all of them together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from federation.identifiers import domain
+from federation.known_event import KnownEvent
+from federation.pdu import EventId, Pdu, StateKey
+from federation.service.room_draft import RoomDraft
+from federation.service.room_ports import Committed
+from federation.service.room_store import RoomMemory, RoomStore
+from federation.state_groups import Kept, StateGroup, changes
+from storage import room_stream
+from storage.current_state import CurrentStateRow, write_current_state
+from storage.database import Connection
+from storage.events import LARGEST_TIME, EventRow, write_events
+from storage.redactions import insert_redactions
+from storage.room_stream import Kind
+from storage.rooms import RoomRow, insert_room, update_rooms
+from storage.state_groups import StateGroupRow, insert_state_groups
+
+_FIRST = EventId()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is to be remembered once the transaction has been committed."""
+
+    memories: Sequence[RoomMemory]
+    committed: Sequence[Committed]
+    told: bool
+    """Whether readers of the stream have something to read."""
+
+
+async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], origin: str | None) -> Outcome:
+    groups: list[StateGroupRow] = []
+    events: list[EventRow] = []
+    updated: list[RoomRow] = []
+    entries: list[CurrentStateRow] = []
+    removed: list[tuple[str, str, str]] = []
+    told: list[tuple[str, str, Kind]] = []
+    redactions: list[tuple[str, str]] = []
+    memories: list[RoomMemory] = []
+    committed: list[Committed] = []
+    for draft in drafts:
+        if not draft.written:
+            continue
+        memory, changed = await _head(draft)
+        memories.append(memory)
+        row = _room_row(memory)
+        if draft.is_new:
+            assert await insert_room(connection, row), "a new room is made under its own lock"
+        else:
+            updated.append(row)
+        groups += [_group_row(draft.room_id, *group) for group in draft.new_groups.values()]
+        events += map(_event_row, draft.written.values())
+        news = {event.pdu.event_id for event in draft.timeline}
+        told += [(draft.room_id, event_id, "timeline") for event_id in news_in_order(draft)]
+        for key, (before, after) in changed.items():
+            if after is None:
+                removed.append((draft.room_id, *key))
+                told.append((draft.room_id, before or _FIRST, "unset"))
+                continue
+            entries.append(_state_row(draft.room_id, key, draft.pdus[after]))
+            if after not in news and not draft.is_new:
+                told.append((draft.room_id, after, "state"))
+        for event in draft.timeline:
+            target = event.pdu.redacts(draft.version)
+            if target is not None and "\0" not in target:
+                redactions.append((target, event.pdu.event_id))
+            sent_to = draft.destinations.get(event.pdu.event_id, frozenset())
+            committed.append(Committed(event.pdu, draft.version, origin, sent_to))
+    await insert_state_groups(connection, groups)
+    await write_events(connection, events)
+    await write_current_state(connection, entries, removed)
+    await update_rooms(connection, updated)
+    await insert_redactions(connection, redactions)
+    await room_stream.append(connection, told)
+    return Outcome(memories, committed, bool(told))
+
+
+def news_in_order(draft: RoomDraft) -> list[EventId]:
+    return [event.pdu.event_id for event in draft.timeline]
+
+
+def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:
+    """After the commit, and not before: what was rolled back must not be known."""
+    for draft in drafts:
+        for group, _ in draft.new_groups.values():
+            store.remember_group(group)
+        for event in draft.written.values():
+            store.remember_event(event)
+    for memory in outcome.memories:
+        store.remember_room(memory)
+
+
+async def _head(
+    draft: RoomDraft,
+) -> tuple[RoomMemory, Mapping[StateKey, tuple[EventId | None, EventId | None]]]:
+    """Where the room stands now, and which entries of its state went from what to what."""
+    view = draft.memory.view
+    current = await draft.current()
+    changed: dict[StateKey, tuple[EventId | None, EventId | None]] = {}
+    if draft.is_new or current.id != view.state_group:
+        before: Mapping[StateKey, EventId] = (
+            {} if draft.is_new else (await draft.group(view.state_group)).state
+        )
+        after_of = changes(before, current.state)
+        await draft.load(event_id for event_id in after_of.values() if event_id is not None)
+        changed = {key: (before.get(key), event_id) for key, event_id in after_of.items()}
+    memory = RoomMemory(
+        replace(
+            view,
+            generation=view.generation + 1,
+            forward_extremities=draft.extremities,
+            state_group=current.id,
+        ),
+        await draft.joined(),
+        draft.memory.merges | draft.new_merges if draft.new_merges else draft.memory.merges,
+        draft.memory.edges,
+    )
+    return memory, changed
+
+
+def _room_row(memory: RoomMemory) -> RoomRow:
+    view = memory.view
+    return RoomRow(
+        view.room_id, view.version.id, view.generation, list(view.forward_extremities), view.state_group
+    )
+
+
+def _group_row(room_id: str, group: StateGroup, kept: Kept) -> StateGroupRow:
+    return StateGroupRow(
+        group.id,
+        room_id,
+        kept.parent,
+        kept.distance,
+        [key[0] for key in kept.entries],
+        [key[1] for key in kept.entries],
+        list(kept.entries.values()),
+    )
+
+
+def _event_row(event: KnownEvent) -> EventRow:
+    pdu = event.pdu
+    return EventRow(
+        pdu.event_id,
+        pdu.room_id,
+        pdu.type,
+        pdu.state_key,
+        pdu.sender,
+        pdu.depth,
+        max(-LARGEST_TIME, min(pdu.origin_server_ts, LARGEST_TIME)),
+        pdu.prev_events,
+        pdu.auth_events,
+        event.verdict,
+        event.refusal,
+        event.state_before,
+        event.state_after,
+        pdu.canonical,
+    )
+
+
+def _state_row(room_id: str, key: StateKey, pdu: Pdu) -> CurrentStateRow:
+    membership = pdu.membership if pdu.type == "m.room.member" else None
+    if not isinstance(membership, str) or "\0" in membership:
+        return CurrentStateRow(room_id, *key, pdu.event_id, None, None)
+    return CurrentStateRow(room_id, *key, pdu.event_id, membership, domain(key[1]) or "")

@@ -1,0 +1,98 @@
+"""The one writer of every room, and its reader."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from federation.pdu import EventId, Pdu, Signer
+from federation.room_version import RoomVersion
+from federation.service.event_examiner import EventExaminer
+from federation.service.gap_filling import GapFiller
+from federation.service.own_events import OwnEvents
+from federation.service.reception import Reception
+from federation.service.room_import import RoomImport
+from federation.service.room_ports import (
+    CommitHook,
+    InCommit,
+    Keys,
+    NewEvent,
+    PeerEvents,
+    Results,
+    RoomObserver,
+)
+from federation.service.room_reading import RoomReading
+from federation.service.room_store import RoomStore
+from federation.service.room_stream import RoomStream
+from federation.service.room_writing import RoomWriting
+from storage.database import Database
+
+
+class RoomGraph(RoomReading):
+    """Satisfies `room_ports.Rooms`, which says what each operation does. `report` is given a sentence about
+    what another server could not or would not give."""
+
+    def __init__(
+        self,
+        server_name: str,
+        database: Database,
+        *,
+        keys: Keys,
+        peer_events: PeerEvents,
+        signer: Callable[[], Signer],
+        now_ms: Callable[[], int],
+        on_commit: CommitHook | None = None,
+        observer: RoomObserver | None = None,
+        report: Callable[[str], None] = lambda problem: None,
+    ) -> None:
+        store = RoomStore(database)
+        super().__init__(store)
+        self.stream = RoomStream(database, store)
+        examiner = EventExaminer(keys, now_ms)
+        gaps = GapFiller(peer_events, examiner, store, report)
+        writing = RoomWriting(database, store, on_commit, observer, self.stream.wake)
+        self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer)
+        self._reception = Reception(server_name, store, writing, examiner, gaps, observer)
+        self._import = RoomImport(server_name, writing, examiner)
+
+    async def close(self) -> None:
+        """Finish what was begun."""
+        await self._own_events.close()
+        await self.stream.close()
+
+    async def receive(
+        self, origin: str, events: Sequence[Any], *, in_commit: InCommit | None = None
+    ) -> Results:
+        return await self._reception.receive(origin, events, in_commit)
+
+    async def accept_membership(self, origin: str, room_id: str, event: Any) -> Pdu:
+        return await self._reception.accept(origin, room_id, event)
+
+    async def send_event(
+        self,
+        room_id: str,
+        type_: str,
+        content: Mapping[str, Any],
+        sender: str,
+        state_key: str | None = None,
+        *,
+        redacts: EventId | None = None,
+    ) -> Pdu:
+        return await self._own_events.send(room_id, NewEvent(type_, sender, content, state_key, redacts))
+
+    async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
+        return await self._own_events.prepare(room_id, event)
+
+    async def create_room(
+        self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
+    ) -> list[Pdu]:
+        return await self._own_events.create(version, events, room_id)
+
+    async def import_room(
+        self,
+        origin: str,
+        version: RoomVersion,
+        *,
+        state: Iterable[Any],
+        auth_chain: Iterable[Any],
+        event: Any,
+    ) -> Pdu:
+        return await self._import.run(origin, version, state, auth_chain, event)

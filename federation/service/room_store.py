@@ -1,0 +1,169 @@
+"""Rooms, events and states as they are loaded and remembered.
+
+Everything that is remembered is either unchangeable (an event that has its place, a state, the edges of the
+graph) or is compared with the room's generation by whoever is about to write.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from federation.bounded_cache import BoundedCache
+from federation.canonical_json import decode
+from federation.known_event import KnownEvent
+from federation.pdu import EventId, view
+from federation.room_version import ROOM_VERSIONS
+from federation.service.room_ports import RoomView
+from federation.state_groups import StateGroup, rebuilt
+from federation.weighted_cache import WeightedCache
+from storage.current_state import count_joined_by_server
+from storage.database import Connection, Database
+from storage.events import StoredEvent, fetch_auth_edges, fetch_events
+from storage.rooms import RoomRow, fetch_rooms
+from storage.state_groups import fetch_chain, reserve_ids
+
+MOST_ROOMS: Final = 2_000
+MOST_EVENT_BYTES: Final = 32 * 1024 * 1024
+"""Of events as they are sent; in memory one takes some five times that."""
+MOST_STATE_ENTRIES: Final = 1_000_000
+"""In all the states that are remembered together. Each takes about a hundred bytes."""
+MOST_MERGES: Final = 1_000
+MOST_EDGES: Final = 100_000
+
+
+@dataclass(slots=True)
+class RoomMemory:
+    """What a process remembers of a room."""
+
+    view: RoomView
+    joined: Mapping[str, int]
+    """How many members of each server are joined in the current state."""
+    merges: dict[frozenset[int], int] = field(default_factory=dict)
+    """States that were resolved, and to which state."""
+    edges: dict[EventId, tuple[EventId, ...]] = field(default_factory=dict)
+    """The auth events of events, as far as state resolution had to know them."""
+
+
+class RoomStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rooms: BoundedCache[str, RoomMemory] = BoundedCache(MOST_ROOMS)
+        self._events: WeightedCache[EventId, KnownEvent] = WeightedCache(MOST_EVENT_BYTES)
+        self._groups: WeightedCache[int, StateGroup] = WeightedCache(MOST_STATE_ENTRIES)
+        self._ids: list[int] = []
+
+    @contextlib.asynccontextmanager
+    async def connection(self, connection: "Connection | None" = None) -> AsyncIterator[Connection]:
+        """This connection, or one for reading."""
+        if connection is not None:
+            yield connection
+            return
+        async with self._database.transaction(readonly=True) as another:
+            yield another
+
+    # -- rooms --
+
+    async def rooms(self, room_ids: Iterable[str]) -> dict[str, RoomMemory]:
+        """Those that exist, as they stand now in the database."""
+        wanted = list(room_ids)
+        if not wanted:
+            return {}
+        async with self.connection() as connection:
+            rows = await fetch_rooms(connection, wanted)
+            return {row.room_id: await self.room_of(row, connection) for row in rows}
+
+    def remembered_room(self, room_id: str) -> RoomMemory | None:
+        """The room as this process knew it last."""
+        return self._rooms.get(room_id)
+
+    async def room_of(self, row: RoomRow, connection: Connection) -> RoomMemory:
+        """What is remembered, if nobody has written to the room since; otherwise what the row says."""
+        memory = self._rooms.get(row.room_id)
+        if memory is not None and memory.view.generation == row.generation:
+            return memory
+        view_ = RoomView(
+            row.room_id,
+            ROOM_VERSIONS[row.version],
+            row.generation,
+            tuple(row.forward_extremities),
+            row.state_group,
+        )
+        joined = await count_joined_by_server(connection, row.room_id)
+        # States and edges never change, whoever wrote to the room.
+        fresh = (
+            RoomMemory(view_, joined)
+            if memory is None
+            else RoomMemory(view_, joined, memory.merges, memory.edges)
+        )
+        if memory is None or memory.view.generation < row.generation:
+            self._rooms.put(row.room_id, fresh)
+        return fresh
+
+    def remember_room(self, memory: RoomMemory) -> None:
+        """After it was committed."""
+        for bounded, most in ((memory.merges, MOST_MERGES), (memory.edges, MOST_EDGES)):
+            if len(bounded) > most:
+                bounded.clear()
+        self._rooms.put(memory.view.room_id, memory)
+
+    # -- events --
+
+    async def events(
+        self, event_ids: Iterable[EventId], connection: "Connection | None" = None, *, placed: bool = False
+    ) -> dict[EventId, KnownEvent]:
+        """Those that are known. With `placed` an event is looked up anew that had no place when it was
+        remembered: another process may have found it one."""
+        found: dict[EventId, KnownEvent] = {}
+        wanted = []
+        for event_id in event_ids:
+            event = self._events.get(event_id)
+            if event is None or (placed and event.is_outlier):
+                wanted.append(event_id)
+            else:
+                found[event_id] = event
+        if wanted:
+            async with self.connection(connection) as reading:
+                rows = await fetch_events(reading, wanted)
+            for row in rows:
+                found[row.event_id] = event = _known(row)
+                self.remember_event(event)
+        return found
+
+    def remember_event(self, event: KnownEvent) -> None:
+        """After it was committed."""
+        self._events.put(event.pdu.event_id, event, len(event.pdu.canonical))
+
+    async def auth_edges(
+        self, event_ids: Iterable[EventId], connection: Connection
+    ) -> dict[EventId, tuple[EventId, ...]]:
+        """Of the events and all that lies behind them."""
+        rows = await fetch_auth_edges(connection, event_ids)
+        return {event_id: tuple(auth_events) for event_id, auth_events in rows}
+
+    # -- states --
+
+    async def group(self, group_id: int, connection: "Connection | None" = None) -> StateGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            async with self.connection(connection) as reading:
+                chain = await fetch_chain(reading, group_id)
+            assert chain, f"state group {group_id} is referred to and does not exist"
+            group = StateGroup(group_id, rebuilt(chain), chain[-1].distance)
+            self.remember_group(group)
+        return group
+
+    def remember_group(self, group: StateGroup) -> None:
+        """After it was committed."""
+        self._groups.put(group.id, group, len(group.state) + 1)
+
+    async def next_group_id(self, connection: Connection) -> int:
+        while not self._ids:
+            self._ids.extend(reversed(await reserve_ids(connection)))
+        return self._ids.pop()
+
+
+def _known(row: StoredEvent) -> KnownEvent:
+    version = ROOM_VERSIONS[row.version]
+    pdu = view(decode(row.canonical), row.canonical, row.event_id, version)
+    return KnownEvent(pdu, row.verdict, row.refusal, row.state_before, row.state_after)

@@ -1,0 +1,97 @@
+"""One writer for each room, in this process and among all processes on the database; and one commit."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+
+from federation.errors import MatrixError
+from federation.room_version import RoomVersion
+from federation.service.room_commit import remember, write_drafts
+from federation.service.room_draft import RoomDraft
+from federation.service.room_ports import CommitHook, RoomObserver
+from federation.service.room_store import RoomStore
+from storage.database import Connection, Database
+from storage.rooms import lock_rooms
+
+
+@dataclass(slots=True)
+class _RoomLock:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+@dataclass(slots=True)
+class Session:
+    """Rooms that nobody else writes to until the context ends, when all is committed together."""
+
+    connection: Connection
+    drafts: dict[str, RoomDraft]
+    origin: str | None
+    _store: RoomStore
+    _observer: RoomObserver | None
+
+    def room(self, room_id: str) -> RoomDraft:
+        draft = self.drafts.get(room_id)
+        if draft is None:
+            raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
+        return draft
+
+    async def new_room(self, room_id: str, version: RoomVersion) -> RoomDraft:
+        """A room that is made in this session, which has to hold its id."""
+        draft = await RoomDraft.of_new_room(self._store, self.connection, room_id, version, self._observer)
+        self.drafts[room_id] = draft
+        return draft
+
+
+class RoomWriting:
+    """`committed` is called when readers of the stream have something to read."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: RoomStore,
+        on_commit: CommitHook | None,
+        observer: RoomObserver | None,
+        committed: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._on_commit = on_commit
+        self._observer = observer
+        self._committed = committed
+        self._locks: dict[str, _RoomLock] = {}
+
+    @contextlib.asynccontextmanager
+    async def session(self, room_ids: Iterable[str], origin: str | None) -> AsyncIterator[Session]:
+        """`origin` is the server that gave us the events, None for ours."""
+        # In one order, here and in the database, so that no two who need the same rooms wait for each other.
+        wanted = sorted(set(room_ids))
+        async with contextlib.AsyncExitStack() as stack:
+            for room_id in wanted:
+                await stack.enter_async_context(self._alone_in(room_id))
+            async with self._database.transaction() as connection:
+                drafts = {}
+                for row in await lock_rooms(connection, wanted):
+                    memory = await self._store.room_of(row, connection)
+                    drafts[row.room_id] = RoomDraft(self._store, connection, memory, self._observer)
+                session = Session(connection, drafts, origin, self._store, self._observer)
+                yield session
+                outcome = await write_drafts(connection, drafts.values(), origin)
+                if outcome.committed and self._on_commit is not None:
+                    await self._on_commit(connection, outcome.committed)
+            remember(self._store, drafts.values(), outcome)
+            if outcome.told:
+                self._committed()
+
+    @contextlib.asynccontextmanager
+    async def _alone_in(self, room_id: str) -> AsyncIterator[None]:
+        room = self._locks.setdefault(room_id, _RoomLock())
+        room.users += 1
+        try:
+            async with room.lock:
+                yield
+        finally:
+            room.users -= 1
+            if not room.users:
+                del self._locks[room_id]

@@ -1,0 +1,192 @@
+"""A room graph for tests: its keys and its clock are known, and the server it asks is a room of
+`tests/support/rooms.py`, which can be made to lie."""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from federation.errors import PeerError
+from federation.event_graph import between
+from federation.key_needs import KeyNeed
+from federation.pdu import EventId, Pdu
+from federation.service.room_graph import RoomGraph
+from federation.service.room_ports import Committed, RemoteState, StateIds
+from federation.signatures import VerifyKey
+from federation.state_resolution.auth_chains import reachable
+from storage.database import Connection, Database
+from tests.support.rooms import Room, signer, verify_keys
+
+HERE = "here.example"
+US = f"@us:{HERE}"
+SERVERS = (HERE, "a.example", "b.example", "c.example", "d.example")
+NOW = 1_700_000_000_000
+
+
+@dataclass
+class KnownKeys:
+    """The keys of all servers of the tests, but for those that are taken out."""
+
+    keys: dict[str, dict[str, VerifyKey]] = field(default_factory=lambda: verify_keys(*SERVERS))
+
+    async def keys_for(self, needs: Iterable[KeyNeed]) -> Mapping[str, Mapping[str, VerifyKey]]:
+        return {need.server: self.keys.get(need.server, {}) for need in needs}
+
+
+@dataclass
+class PeerRoom:
+    """Answers like a server that has all of the room. `calls` are the questions that it was asked."""
+
+    room: Room
+    hidden: set[EventId] = field(default_factory=set)
+    """What it does not give, whoever asks."""
+    no_missing: bool = False
+    no_state: bool = False
+    also: list[Any] = field(default_factory=list)
+    """What it adds to every list of events."""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    async def missing_events(
+        self,
+        peer: str,
+        room_id: str,
+        *,
+        earliest: Collection[EventId],
+        latest: Collection[EventId],
+        limit: int,
+        min_depth: int,
+    ) -> Sequence[Any]:
+        self.calls.append(("missing_events", room_id))
+        if self.no_missing:
+            raise PeerError(peer, "answered 404")
+        walk = between(latest, earliest, self.room.events, limit=limit, min_depth=min_depth)
+        return self._given(walk.found)
+
+    async def state_ids(self, peer: str, room_id: str, event_id: EventId) -> StateIds:
+        self.calls.append(("state_ids", event_id))
+        if self.no_state or event_id not in self.room.events:
+            raise PeerError(peer, "answered 404")
+        state = self._state_before(event_id)
+        chain = reachable(state, lambda one: self.room.events[one].auth_events)
+        return StateIds(tuple(state), tuple(chain))
+
+    async def state(self, peer: str, room_id: str, event_id: EventId) -> RemoteState:
+        self.calls.append(("state", event_id))
+        state = self._state_before(event_id)
+        chain = reachable(state, lambda one: self.room.events[one].auth_events)
+        return RemoteState(self._given(state), self._given(chain))
+
+    async def event(self, peer: str, event_id: EventId) -> Any:
+        self.calls.append(("event", event_id))
+        if event_id in self.hidden or event_id not in self.room.events:
+            raise PeerError(peer, "answered 404")
+        return self.room.events[event_id].event
+
+    async def event_auth(self, peer: str, room_id: str, event_id: EventId) -> Sequence[Any]:
+        self.calls.append(("event_auth", event_id))
+        if event_id not in self.room.events:
+            raise PeerError(peer, "answered 404")
+        chain = reachable([event_id], lambda one: self.room.events[one].auth_events)
+        return self._given(chain - {event_id})
+
+    def asked(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+    def _given(self, event_ids: Iterable[EventId]) -> list[Any]:
+        return [self.room.events[one].event for one in event_ids if one not in self.hidden] + self.also
+
+    def _state_before(self, event_id: EventId) -> list[EventId]:
+        ends = [self.room.events[one] for one in self.room.events[event_id].prev_events]
+        return [pdu.event_id for pdu in self.room.state(ends).values()]
+
+
+@dataclass
+class Hook:
+    """What was handed to the outbox."""
+
+    committed: list[Committed] = field(default_factory=list)
+
+    async def __call__(self, connection: Connection, events: Sequence[Committed]) -> None:
+        self.committed += events
+
+    @property
+    def ids(self) -> list[EventId]:
+        return [one.pdu.event_id for one in self.committed]
+
+
+@dataclass
+class Counts:
+    """An observer that remembers."""
+
+    received: list[str] = field(default_factory=list)
+    resolutions: int = 0
+    sent: int = 0
+
+    def event_received(self, verdict: str) -> None:
+        self.received.append(verdict)
+
+    def state_resolved(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.resolutions += 1
+
+    def event_sent(self) -> None:
+        self.sent += 1
+
+
+@dataclass
+class Graph:
+    """A room graph with all that was injected into it."""
+
+    graph: RoomGraph
+    database: Database
+    peer: PeerRoom
+    keys: KnownKeys
+    hook: Hook
+    counts: Counts
+    reports: list[str]
+
+
+@asynccontextmanager
+async def graph_on(database: Database, room: Room, *, here: str = HERE) -> AsyncIterator[Graph]:
+    """A graph that knows no room yet."""
+    keys, peer, hook, counts = KnownKeys(), PeerRoom(room), Hook(), Counts()
+    reports: list[str] = []
+    times = count(NOW)
+    graph = RoomGraph(
+        here,
+        database,
+        keys=keys,
+        peer_events=peer,
+        signer=lambda: signer(here),
+        now_ms=lambda: next(times),
+        on_commit=hook,
+        observer=counts,
+        report=reports.append,
+    )
+    try:
+        yield Graph(graph, database, peer, keys, hook, counts, reports)
+    finally:
+        await graph.close()
+
+
+async def join(graph: Graph, room: Room, user: str = US) -> Pdu:
+    """The user of this server joins, and the room is taken in as `send_join` would give it."""
+    state = room.state()
+    joined = room.join(user)
+    chain = reachable(
+        [*(pdu.event_id for pdu in state.values()), joined.event_id],
+        lambda one: room.events[one].auth_events,
+    )
+    return await graph.graph.import_room(
+        "a.example",
+        room.version,
+        state=[pdu.event for pdu in state.values()],
+        auth_chain=[room.events[one].event for one in chain if one != joined.event_id],
+        event=joined.event,
+    )
+
+
+def raw(*pdus: Pdu) -> list[Any]:
+    """As they stand in a transaction."""
+    return [dict(pdu.event) for pdu in pdus]
