@@ -60,7 +60,7 @@ class PeerConnections:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Compressed, a small answer could become one that fills the memory.
-            headers={"User-Agent": user_agent, "Accept-Encoding": "identity", "Accept": "application/json"},
+            headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(sock_connect=CONNECT),
         )
