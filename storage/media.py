@@ -1,5 +1,6 @@
 """Which media there is: one row for each `mxc://` address, several of which may share their bytes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.database import Connection
@@ -68,6 +69,11 @@ async def is_needed(connection: Connection, sha256: bytes) -> bool:
     """Whether any address leads to these bytes."""
     needed: bool = await connection.fetchval(SQL.is_needed, sha256)
     return needed
+
+
+async def fetch_unneeded(connection: Connection, hashes: Sequence[bytes]) -> list[bytes]:
+    """Those of these bytes that no address leads to, at this moment."""
+    return [row["sha256"] for row in await connection.fetch(SQL.fetch_unneeded, hashes)]
 
 
 async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined: bool) -> None:

@@ -27,6 +27,12 @@ UPDATE media SET last_used_at = $3 WHERE origin = $1 AND media_id = $2 AND last_
 -- name: is_needed
 SELECT EXISTS (SELECT FROM media WHERE sha256 = $1);
 
+-- Which of these bytes no address leads to.
+-- name: fetch_unneeded
+SELECT given.sha256
+FROM unnest($1::bytea[]) AS given (sha256)
+WHERE NOT EXISTS (SELECT FROM media WHERE media.sha256 = given.sha256);
+
 -- name: set_quarantined
 UPDATE media SET quarantined = $2 WHERE sha256 = $1;
 

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
@@ -22,7 +23,7 @@ from storage.errors import LocalError
 
 HEAD = 64
 """How much of the beginning is remembered, for whoever wants to know what it is."""
-_HASH_LENGTH = 64
+_HASH = re.compile("[0-9a-f]{64}")
 _FORGOTTEN = 24 * 3600.0
 """Seconds after which a file that was being written is one that a killed process has left."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -142,6 +143,16 @@ class MediaFiles:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._two_levels(self._thumbnails, sha256))
 
+    def sections(self) -> list[Path]:
+        """The directories of the first level, each with a part of all files."""
+        return sorted(self._originals.iterdir())
+
+    def kept_in(self, section: Path) -> list[bytes]:
+        """The hashes of the files in one of them."""
+        names = [section.name + file.parent.name + file.name for file in section.glob("*/*")]
+        # Whatever else somebody has put there is left alone.
+        return [bytes.fromhex(name) for name in names if _HASH.fullmatch(name)]
+
     def path(self, sha256: bytes) -> Path:
         return self._two_levels(self._originals, sha256)
 
@@ -168,7 +179,7 @@ class MediaFiles:
 
     def _two_levels(self, below: Path, sha256: bytes) -> Path:
         name = sha256.hex()
-        assert len(name) == _HASH_LENGTH, "a SHA-256 has 32 bytes"
+        assert _HASH.fullmatch(name), "a SHA-256 has 32 bytes"
         return below / name[:2] / name[2:4] / name[4:]
 
 

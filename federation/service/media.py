@@ -164,7 +164,12 @@ class Media:
         return pruned
 
     async def keep_pruned(self) -> None:
-        """For ever: once in a while, and sooner when much has been fetched."""
+        """For ever: once in a while, and sooner when much has been fetched.
+
+        First what a kill has left is cleared away.
+        """
+        if cleared := await self._store.clear_away():
+            log.info("Files of media that no row names were deleted.", count=cleared)
         while True:
             self._much_fetched.clear()
             self._fetched = 0

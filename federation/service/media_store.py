@@ -13,7 +13,7 @@ from federation.media_type import believed_type
 from federation.service.media_intake import MediaIntake
 from federation.service.uninterrupted import uninterrupted
 from storage import media as rows
-from storage.database import Database
+from storage.database import Connection, Database
 from storage.media import MediaRow, Surplus
 from storage.media_files import MediaFiles
 
@@ -125,8 +125,28 @@ class MediaStore:
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, surplus.sha256)
             await rows.delete_remote(connection, surplus)
-            if not await rows.is_needed(connection, surplus.sha256):
-                await uninterrupted(self.files.delete, surplus.sha256)
+            await self._delete_unneeded(connection, surplus.sha256)
+
+    async def clear_away(self) -> int:
+        """Delete the files that no row names, as a kill leaves them; how many those were."""
+        cleared = 0
+        for section in await uninterrupted(self.files.sections):
+            kept = await uninterrupted(self.files.kept_in, section)
+            async with self._database.transaction(readonly=True) as connection:
+                unneeded = await rows.fetch_unneeded(connection, kept)
+            for sha256 in unneeded:
+                async with self._database.transaction() as connection:
+                    # Whoever has just given the file its name holds this until the row is there.
+                    await rows.lock_bytes(connection, sha256)
+                    cleared += await self._delete_unneeded(connection, sha256)
+        return cleared
+
+    async def _delete_unneeded(self, connection: Connection, sha256: bytes) -> bool:
+        """The lock on these bytes is held."""
+        needed = await rows.is_needed(connection, sha256)
+        if not needed:
+            await uninterrupted(self.files.delete, sha256)
+        return not needed
 
 
 def _info(row: MediaRow) -> MediaInfo:

@@ -9,6 +9,7 @@ from storage.media import (
     delete_remote,
     fetch,
     fetch_surplus,
+    fetch_unneeded,
     is_needed,
     lock_bytes,
     put,
@@ -29,6 +30,8 @@ async def test_what_is_put_is_found(database: Database) -> None:
         assert await fetch(connection, "them.test", "one") is None
         assert await is_needed(connection, A)
         assert not await is_needed(connection, B)
+        assert await fetch_unneeded(connection, [A, B]) == [B]
+        assert await fetch_unneeded(connection, []) == []
 
 
 async def test_ours_is_written_once(database: Database) -> None:

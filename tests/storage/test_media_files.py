@@ -46,6 +46,19 @@ def test_a_file_is_named_by_its_hash(files: MediaFiles) -> None:
         assert file.readall() == b"hello"
 
 
+def test_all_files_can_be_listed(files: MediaFiles) -> None:
+    """Section by section; what is not ours is left out."""
+    kept = {hashlib.sha256(bytes([number])).digest() for number in range(50)}
+    for number in range(50):
+        keep(files, bytes([number]))
+    other = files.directory / "sha256" / "lost+found" / "x"
+    other.mkdir(parents=True)
+    (other / "y").write_bytes(b"")
+    listed = [sha256 for section in files.sections() for sha256 in files.kept_in(section)]
+    assert len(listed) == 50
+    assert set(listed) == kept
+
+
 def test_it_comes_in_pieces(files: MediaFiles) -> None:
     """Hash, size and beginning are those of all of it."""
     incoming = files.begin()

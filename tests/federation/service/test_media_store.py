@@ -95,6 +95,28 @@ async def test_bytes_that_come_while_they_go_are_kept(media_repository: Reposito
         assert bytes_of(media_repository, kept) == data
 
 
+async def test_what_a_kill_has_left_is_cleared_away(media_repository: Repository) -> None:
+    """A file that got its name and no row; nothing else."""
+    kept = await media_repository.keep(OURS, b"hello", ALICE)
+    incoming = media_repository.files.begin()
+    incoming.write(b"left")
+    incoming.keep()
+    assert media_repository.left() == ["sha256", "sha256"]
+    assert await media_repository.store.clear_away() == 1
+    assert await media_repository.store.clear_away() == 0
+    assert bytes_of(media_repository, kept) == b"hello"
+
+
+async def test_clearing_away_takes_nothing_from_those_who_upload(media_repository: Repository) -> None:
+    """A file whose row is about to come is not left over."""
+    for number in range(20):
+        kept, _ = await asyncio.gather(
+            media_repository.keep(replace(OURS, media_id=f"{number}"), f"{number}".encode(), ALICE),
+            media_repository.store.clear_away(),
+        )
+        assert bytes_of(media_repository, kept) == f"{number}".encode()
+
+
 async def test_use_is_noted_now_and_then(media_repository: Repository) -> None:
     """Not for each look: that would be a write for each."""
     await media_repository.keep(THEIRS, b"theirs")

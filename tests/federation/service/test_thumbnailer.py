@@ -58,8 +58,10 @@ async def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
     with pytest.raises(MatrixError) as refused:
         await make(by, picture(), tmp_path)
     assert refused.value.status == 400
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "target").read_text()), 0)
+    # It may have been ended before it could say who it is.
+    for pid in (tmp_path / "target").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
 
 
 async def test_whoever_goes_away_takes_the_program_along(tmp_path: Path) -> None:
