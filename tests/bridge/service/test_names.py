@@ -11,6 +11,10 @@ def _installed(directory: Path, name: str, files: list[str]) -> Distribution:
     information.mkdir()
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in files:
+        # From Python 3.12 on, only files that are there are listed.
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        (directory / file).touch()
     return PathDistribution(information)
 
 

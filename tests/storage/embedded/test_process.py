@@ -13,9 +13,10 @@ from storage.embedded.process import Process, children_of, end
 from tests.storage.embedded.nodes import end_of
 
 # A postmaster in miniature: it ends at the signals that are named, and at no other.
-OBEDIENT = "trap 'exit 0' INT; while :; do sleep 600 & wait; done"
+# A shell looks at its signals between two waits, so those that it obeys find it waiting only briefly.
+OBEDIENT = "trap 'exit 0' INT; while :; do sleep 0.1 & wait; done"
 DEAF = "trap '' INT QUIT; while :; do sleep 600 & wait; done"
-ONLY_QUIT = "trap '' INT; trap 'exit 2' QUIT; while :; do sleep 600 & wait; done"
+ONLY_QUIT = "trap '' INT; trap 'exit 2' QUIT; while :; do sleep 0.1 & wait; done"
 
 
 @asynccontextmanager
