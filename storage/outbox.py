@@ -28,6 +28,14 @@ class QueuedEdu(NamedTuple):
     written_by: str
 
 
+class StoredPdu(NamedTuple):
+    """`canonical` is the event as peers get it."""
+
+    position: int
+    event_id: str
+    canonical: bytes
+
+
 class StoredEdu(NamedTuple):
     position: int
     edu_type: str
@@ -103,20 +111,14 @@ async def survey(connection: Connection, destination: str) -> list[RoomBacklog]:
 
 async def fetch_pdus(
     connection: Connection, destination: str, places: Sequence[tuple[str, int]]
-) -> list[bytes]:
-    """The events at places of (room id, position), in order, as peers get them. What is no longer there is
-    left out."""
+) -> list[StoredPdu]:
+    """The events at places of (room id, position), in order. What is no longer there is left out."""
     rows = await connection.fetch(SQL.fetch_pdus, destination, *_columns(places))
-    return [row[1] for row in rows]
+    return [StoredPdu(*row) for row in rows]
 
 
 async def fetch_edus(connection: Connection, destination: str, positions: Sequence[int]) -> list[StoredEdu]:
     return [StoredEdu(*row) for row in await connection.fetch(SQL.fetch_edus, destination, list(positions))]
-
-
-async def event_id_at(connection: Connection, destination: str, room_id: str, position: int) -> str | None:
-    event_id: str | None = await connection.fetchval(SQL.event_id_at, destination, room_id, position)
-    return event_id
 
 
 async def delete_pdus(connection: Connection, destination: str, places: Sequence[tuple[str, int]]) -> None:

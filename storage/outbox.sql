@@ -26,7 +26,7 @@ SELECT position FROM outbox_edus WHERE destination = $1 ORDER BY position LIMIT 
 SELECT room_id, count(*), max(position) FROM outbox_pdus WHERE destination = $1 GROUP BY room_id;
 
 -- name: fetch_pdus
-SELECT outbox_pdus.position, events.canonical
+SELECT outbox_pdus.position, events.event_id, events.canonical
 FROM unnest($2::text[], $3::bigint[]) AS wanted (room_id, position)
 JOIN outbox_pdus ON outbox_pdus.destination = $1
     AND outbox_pdus.room_id = wanted.room_id
@@ -37,9 +37,6 @@ ORDER BY outbox_pdus.position;
 -- name: fetch_edus
 SELECT position, edu_type, content FROM outbox_edus
 WHERE destination = $1 AND position = ANY($2::bigint[]) ORDER BY position;
-
--- name: event_id_at
-SELECT event_id FROM outbox_pdus WHERE destination = $1 AND room_id = $2 AND position = $3;
 
 -- name: delete_pdus
 DELETE FROM outbox_pdus USING unnest($2::text[], $3::bigint[]) AS gone (room_id, position)

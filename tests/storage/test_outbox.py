@@ -5,7 +5,7 @@ import asyncio
 from storage import outbox
 from storage.database import Connection, Database, connect_once
 from storage.events import EventRow, write_events
-from storage.outbox import Depth, InFlight, QueuedEdu, RoomBacklog, StoredEdu
+from storage.outbox import Depth, InFlight, QueuedEdu, RoomBacklog, StoredEdu, StoredPdu
 
 PEER, OTHER = "b.example", "c.example"
 ROOM, SECOND = "!room:a.example", "!second:a.example"
@@ -56,10 +56,9 @@ async def test_events_are_fetched_as_peers_get_them(database: Database) -> None:
     async with database.transaction() as connection:
         one, two = await queue(connection, (PEER, ROOM, "$1"), (PEER, SECOND, "$2"))
         places = [(SECOND, two), (ROOM, one), (ROOM, two), (ROOM, one + 100)]
-        assert await outbox.fetch_pdus(connection, PEER, places) == [b'{"id":"$1"}', b'{"id":"$2"}']
+        expected = [StoredPdu(one, "$1", b'{"id":"$1"}'), StoredPdu(two, "$2", b'{"id":"$2"}')]
+        assert await outbox.fetch_pdus(connection, PEER, places) == expected
         assert await outbox.fetch_pdus(connection, OTHER, places) == []
-        assert await outbox.event_id_at(connection, PEER, ROOM, one) == "$1"
-        assert await outbox.event_id_at(connection, PEER, SECOND, one) is None
         assert await outbox.fetch_rooms_of_positions(connection, PEER, [one, two, 99]) == [
             (one, ROOM),
             (two, SECOND),

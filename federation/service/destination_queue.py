@@ -1,0 +1,172 @@
+"""The queue of one destination in Postgres: what its machine wants done there, all at once or not at all."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from federation.canonical_json import decode
+from federation.destination_messages import (
+    Backlog,
+    Effect,
+    Fate,
+    Forget,
+    Load,
+    Loaded,
+    Outage,
+    Probe,
+    Remember,
+    Send,
+    Skip,
+    Survey,
+    Surveyed,
+)
+from federation.edu.making import packed
+from federation.outgoing_transaction import body
+from federation.passing_edus import PassingEdus
+from federation.send_queue import LOAD, EduRef, PduRef
+from federation.service.outbox_observer import OutboxObserver
+from storage import outages, outbox
+from storage.connecting import ConnectionLost
+from storage.database import Connection, Database
+from storage.outages import OutageRow
+from storage.outbox import InFlight
+
+PAUSE = 1.0
+"""Seconds before Postgres is tried again, beyond those in which the pool has."""
+
+InFlightRefs = tuple[tuple[PduRef, ...], tuple[EduRef, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What is to be sent. `places` are the events in it, by id."""
+
+    transaction_id: str
+    body: bytes = field(repr=False)
+    places: dict[str, PduRef]
+    edus: int
+
+
+@dataclass(slots=True)
+class Done:
+    """What came of the effects: answers for the machine, and what is to be asked of the peer."""
+
+    answers: list[Loaded | Surveyed] = field(default_factory=list)
+    transaction: Transaction | None = None
+    probes: list[Probe] = field(default_factory=list)
+    left: list[tuple[Fate, int]] = field(default_factory=list)
+
+
+class DestinationQueue:
+    def __init__(
+        self, server_name: str, destination: str, database: Database, observer: OutboxObserver
+    ) -> None:
+        self._server_name = server_name
+        self._destination = destination
+        self._database = database
+        self._observer = observer
+        self._number: int | None = None
+        self._in_flight: InFlight | None = None
+
+    async def restore(self) -> tuple[Outage | None, InFlightRefs | None]:
+        """What a process that sent to this server before has left: `Destination`'s arguments."""
+        async with self._database.transaction() as connection:
+            known = await outages.fetch_outage(connection, self._destination)
+            in_flight = await outbox.fetch_transaction(connection, self._destination)
+            refs = None if in_flight is None else await self._refs(connection, in_flight)
+        if refs is not None:
+            self._number, self._in_flight = 0, in_flight
+        return None if known is None else Outage(*known), refs
+
+    async def _refs(self, connection: Connection, in_flight: InFlight) -> InFlightRefs | None:
+        rooms = await outbox.fetch_rooms_of_positions(connection, self._destination, in_flight.pdus)
+        pdus = tuple(PduRef(position, room_id) for position, room_id in sorted(rooms))
+        stored = await outbox.fetch_edus(connection, self._destination, in_flight.edus)
+        edus = tuple(EduRef(edu.position) for edu in stored)
+        if not pdus and not edus:
+            # Nothing in it had to arrive.
+            await outbox.delete_transaction(connection, self._destination)
+            return None
+        return pdus, edus
+
+    async def carry_out(self, effects: Sequence[Effect], passing: PassingEdus, now_ms: int) -> Done:
+        """In one transaction of the database, in their order, however long Postgres is away meanwhile."""
+        if not effects:
+            return Done()
+        while True:
+            try:
+                async with self._database.transaction() as connection:
+                    done = Done()
+                    for effect in effects:
+                        await self._do(connection, effect, passing, now_ms, done)
+            except ConnectionLost as error:
+                # Whether it was committed or not: done a second time it comes to the same.
+                self._observer.problem("Events wait to be sent, because Postgres is away.", error)
+                await asyncio.sleep(PAUSE)
+            else:
+                return done
+
+    async def _do(
+        self, connection: Connection, effect: Effect, passing: PassingEdus, now_ms: int, done: Done
+    ) -> None:
+        to = self._destination
+        match effect:
+            case Send():
+                done.transaction = await self._transaction(connection, effect, passing, now_ms)
+            case Forget(pdus, edus, fate):
+                await outbox.delete_pdus(connection, to, [(pdu.room_id, pdu.position) for pdu in pdus])
+                await outbox.delete_edus(connection, to, [edu.position for edu in edus if not edu.ephemeral])
+                passing.forget(edu for edu in edus if edu.ephemeral)
+                if fate is not Fate.STALE:
+                    await outbox.delete_transaction(connection, to)
+                done.left.append((fate, len(pdus) + len(edus)))
+            case Load(None):
+                found = await outbox.oldest_edus(connection, to, LOAD)
+                done.answers.append(Loaded(None, tuple(found)))
+            case Load(str() as room_id):
+                found = await outbox.oldest_pdus(connection, to, room_id, LOAD)
+                done.answers.append(Loaded(room_id, tuple(found)))
+            case Survey():
+                rooms = await outbox.survey(connection, to)
+                done.answers.append(Surveyed(tuple(Backlog(*room) for room in rooms)))
+            case Skip(room_id, keep):
+                skipped = await outbox.skip_pdus(connection, to, room_id, keep)
+                done.left.append((Fate.STALE, skipped))
+            case Remember(None):
+                await outages.write_outage(connection, to, None)
+            case Remember(Outage(failing_since, failures, retry_at)):
+                await outages.write_outage(connection, to, OutageRow(failing_since, failures, retry_at))
+            case Probe():
+                done.probes.append(effect)
+
+    async def _transaction(
+        self, connection: Connection, send: Send, passing: PassingEdus, now_ms: int
+    ) -> Transaction:
+        durable = [edu.position for edu in send.edus if not edu.ephemeral]
+        if send.number != self._number or self._in_flight is None:
+            # Never used again, not even by a database that was restored from a backup.
+            transaction_id = f"{now_ms}-{secrets.token_hex(8)}"
+            positions = [pdu.position for pdu in send.pdus]
+            self._in_flight = InFlight(transaction_id, now_ms, positions, durable)
+            self._number = send.number
+        # Written also when it is sent again: what wrote it the first time may not have been committed.
+        await outbox.insert_transaction(connection, self._destination, self._in_flight)
+        refs = {pdu.position: pdu for pdu in send.pdus}
+        pdus = await outbox.fetch_pdus(
+            connection, self._destination, [(pdu.room_id, pdu.position) for pdu in send.pdus]
+        )
+        stored = await outbox.fetch_edus(connection, self._destination, durable)
+        edus = packed(
+            [
+                *((edu.edu_type, decode(edu.content)) for edu in stored),
+                *passing.take((edu for edu in send.edus if edu.ephemeral), now_ms),
+            ]
+        )
+        in_flight = self._in_flight
+        return Transaction(
+            in_flight.transaction_id,
+            body(self._server_name, in_flight.origin_server_ts, [pdu.canonical for pdu in pdus], edus),
+            {pdu.event_id: refs[pdu.position] for pdu in pdus},
+            len(edus),
+        )

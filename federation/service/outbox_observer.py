@@ -1,0 +1,48 @@
+"""What the outbox tells those who count and log."""
+
+from typing import Protocol
+
+from federation.destination import State
+from federation.destination_messages import Fate
+from federation.peer_errors import Outcome
+
+
+class OutboxObserver(Protocol):
+    """Implemented by whoever counts. Called from the event loop; it must return at once."""
+
+    def transaction_ended(
+        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
+    ) -> None: ...
+
+    def left_queue(self, destination: str, fate: Fate, count: int) -> None:
+        """Sent, given up, or dropped because the peer can pull it."""
+
+    def state_changed(self, destination: str, state: State) -> None:
+        """Of the sender to that server, and all that it meant has been written down."""
+
+    def objected(self, destination: str, event_id: str, error: str) -> None:
+        """The peer has the transaction and would not take this event of it."""
+
+    def depth(self, destination: str, pdus: int, edus: int, lag_ms: int) -> None:
+        """How much waits for a server, and for how long the oldest of it has. Told every few seconds."""
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        """Something the operator should read."""
+
+
+class Silent:
+    """Nobody counts."""
+
+    def transaction_ended(
+        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
+    ) -> None: ...
+
+    def left_queue(self, destination: str, fate: Fate, count: int) -> None: ...
+
+    def state_changed(self, destination: str, state: State) -> None: ...
+
+    def objected(self, destination: str, event_id: str, error: str) -> None: ...
+
+    def depth(self, destination: str, pdus: int, edus: int, lag_ms: int) -> None: ...
+
+    def problem(self, sentence: str, error: BaseException | None) -> None: ...

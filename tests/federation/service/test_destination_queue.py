@@ -1,0 +1,154 @@
+"""What a machine wants done in the database, and what a process before has left there."""
+
+from collections.abc import Sequence
+
+from federation.canonical_json import decode
+from federation.destination_messages import (
+    Backlog,
+    Fate,
+    Forget,
+    Load,
+    Loaded,
+    Outage,
+    Probe,
+    Remember,
+    Send,
+    Skip,
+    Survey,
+    Surveyed,
+)
+from federation.edu import Typing
+from federation.edu.making import typing
+from federation.passing_edus import PassingEdus
+from federation.pdu import Pdu
+from federation.send_queue import EduRef, PduRef
+from federation.service.destination_queue import DestinationQueue
+from storage import outbox
+from storage.database import Database
+from tests.federation.service.sending import Seen, says, write
+from tests.support.rooms import public_room
+
+US, PEER = "us.test", "peer.test"
+NOW = 1_000
+
+
+def queue_of(database: Database) -> DestinationQueue:
+    return DestinationQueue(US, PEER, database, Seen())
+
+
+async def queued(database: Database, pdus: Sequence[Pdu]) -> tuple[PduRef, ...]:
+    async with database.transaction() as connection:
+        await write(connection, pdus)
+        rows = await outbox.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id) for pdu in pdus], NOW)
+    return tuple(PduRef(row.position, row.room_id) for row in rows)
+
+
+async def queued_edu(database: Database, content: bytes = b"{}") -> EduRef:
+    async with database.transaction() as connection:
+        (row,) = await outbox.queue_edu(connection, [PEER], "m.direct_to_device", content, NOW)
+    return EduRef(row.position)
+
+
+async def test_nothing_was_left(database: Database) -> None:
+    """A server that was never sent anything begins with nothing, and nothing wanted is nothing done."""
+    queue = queue_of(database)
+    assert await queue.restore() == (None, None)
+    done = await queue.carry_out([], PassingEdus(), NOW)
+    assert (done.answers, done.transaction, done.probes, done.left) == ([], None, [], [])
+
+
+async def test_questions_are_answered(database: Database) -> None:
+    """What waits, by room, and the oldest of each lane."""
+    one, two = await queued(database, says(public_room("11"), "1", "2"))
+    edu = await queued_edu(database)
+    room_id = one.room_id
+    probe = Probe(room_id, one.position)
+    done = await queue_of(database).carry_out(
+        [Survey(), Load(room_id), Load(None), probe], PassingEdus(), NOW
+    )
+    assert done.answers == [
+        Surveyed((Backlog(room_id, 2, two.position),)),
+        Loaded(room_id, (one.position, two.position)),
+        Loaded(None, (edu.position,)),
+    ]
+    assert done.probes == [probe]
+
+
+async def test_a_transaction_is_written_down_before_it_is_sent(database: Database) -> None:
+    """With everything in it; the same number means the same transaction, another one a new one."""
+    pdus = says(public_room("11"), "1", "2")
+    one, two = await queued(database, pdus)
+    edu = await queued_edu(database, b'{"message_id":"m"}')
+    passing = PassingEdus()
+    types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
+    assert types is not None
+    queue = queue_of(database)
+    send = Send(1, (one,), (edu, types))
+    first = (await queue.carry_out([send], passing, NOW)).transaction
+    again = (await queue.carry_out([send], passing, NOW + 5)).transaction
+    assert first is not None
+    assert first == again
+    body = decode(first.body)
+    assert body["origin_server_ts"] == NOW
+    assert body["pdus"] == [pdus[0].event]
+    assert [edu["edu_type"] for edu in body["edus"]] == ["m.direct_to_device", "m.typing"]
+    assert first.places == {pdus[0].event_id: one}
+    other = (await queue.carry_out([Send(2, (two,), ())], passing, NOW)).transaction
+    assert other is not None
+    assert other.transaction_id != first.transaction_id
+
+
+async def test_what_is_in_flight_survives(database: Database) -> None:
+    """Number 0 is the transaction of the process before: its id, its time, its content."""
+    pdus = says(public_room("11"), "1", "2")
+    refs = await queued(database, pdus)
+    edu = await queued_edu(database)
+    first = (await queue_of(database).carry_out([Send(7, refs, (edu,))], PassingEdus(), NOW)).transaction
+    queue = queue_of(database)
+    assert await queue.restore() == (None, (refs, (edu,)))
+    again = (await queue.carry_out([Send(0, refs, (edu,))], PassingEdus(), NOW + 99)).transaction
+    assert again == first
+
+
+async def test_a_transaction_of_which_nothing_is_left_is_none(database: Database) -> None:
+    """It held only what need not arrive."""
+    await queue_of(database).carry_out([Send(1, (), ())], PassingEdus(), NOW)
+    assert await queue_of(database).restore() == (None, None)
+    async with database.transaction() as connection:
+        assert await outbox.fetch_transaction(connection, PEER) is None
+
+
+async def test_what_was_delivered_is_forgotten_with_its_transaction(database: Database) -> None:
+    """All or nothing; what is stale goes without it."""
+    one, two = await queued(database, says(public_room("11"), "1", "2"))
+    edu = await queued_edu(database)
+    passing = PassingEdus()
+    types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
+    assert types is not None
+    queue = queue_of(database)
+    await queue.carry_out([Send(1, (one,), (edu, types))], passing, NOW)
+    done = await queue.carry_out([Forget((), (types,), Fate.STALE)], passing, NOW)
+    assert done.left == [(Fate.STALE, 1)]
+    assert len(passing) == 0
+    assert (await queue_of(database).restore())[1] == ((one,), (edu,))
+    await queue.carry_out([Forget((one,), (edu,), Fate.DELIVERED)], passing, NOW)
+    assert await queue_of(database).restore() == (None, None)
+    async with database.transaction() as connection:
+        assert await outbox.oldest_pdus(connection, PEER, one.room_id, 9) == [two.position]
+        assert await outbox.oldest_edus(connection, PEER, 9) == []
+
+
+async def test_what_is_skipped_is_counted(database: Database) -> None:
+    """The peer can pull it."""
+    *_, newest = await queued(database, says(public_room("11"), *map(str, range(5))))
+    done = await queue_of(database).carry_out([Skip(newest.room_id, newest.position)], PassingEdus(), NOW)
+    assert done.left == [(Fate.STALE, 4)]
+
+
+async def test_an_outage_is_remembered(database: Database) -> None:
+    """Until it is over."""
+    outage = Outage(1, 2, 3)
+    await queue_of(database).carry_out([Remember(outage)], PassingEdus(), NOW)
+    assert await queue_of(database).restore() == (outage, None)
+    await queue_of(database).carry_out([Remember(None)], PassingEdus(), NOW)
+    assert await queue_of(database).restore() == (None, None)

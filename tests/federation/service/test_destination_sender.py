@@ -1,0 +1,91 @@
+"""The sender to one server by itself; `test_outbox` shows it at work."""
+
+import asyncio
+
+from federation.destination import State
+from federation.destination_messages import Fate, Queued
+from federation.peer_errors import Outcome
+from federation.service.client import FederationClient
+from federation.service.destination_queue import DestinationQueue
+from federation.service.destination_sender import DestinationSender
+from storage.database import Database
+from tests.federation.service.receiving_server import ReceivingServer
+from tests.federation.service.sending import Clock, Seen, says
+from tests.federation.service.test_destination_queue import queued
+from tests.support.neighbourhood import OWN_NAME, Neighbourhood
+from tests.support.rooms import public_room
+
+PEER = "peer.test"
+
+
+async def client_of(neighbourhood: Neighbourhood, peer: ReceivingServer) -> FederationClient:
+    server = await neighbourhood.server(peer, PEER)
+    neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
+    return neighbourhood.reach().client
+
+
+def sender_of(database: Database, client: FederationClient, seen: Seen, clock: Clock) -> DestinationSender:
+    queue = DestinationQueue(OWN_NAME, PEER, database, seen)
+    return DestinationSender(PEER, queue, client, now_ms=clock, jitter=lambda: 0.0, observer=seen, linger=0.0)
+
+
+async def test_it_ends_when_there_is_nothing_to_do(database: Database, neighbourhood: Neighbourhood) -> None:
+    """After everything that waits has been sent."""
+    peer, seen = ReceivingServer(), Seen()
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    assert sender.view() is None
+    sender.tell(Queued(refs))
+    await sender.run()
+    assert peer.received == ["1", "2"]
+    assert seen.left == [(Fate.DELIVERED, 2)]
+    view = sender.view()
+    assert view is not None
+    assert view.state is State.IDLE
+    assert sender.left_over() == ()
+
+
+async def test_a_clock_that_is_set_back_does_not_matter(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """The machine's time never runs backwards."""
+    peer, clock = ReceivingServer(), Clock()
+    sender = sender_of(database, await client_of(neighbourhood, peer), Seen(), clock)
+    before = sender._now()
+    clock.now -= 10_000
+    assert sender._now() == before
+
+
+async def test_a_mistake_of_ours_is_a_failed_attempt(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """It is reported, and tried again like any other: a sender that waits for ever would be worse."""
+    peer, seen = ReceivingServer(), Seen()
+    client = await client_of(neighbourhood, peer)
+    await queued(database, says(public_room("11"), "1"))
+    sender = sender_of(database, client, seen, Clock())
+    client._own_keys = lambda: 1 / 0  # type: ignore[assignment,return-value]  # something nobody foresaw
+    running = asyncio.create_task(sender.run())
+    try:
+        await seen.until(lambda seen: seen.states.get(PEER) is State.BACKING_OFF)
+        assert seen.problems == [f"A transaction to {PEER} could not be sent."]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood: Neighbourhood) -> None:
+    """A request that has not been answered is given up."""
+    peer, seen = ReceivingServer(), Seen()
+    peer.holds.clear()
+    await queued(database, says(public_room("11"), "1"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    running = asyncio.create_task(sender.run())
+    await peer.until(lambda peer: peer.transactions)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert sender._under_way == set()
+    assert Outcome.ANSWERED not in seen.ended
+    peer.holds.set()
+    sender.seen(["$never sent"])
+    assert sender.left_over() == ()

@@ -1,0 +1,38 @@
+"""Notices between processes."""
+
+from federation.destination_messages import Queued
+from federation.send_queue import EduRef, PduRef
+from federation.service.outbox_notice import MOST_BYTES, notices, read_notice
+
+PEER = "peer.test"
+
+
+def test_what_was_queued_is_told() -> None:
+    """All of it in one notice, but for the EDUs that only this process has."""
+    queued = [
+        Queued((PduRef(1, "!ä:a.example"),), (EduRef(1, ephemeral=True),)),
+        Queued((PduRef(2, "!b:a.example"),), (EduRef(3),)),
+    ]
+    (text,) = notices(PEER, queued)
+    assert read_notice(text) == (
+        PEER,
+        Queued((PduRef(1, "!ä:a.example"), PduRef(2, "!b:a.example")), (EduRef(3),)),
+    )
+
+
+def test_nothing_is_told_of_nothing() -> None:
+    """Passing EDUs alone are not worth a notice."""
+    assert list(notices(PEER, [])) == []
+    assert list(notices(PEER, [Queued(edus=(EduRef(1, ephemeral=True),))])) == []
+
+
+def test_a_large_notice_is_divided() -> None:
+    """Postgres takes less than 8,000 bytes."""
+    pdus = tuple(PduRef(number, "!" + "r" * 200 + ":a.example") for number in range(200))
+    edus = tuple(EduRef(number) for number in range(300))
+    texts = list(notices(PEER, [Queued(pdus, edus)]))
+    assert len(texts) > 1
+    assert all(len(text) <= MOST_BYTES for text in texts)
+    read = [read_notice(text)[1] for text in texts]
+    assert sorted(pdu.position for one in read for pdu in one.pdus) == list(range(200))
+    assert sorted(edu.position for one in read for edu in one.edus) == list(range(300))
