@@ -187,6 +187,18 @@ async def test_a_line_too_long_and_a_field_too_many_are_answered_431(sent: bytes
         assert await client.is_closed()
 
 
+async def test_a_peer_sees_the_end_at_once_after_a_last_answer() -> None:
+    """Nothing more will come, though this side still reads for a while what the peer was sending."""
+    async with (
+        running(limits=replace(PATIENT, linger_timeout=PATIENCE)) as node,
+        await node.connect() as client,
+    ):
+        await client.send(b"junk\r\n\r\n")
+        assert (await client.answer()).status == 400
+        assert await client.is_closed()
+        assert node.seen.expired == []
+
+
 async def test_a_head_without_end_is_answered_431() -> None:
     """While it is still coming, and readable although it goes on."""
     async with running(limits=replace(PATIENT, max_head=1000)) as node, await node.connect() as client:

@@ -79,6 +79,7 @@ async def test_a_goodbye_is_read_although_the_peer_was_still_sending() -> None:
         assert await loop.sock_recv(theirs, 10) == b"no"
         assert await loop.sock_recv(theirs, 10) == b""
         await loop.sock_sendall(theirs, b"x" * 1_000_000)
+        assert not saying.done()
         theirs.shutdown(socket.SHUT_WR)
         await saying
 
