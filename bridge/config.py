@@ -140,36 +140,6 @@ class Database(Section):
         return self
 
 
-class Media(Section):
-    """Files that agents and people send each other."""
-
-    max_upload_size: ByteSize = Field(
-        default=ByteSize(50 * 1024 * 1024), ge=1, description="The most that one file of this node may weigh."
-    )
-    max_remote_size: ByteSize = Field(
-        default=ByteSize(50 * 1024 * 1024),
-        ge=1,
-        description="The most that one file of another server may weigh to be fetched.",
-    )
-    remote_cache_size: ByteSize = Field(
-        default=ByteSize(2 * 1024 * 1024 * 1024),
-        description="How much of other servers' files is kept; beyond it those that were not used for the"
-        " longest go. This node's own files are never deleted.",
-    )
-    remote_cache_days: int = Field(
-        default=30,
-        ge=1,
-        le=36_500,
-        description="Days after which a file of another server goes that nobody has used.",
-    )
-    max_image_pixels: int = Field(
-        default=32_000_000,
-        ge=1,
-        le=1_000_000_000,
-        description="Pictures with more pixels than this get no thumbnail.",
-    )
-
-
 class Metrics(Section):
     """Figures for Prometheus, on an address of their own."""
 
@@ -238,7 +208,6 @@ class Config(Section):
     )
     listener: Listener = Listener()
     database: Database = Database()
-    media: Media = Media()
     metrics: Metrics = Metrics()
     log: Log = Log()
     peers: list[Peer] = Field(

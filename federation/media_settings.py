@@ -17,7 +17,7 @@ class MediaSettings:
     remote_cache_size: int = 2048 * MIB
     remote_cache_age: int = 30 * DAY_MS
     # Pixels of a picture that a thumbnail is made of, and seconds that it may take.
-    max_image_pixels: int = 32 * MIB
+    max_image_pixels: int = 32_000_000
     thumbnail_timeout: float = 20.0
     # What is left on the disk for everything else: a Postgres that finds it full stops.
     reserve: int = 256 * MIB

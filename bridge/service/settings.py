@@ -2,7 +2,6 @@
 
 from bridge.config import Config
 from bridge.service.config_file import read_secret
-from federation.media_settings import DAY_MS, MediaSettings
 from federation.wire.bind import Bind
 from federation.wire.development_certificate import ensure
 from federation.wire.limits import Limits
@@ -51,18 +50,6 @@ def tls_files(config: Config) -> TlsFiles:
         if peer.client_certificate is not None
     }
     return TlsFiles(certificate, private_key, pinned)
-
-
-def media_settings(config: Config) -> MediaSettings:
-    media = config.media
-    return MediaSettings(
-        max_upload_size=media.max_upload_size,
-        max_remote_size=media.max_remote_size,
-        remote_cache_size=media.remote_cache_size,
-        remote_cache_age=media.remote_cache_days * DAY_MS,
-        max_image_pixels=media.max_image_pixels,
-        reserve=config.database.minimum_free_space,
-    )
 
 
 def external_database(config: Config) -> DatabaseAddress | None:

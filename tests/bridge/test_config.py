@@ -67,8 +67,6 @@ def test_named_hosts_win() -> None:
         {"peers": [{"server_name": "a"}, {"server_name": "A"}]},
         {"peers": [{}]},
         {"log": {"level": "loud"}},
-        {"media": {"max_upload_size": 0}},
-        {"media": {"remote_cache_days": 0}},
     ],
 )
 def test_what_makes_no_sense_is_refused(values: dict[str, Any]) -> None:

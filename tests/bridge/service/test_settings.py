@@ -7,10 +7,8 @@ from bridge.service.settings import (
     external_database,
     limits_of,
     listener_settings,
-    media_settings,
     tls_files,
 )
-from federation.media_settings import MediaSettings
 
 
 def _config(**values: object) -> Config:
@@ -89,11 +87,3 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     assert address.password == "hunter2"
     assert "hunter2" not in repr(address)
     assert external_database(_config()) is None
-
-
-def test_media_is_limited_as_configured() -> None:
-    """The defaults are the same on both sides; days become milliseconds."""
-    assert media_settings(_config()) == MediaSettings()
-    config = _config(media={"max_upload_size": "1MiB", "remote_cache_days": 2})
-    assert media_settings(config).max_upload_size == 1 << 20
-    assert media_settings(config).remote_cache_age == 2 * 24 * 3600 * 1000
