@@ -31,8 +31,8 @@ async def append(connection: Connection, entries: Sequence[tuple[str, str, Kind]
     """Entries of (room id, event id, kind), and the positions they get. Once in a transaction, late in it."""
     if not entries:
         return []
-    await connection.execute(SQL.hold_back_readers, TAG)
-    rows = await connection.fetch(SQL.append, *(list(column) for column in zip(*entries, strict=True)))
+    columns = (list(column) for column in zip(*entries, strict=True))
+    rows = await connection.fetch(SQL.append, TAG, *columns)
     return [row[0] for row in rows]
 
 

@@ -1,10 +1,12 @@
--- name: hold_back_readers
-SELECT pg_advisory_xact_lock_shared(($1::bigint << 48) | last_value) FROM room_stream_positions;
-
+-- Positions are taken after the rows have been sorted, and so after the lock.
 -- name: append
+WITH held_back AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock_shared(($1::bigint << 48) | last_value) FROM room_stream_positions
+)
 INSERT INTO room_stream (position, room_id, event_id, kind)
 SELECT nextval('room_stream_positions'), room_id, event_id, kind
-FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS given (room_id, event_id, kind, number)
+FROM held_back
+CROSS JOIN unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS given (room_id, event_id, kind, number)
 ORDER BY number
 RETURNING position;
 

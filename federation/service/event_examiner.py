@@ -23,12 +23,24 @@ class EventExaminer:
     async def examine(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
     ) -> list[tuple[Parsed, Genuine | Dropped]]:
-        """Each event with its room's version, in their order. The keys of all are asked for together."""
+        """Each event with its room's version, in their order."""
+        return await self.check(await self.parse(events, enforce_counts=enforce_counts))
+
+    async def parse(
+        self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
+    ) -> list[tuple[Parsed, RoomVersion]]:
+        """As far as nothing but the event is needed: then its id is known."""
         parsed: list[tuple[Parsed, RoomVersion]] = []
         for number, (event, version) in enumerate(events, start=1):
             parsed.append((parse(event, version, enforce_counts=enforce_counts), version))
             if not number % AT_ONCE:
                 await asyncio.sleep(0)
+        return parsed
+
+    async def check(
+        self, parsed: Sequence[tuple[Parsed, RoomVersion]]
+    ) -> list[tuple[Parsed, Genuine | Dropped]]:
+        """The keys of all are asked for together."""
         keys = await self._keys.keys_for(_needs(parsed))
         now = self._now_ms()
         examined = []

@@ -2,8 +2,8 @@
 answers."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from itertools import count
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federation.bounded_cache import BoundedCache
@@ -15,13 +15,23 @@ from federation.room_version import DEFAULT_ROOM_VERSION
 from federation.server_acl import NO_ACL, ServerAcl, server_acl
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller, RoomBatch
-from federation.service.room_intake import take_in
+from federation.service.room_intake import must_have_place, take_in
 from federation.service.room_ports import InCommit, Results, RoomObserver
 from federation.service.room_store import RoomMemory, RoomStore
-from federation.service.room_writing import RoomWriting
+from federation.service.room_writing import RoomWriting, Session
 
 ACL: Final = ("m.room.server_acl", "")
 MOST_ACLS: Final = 1_000
+
+
+@dataclass(eq=False, slots=True)
+class _UnderWay:
+    """A transaction that is being received: its rooms, and, once they are known, its events."""
+
+    room_ids: set[str]
+    event_ids: set[EventId] = field(default_factory=set)
+    parsed: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Reception:
@@ -41,38 +51,54 @@ class Reception:
         self._gaps = gaps
         self._observer = observer
         self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
-        self._numbers = count()
-        self._under_way: dict[EventId, tuple[int, asyncio.Event]] = {}
+        self._under_way: list[_UnderWay] = []
 
     async def receive(self, origin: str, events: Sequence[Any], in_commit: InCommit | None) -> Results:
-        results: dict[EventId, Receipt] = {}
-        batches = await self._examined(origin, events, results)
-        number, done = next(self._numbers), asyncio.Event()
-        mine = [event_id for batch in batches.values() for event_id in batch.events]
-        for event_id in mine:
-            self._under_way.setdefault(event_id, (number, done))
+        under_way = _UnderWay({room_id for event in events if (room_id := room_id_of(event)) is not None})
+        earlier = [one for one in self._under_way if not one.room_ids.isdisjoint(under_way.room_ids)]
+        self._under_way.append(under_way)
         try:
-            for batch in batches.values():
-                await self._wait_for_others(number, batch)
-                memory = self._store.remembered_room(batch.room_id)
-                await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
-            async with self._writing.session(batches, origin) as session:
-                for room_id, batch in batches.items():
-                    draft = session.room(room_id)
-                    if (await draft.joined()).get(self._server_name):
-                        taken = await take_in(draft, batch)
-                    else:
-                        taken = dict.fromkeys(batch.events, _elsewhere())
-                    results.update(taken)
-                if in_commit is not None:
-                    await in_commit(session.connection, results)
+            return await self._receive(origin, events, in_commit, under_way, earlier)
         finally:
-            done.set()
-            for event_id in mine:
-                if self._under_way.get(event_id) == (number, done):
-                    del self._under_way[event_id]
+            self._under_way.remove(under_way)
+            under_way.parsed.set()
+            under_way.done.set()
+
+    async def _receive(
+        self,
+        origin: str,
+        events: Sequence[Any],
+        in_commit: InCommit | None,
+        under_way: "_UnderWay",
+        earlier: Sequence["_UnderWay"],
+    ) -> Results:
+        results: dict[EventId, Receipt] = {}
+        batches = await self._examined(origin, events, results, under_way)
+        for batch in batches.values():
+            await self._wait_for(earlier, batch)
+            memory = self._store.remembered_room(batch.room_id)
+            await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
+        async with self._writing.session(batches, origin) as session:
+            await self._look_up(session, batches)
+            for room_id, batch in batches.items():
+                draft = session.room(room_id)
+                if (await draft.joined()).get(self._server_name):
+                    results.update(await take_in(draft, batch))
+                else:
+                    results.update(dict.fromkeys(batch.events, _elsewhere()))
+            if in_commit is not None:
+                await in_commit(session.connection, results)
         self._count(results.values())
         return results
+
+    async def _look_up(self, session: Session, batches: Mapping[str, RoomBatch]) -> None:
+        """For all rooms at once what each would look up by itself."""
+        wanted = {room_id: must_have_place(batch) for room_id, batch in batches.items()}
+        found = await self._store.events(
+            {event_id for ids in wanted.values() for event_id in ids}, session.connection, placed=True
+        )
+        for room_id, ids in wanted.items():
+            session.room(room_id).learn(ids, found)
 
     async def accept(self, origin: str, room_id: str, event: Any) -> Pdu:
         """One event that a server hands us for the room, to be sent on to all others."""
@@ -101,7 +127,11 @@ class Reception:
         return pdu
 
     async def _examined(
-        self, origin: str, events: Sequence[Any], results: dict[EventId, Receipt]
+        self,
+        origin: str,
+        events: Sequence[Any],
+        results: dict[EventId, Receipt],
+        under_way: _UnderWay,
     ) -> dict[str, RoomBatch]:
         """The events of rooms that are known and open to the server, by room; others have their result."""
         by_room = [(event, room_id_of(event)) for event in events]
@@ -123,8 +153,11 @@ class Reception:
             parsed = parse(event, version)
             if isinstance(parsed, Pdu):
                 results[parsed.event_id] = Dropped(problem)
+        all_parsed = await self._examiner.parse(admitted)
+        under_way.event_ids |= {one.event_id for one, _ in all_parsed if isinstance(one, Pdu)}
+        under_way.parsed.set()
         batches: dict[str, RoomBatch] = {}
-        for parsed, examined in await self._examiner.examine(admitted):
+        for parsed, examined in await self._examiner.check(all_parsed):
             if isinstance(examined, Genuine):
                 pdu = examined.pdu
                 version = memories[pdu.room_id].view.version
@@ -164,14 +197,18 @@ class Reception:
             self._acls.put(event_id, acl)
         return acl
 
-    async def _wait_for_others(self, number: int, batch: RoomBatch) -> None:
+    async def _wait_for(self, earlier: Sequence["_UnderWay"], batch: RoomBatch) -> None:
         """What another transaction is bringing at this moment need not be asked for. Only those that came
         before are waited for, so that no two wait for each other."""
         absent = missing((genuine.pdu.prev_events for genuine in batch.events.values()), batch.events)
-        waits = {self._under_way[one] for one in absent if one in self._under_way}
-        for other, done in sorted(waits, key=lambda wait: wait[0]):
-            if other < number:
-                await done.wait()
+        if not earlier or not absent:
+            return
+        absent -= (await self._store.events(absent, placed=True)).keys()
+        for other in earlier:
+            if absent and batch.room_id in other.room_ids:
+                await other.parsed.wait()
+                if not absent.isdisjoint(other.event_ids):
+                    await other.done.wait()
 
     def _count(self, receipts: Iterable[Receipt]) -> None:
         if self._observer is not None:

@@ -57,6 +57,7 @@ class RoomDraft:
         self.new_merges: dict[frozenset[int], int] = {}
         self._store = store
         self._connection = connection
+        self._looked_for: set[EventId] = set()
         self._observer = observer
         self._groups: dict[int, StateGroup] = {}
         self._current_id = memory.view.state_group
@@ -85,10 +86,16 @@ class RoomDraft:
 
     async def load(self, event_ids: Iterable[EventId], *, placed: bool = False) -> None:
         """What is known of these events; one query, however many they are."""
-        wanted = [event_id for event_id in event_ids if event_id not in self.known]
+        wanted = [one for one in event_ids if one not in self.known and one not in self._looked_for]
         if wanted:
-            found = await self._store.events(wanted, self._connection, placed=placed)
-            for event in found.values():
+            self.learn(wanted, await self._store.events(wanted, self._connection, placed=placed))
+
+    def learn(self, looked_for: Iterable[EventId], found: Mapping[EventId, KnownEvent]) -> None:
+        """What somebody has looked for under the room's lock, and what of it there was."""
+        for event_id in looked_for:
+            self._looked_for.add(event_id)
+            event = found.get(event_id)
+            if event is not None and event_id not in self.known:
                 self._know(event)
 
     async def group(self, group_id: int) -> StateGroup:

@@ -11,10 +11,15 @@ from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import StateIds
 
 
+def must_have_place(batch: RoomBatch) -> set[EventId]:
+    """What `take_in` looks up first: the events themselves and those that they follow."""
+    followed = {prev for genuine in batch.events.values() for prev in genuine.pdu.prev_events}
+    return followed | batch.events.keys()
+
+
 async def take_in(draft: RoomDraft, batch: RoomBatch, *, in_timeline: bool = True) -> dict[EventId, Receipt]:
     """What became of each event. With `in_timeline` false they are history that is told to nobody."""
-    placed = {prev for genuine in batch.events.values() for prev in genuine.pdu.prev_events}
-    await draft.load(placed | batch.events.keys(), placed=True)
+    await draft.load(must_have_place(batch), placed=True)
     await take_outliers(draft, batch.outliers)
     await draft.load({one for genuine in batch.events.values() for one in genuine.pdu.auth_events})
     results: dict[EventId, Receipt] = {}
