@@ -255,8 +255,8 @@ class Outbox:
             self._wake_overslept(depth.destination, lag)
 
     def _wake_overslept(self, destination: str, lag_ms: int) -> None:
-        """A sender that has nothing to do while something waits was not told by the process that queued it. Its
-        successor counts."""
+        """A sender that has nothing to do while something waits was not told by the process that queued it.
+        Its successor counts."""
         sender = self._senders.get(destination)
         view = None if sender is None else sender.view()
         if view is not None and view.state is State.IDLE and lag_ms > OVERSLEPT_MS:

@@ -28,7 +28,7 @@ class OutboxLease:
         self._address = address
         self._hear = hear
         self._lost = lost
-        self._connection: "Single | None" = None
+        self._connection: Single | None = None
         self._using = asyncio.Lock()
 
     async def open(self) -> None:
