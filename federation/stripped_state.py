@@ -44,10 +44,13 @@ class Shown:
 
 def shown(state: Mapping[StateKey, Pdu], inviting: str | None = None) -> list[Pdu]:
     """The events of a room that somebody outside is shown, the create event first."""
+    return [state[key] for key in shown_keys(inviting) if key in state]
+
+
+def shown_keys(inviting: str | None = None) -> list[StateKey]:
+    """Their places in the state."""
     keys: list[StateKey] = [(type_, "") for type_ in SHOWN_TYPES]
-    if inviting is not None:
-        keys.append(("m.room.member", inviting))
-    return [state[key] for key in keys if key in state]
+    return keys if inviting is None else [*keys, ("m.room.member", inviting)]
 
 
 def strip(pdu: Pdu) -> Stripped:

@@ -1,0 +1,271 @@
+"""This server's users joining, leaving, inviting and knocking, wherever the room is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import orjson
+
+from federation import inviting
+from federation.errors import MatrixError, PeerError
+from federation.identifiers import domain, is_room_alias, is_room_id, is_server_name, is_user_id
+from federation.joining import join
+from federation.knocking import knock
+from federation.leaving import leave
+from federation.pdu import CannotBuild, Pdu, Signer
+from federation.pdu.builder import finish
+from federation.receipt import Accepted
+from federation.remote_membership import Done, NobodyHelped
+from federation.restricted_joins import VouchedFor, authorise
+from federation.room_version import RoomVersion
+from federation.send_join_answer import SentJoin
+from federation.service.handshakes import Handshakes
+from federation.service.membership_state import MembershipState
+from federation.service.room_ports import Keys, NewEvent, Rooms
+from federation.service.signature_checks import signed_by
+from federation.stripped_state import shown_keys
+from storage.database import Database
+from storage.outside_memberships import (
+    OutsideMembership,
+    delete_membership,
+    fetch_membership,
+    list_memberships_of_user,
+    write_membership,
+)
+
+LocalAlias = Callable[[str], Awaitable[tuple[str, Sequence[str]] | None]]
+"""The room that an alias of this server names, and servers that are in it."""
+
+_MEMBER: Final = "m.room.member"
+
+
+class Membership:
+    """Every refusal is a `MatrixError` for the person who asked."""
+
+    def __init__(
+        self,
+        server_name: str,
+        rooms: Rooms,
+        handshakes: Handshakes,
+        keys: Keys,
+        database: Database,
+        signer: Callable[[], Signer],
+        *,
+        now_ms: Callable[[], int],
+        local_alias: LocalAlias,
+    ) -> None:
+        self._server_name = server_name
+        self._rooms = rooms
+        self._state = MembershipState(server_name, rooms)
+        self._handshakes = handshakes
+        self._keys = keys
+        self._database = database
+        self._signer = signer
+        self._now_ms = now_ms
+        self._local_alias = local_alias
+        # Two users who join the same room at once join it one after the other: the second finds it here.
+        self._joining: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    # -- what users do --
+
+    async def join(
+        self,
+        room: str,
+        user: str,
+        via: Iterable[str] = (),
+        content: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Join a room by its id or alias; gives its id. `content` is what else the event says of the user."""
+        room_id, servers = await self._resolve(room, via)
+        lock = self._joining.setdefault(room_id, asyncio.Lock())
+        async with lock:
+            await self._join(room_id, user, servers, content or {})
+        await self._forget(room_id, user)
+        return room_id
+
+    async def leave(self, room_id: str, user: str, content: Mapping[str, Any] | None = None) -> None:
+        """Leave, reject an invite or take back a knock."""
+        said = content or {}
+        known = await self._outside(room_id, user)
+        if known is None or await self._state.is_here(room_id):
+            await self._rooms.send_event(room_id, _MEMBER, {**said, "membership": "leave"}, user, user)
+            await self._forget(room_id, user)
+            return
+        servers = self._candidates(room_id, [known.server])
+        talk = leave(room_id, user, said, servers, self._signer(), self._now_ms())
+        await self._handshakes.hold(talk, room_id=room_id, user=user, membership="leave")
+        # Whether or not anybody could be told: who does not want to come is not kept waiting at the door.
+        await self._forget(room_id, user)
+
+    async def invite(
+        self, room_id: str, sender: str, user: str, content: Mapping[str, Any] | None = None
+    ) -> Pdu:
+        """Invite somebody. A user of another server is invited there first, and that server signs."""
+        said = {**(content or {}), "membership": "invite"}
+        server = domain(user)
+        if server is None or not is_user_id(user):
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a user id.", 400)
+        if server == self._server_name:
+            return await self._rooms.send_event(room_id, _MEMBER, said, sender, user)
+        version = await self._state.version(room_id)
+        template = await self._rooms.prepare_event(room_id, NewEvent(_MEMBER, sender, said, user))
+        invite = finish(template, version, self._signer())
+        if isinstance(invite, CannotBuild):
+            raise MatrixError("M_BAD_JSON", f"There can be no such invite: {invite.problem}.", 400)
+        signed = await self._signed_by_invited(server, room_id, invite, version)
+        return await self._rooms.accept_membership(self._server_name, room_id, signed.event)
+
+    async def knock(
+        self, room: str, user: str, via: Iterable[str] = (), content: Mapping[str, Any] | None = None
+    ) -> str:
+        """Ask to be invited into a room, by its id or alias; gives its id."""
+        room_id, servers = await self._resolve(room, via)
+        said = content or {}
+        if await self._state.is_here(room_id):
+            await self._rooms.send_event(room_id, _MEMBER, {**said, "membership": "knock"}, user, user)
+            return room_id
+        talk = knock(room_id, user, said, servers, self._signer(), self._now_ms())
+        done = await self._handshakes.hold(talk, room_id=room_id, user=user, membership="knock")
+        if isinstance(done, NobodyHelped):
+            raise done.as_error()
+        row = OutsideMembership(
+            room_id,
+            user,
+            "knock",
+            done.version.id,
+            done.event.event_id,
+            user,
+            done.server,
+            done.event.canonical,
+            orjson.dumps(done.result.stripped),
+            self._now_ms(),
+        )
+        async with self._database.transaction() as connection:
+            await write_membership(connection, row)
+        return room_id
+
+    async def outside(self, user: str) -> list[OutsideMembership]:
+        """The invites and knocks of a user in rooms that this server is not in."""
+        async with self._database.transaction(readonly=True) as connection:
+            return await list_memberships_of_user(connection, user)
+
+    # -- joining --
+
+    async def _join(
+        self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]
+    ) -> None:
+        if await self._state.is_here(room_id):
+            try:
+                vouched = await self._vouched_for(room_id, user)
+            except MatrixError as refused:
+                # Nobody here can vouch: perhaps somebody elsewhere can.
+                if refused.errcode not in {"M_UNABLE_TO_AUTHORISE_JOIN", "M_UNABLE_TO_GRANT_JOIN"}:
+                    raise
+                servers = [*servers, *await self._rooms.servers_in_room(room_id)]
+            else:
+                said = {**content, **vouched, "membership": "join"}
+                await self._rooms.send_event(room_id, _MEMBER, said, user, user)
+                return
+        known = await self._outside(room_id, user)
+        inviting_server = [] if known is None else [known.server]
+        await self._join_over(room_id, user, self._candidates(room_id, [*inviting_server, *servers]), content)
+
+    async def _vouched_for(self, room_id: str, user: str) -> Mapping[str, str]:
+        state = await self._state.of_join(room_id, user)
+        memberships = await self._state.memberships_elsewhere(user, state)
+        vouched = authorise(user, state.events, state.version, memberships, self._server_name)
+        return (
+            {"join_authorised_via_users_server": vouched.authoriser}
+            if isinstance(vouched, VouchedFor)
+            else {}
+        )
+
+    async def _join_over(
+        self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]
+    ) -> None:
+        problems: tuple[PeerError, ...] = ()
+        left = list(dict.fromkeys(servers))
+        while True:
+            talk = join(room_id, user, content, left, self._signer(), self._now_ms())
+            done = await self._handshakes.hold(talk, room_id=room_id, user=user, membership="join")
+            if isinstance(done, NobodyHelped):
+                raise NobodyHelped((*problems, *done.problems)).as_error()
+            try:
+                await self._take_in(room_id, done)
+            except PeerError as problem:
+                # What it gave does not hold when it is looked at closely. Others may give better.
+                problems = (*problems, problem)
+                left = left[left.index(done.server) + 1 :]
+            else:
+                return
+
+    async def _take_in(self, room_id: str, done: Done[SentJoin]) -> None:
+        join = done.result.event.event
+        if await self._state.is_here(room_id):
+            # Another server has vouched for the join, and sends it to the others; the room is here already.
+            receipt = (await self._rooms.receive(done.server, [join])).get(done.event.event_id)
+            if not isinstance(receipt, Accepted):
+                raise PeerError(done.server, f"let us join with an event that is refused here: {receipt}")
+            return
+        await self._rooms.import_room(
+            done.server,
+            done.version,
+            state=[pdu.event for pdu in done.result.state.values()],
+            auth_chain=[pdu.event for pdu in done.result.auth_chain.values()],
+            event=join,
+        )
+
+    # -- inviting --
+
+    async def _signed_by_invited(self, server: str, room_id: str, invite: Pdu, version: RoomVersion) -> Pdu:
+        state = await self._rooms.current_events(room_id, shown_keys(invite.sender))
+        try:
+            answer = await self._handshakes.invite(
+                server, room_id, invite.event_id, inviting.request(invite, state, version)
+            )
+        except PeerError as problem:
+            raise NobodyHelped((problem,)).as_error() from problem
+        signed = inviting.signed(answer, invite, version)
+        if isinstance(signed, str):
+            raise MatrixError(
+                "M_UNKNOWN", f"{server} answered the invite with something wrong: {signed}.", 502
+            )
+        if not await signed_by(self._keys, signed, version, server, self._now_ms()):
+            raise MatrixError("M_UNKNOWN", f"The signature of {server} on the invite does not hold.", 502)
+        return signed
+
+    # -- finding servers --
+
+    async def _resolve(self, room: str, via: Iterable[str]) -> tuple[str, list[str]]:
+        """The room's id, and the servers to ask."""
+        if is_room_id(room):
+            return room, self._candidates(room, via)
+        if not is_room_alias(room):
+            raise MatrixError("M_INVALID_PARAM", "This is neither the id of a room nor an alias.", 400)
+        server = domain(room) or ""
+        if server == self._server_name:
+            found = await self._local_alias(room)
+        else:
+            try:
+                found = await self._handshakes.directory(server, room)
+            except PeerError as problem:
+                raise NobodyHelped((problem,)).as_error() from problem
+        if found is None or not is_room_id(found[0]):
+            raise MatrixError("M_NOT_FOUND", f"There is no room called {room}.", 404)
+        return found[0], self._candidates(found[0], [*via, *found[1]])
+
+    def _candidates(self, room_id: str, servers: Iterable[str]) -> list[str]:
+        """Each server once. Until version 11 a room id names the server that made the room."""
+        named = [*servers, domain(room_id) or ""]
+        return [name for name in dict.fromkeys(named) if is_server_name(name) and name != self._server_name]
+
+    # -- what is kept --
+
+    async def _outside(self, room_id: str, user: str) -> OutsideMembership | None:
+        async with self._database.transaction(readonly=True) as connection:
+            return await fetch_membership(connection, room_id, user)
+
+    async def _forget(self, room_id: str, user: str) -> None:
+        async with self._database.transaction() as connection:
+            await delete_membership(connection, room_id, user)

@@ -1,0 +1,18 @@
+"""`GET /_matrix/federation/v1/make_join/{roomId}/{userId}`: the template of a join.
+Server-server API, "Joining Rooms"."""
+
+from aiohttp import web
+
+from federation.wire.answers import json_answer
+from federation.wire.membership_services import IN_ROOM, OF_USER, V1, begin
+
+
+async def make_join(request: web.Request) -> web.Response:
+    requests, asked = await begin(request)
+    room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
+    return json_answer(
+        await requests.make_join(asked.origin, room_id, user_id, request.query.getall("ver", []))
+    )
+
+
+ROUTES = (web.get(f"{V1}/make_join/{IN_ROOM}/{OF_USER}", make_join),)

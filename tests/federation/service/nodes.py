@@ -1,0 +1,293 @@
+"""Whole federating nodes on loopback: a room graph, an outbox, memberships, and the port of each."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from federation.admission import LOOPBACK, Rules
+from federation.edu import DeviceListUpdate, Other, Presence, Receipts, SigningKeyUpdate, ToDevice, Typing
+from federation.errors import MatrixError
+from federation.pdu import Signer
+from federation.peer_settings import Peers, PeerSettings
+from federation.room_version import ROOM_VERSIONS
+from federation.server_keys import OwnKeys, key_from_seed, published
+from federation.service.client import FederationClient
+from federation.service.dns import Dns
+from federation.service.edus import IncomingEdus
+from federation.service.handshakes import Handshakes
+from federation.service.inbox import Inbox
+from federation.service.key_ring import KeyRing
+from federation.service.membership import Membership
+from federation.service.membership_requests import MembershipRequests
+from federation.service.outbox import Outbox
+from federation.service.peer_connections import PeerConnections
+from federation.service.peer_events import FederationEvents
+from federation.service.request_authenticator import RequestAuthenticator
+from federation.service.resolver import Resolver
+from federation.service.room_graph import RoomGraph
+from federation.service.room_ports import NewEvent
+from federation.wire.answers import json_answer
+from federation.wire.app import make_app
+from federation.wire.bind import Bind
+from federation.wire.endpoints import (
+    invite,
+    make_join,
+    make_knock,
+    make_leave,
+    send_join,
+    send_knock,
+    send_leave,
+)
+from federation.wire.limits import Limits
+from federation.wire.listener import Listener, ListenerSettings
+from federation.wire.membership_services import MEMBERSHIP, MembershipServices
+from federation.wire.node import Node as WireNode
+from federation.wire.node import Readiness
+from storage.database import Connection, Database
+from storage.outside_memberships import OutsideMembership
+from tests.federation.wire.running import Recorder
+from tests.support.ports import lasting_port
+from tests.support.postgres import Server, pool_on
+
+PATIENCE = 30.0
+ENDPOINTS = (invite, make_join, make_knock, make_leave, send_join, send_knock, send_leave)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Heard:
+    """What a node's people are told."""
+
+    invites: list[tuple[OutsideMembership, str | None]] = field(default_factory=list)
+    edus: list[object] = field(default_factory=list)
+
+    def invited(self, invite: OutsideMembership, problem: str | None) -> None:
+        self.invites.append((invite, problem))
+
+    def typing(self, typing: Typing) -> None:
+        self.edus.append(typing)
+
+    def receipts(self, receipts: Receipts) -> None:
+        self.edus.append(receipts)
+
+    def presence(self, presence: Presence) -> None:
+        self.edus.append(presence)
+
+    def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
+        self.edus.append(update)
+
+    def other(self, origin: str, edu: Other) -> None:
+        self.edus.append((origin, edu))
+
+    async def to_device(self, connection: Connection, message: ToDevice) -> None:
+        self.edus.append(message)
+
+
+@dataclass
+class Node:
+    name: str
+    database: Database
+    client: FederationClient
+    graph: RoomGraph
+    outbox: Outbox
+    inbox: Inbox
+    membership: Membership
+    heard: Heard
+    seen: Recorder
+    refuses_invites: set[str] = field(default_factory=set)
+    """Users who want none."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    is_down: bool = False
+
+    def user(self, localpart: str) -> str:
+        return f"@{localpart}:{self.name}"
+
+    async def create(
+        self,
+        version: str,
+        creator: str,
+        join_rule: Mapping[str, Any] | str = "public",
+        levels: Mapping[str, Any] | None = None,
+    ) -> str:
+        """A room of that user; gives its id."""
+        switches = ROOM_VERSIONS[version]
+        rule = {"join_rule": join_rule} if isinstance(join_rule, str) else join_rule
+        users = {} if switches.creators_have_infinite_power else {creator: 100}
+        events = [
+            NewEvent("m.room.create", creator, {}, ""),
+            NewEvent("m.room.member", creator, {"membership": "join"}, creator),
+            NewEvent("m.room.power_levels", creator, {"users": users, **(levels or {})}, ""),
+            NewEvent("m.room.join_rules", creator, rule, ""),
+        ]
+        number = now_ms()
+        named = None if switches.create_event_is_room_id else f"!room{number}:{self.name}"
+        made = await self.graph.create_room(switches, events, room_id=named)
+        return made[0].room_id
+
+    async def say(self, room_id: str, user: str, body: str) -> str:
+        content = {"msgtype": "m.text", "body": body}
+        return (await self.graph.send_event(room_id, "m.room.message", content, user)).event_id
+
+    async def membership_of(self, room_id: str, user: str) -> object:
+        """As this node sees it."""
+        key = ("m.room.member", user)
+        member = (await self.graph.current_events(room_id, [key])).get(key)
+        return None if member is None else member.membership
+
+    async def until_member(self, room_id: str, user: str, membership: str) -> None:
+        """As this node sees it."""
+        position = await self.graph.stream.last_position()
+        async with asyncio.timeout(PATIENCE):
+            while await self.membership_of(room_id, user) != membership:
+                position = (await self.graph.stream.next(position))[-1].position
+
+    async def until(self, condition: Callable[[str, str], bool], after: int = 0) -> None:
+        """Something was taken in of which the condition holds: its id, and the membership or text it says."""
+        position = after
+        while True:
+            for entry in await self.graph.stream.next(position):
+                position = entry.position
+                said = entry.pdu.content.get("membership") or entry.pdu.content.get("body") or ""
+                if condition(entry.pdu.event_id, str(said)):
+                    return
+
+
+class Nodes:
+    """They know of each other by name; each has a database of its own."""
+
+    def __init__(self, server: Server, template: str, stack: AsyncExitStack) -> None:
+        self._server = server
+        self._template = template
+        self._stack = stack
+        self._addresses: dict[str, PeerSettings] = {}
+
+    async def start(self, *names: str) -> list[Node]:
+        for name in names:
+            self._addresses[name] = PeerSettings(f"127.0.0.1:{lasting_port()}", plain=True)
+        return [await self._start(name) for name in names]
+
+    async def _start(self, name: str) -> Node:
+        address = await self._server.create(self._template)
+        self._stack.push_async_callback(self._server.drop, address)
+        database = await self._stack.enter_async_context(pool_on(address))
+        keys = OwnKeys(key_from_seed("test", name.encode().ljust(32, b".")))
+        current = keys.current
+        client = self._client(name, keys)
+        key_ring = KeyRing(name, lambda: keys, client, database, now_ms=now_ms)
+        outbox = Outbox(name, database, client, now_ms=now_ms)
+        graph = RoomGraph(
+            name,
+            database,
+            keys=key_ring,
+            peer_events=FederationEvents(client),
+            signer=lambda: Signer(name, current.key_id, current.signing_key),
+            now_ms=now_ms,
+            on_commit=outbox.on_commit,
+        )
+        heard = Heard()
+        node: Node
+
+        async def local_alias(alias: str) -> tuple[str, Sequence[str]] | None:
+            return (node.aliases[alias], [name]) if alias in node.aliases else None
+
+        async def may_be_invited(user: str, sender: str, room_id: str) -> None:
+            if user in node.refuses_invites:
+                raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
+
+        def signer() -> Signer:
+            return Signer(name, current.key_id, current.signing_key)
+
+        membership = Membership(
+            name,
+            graph,
+            Handshakes(client),
+            key_ring,
+            database,
+            signer,
+            now_ms=now_ms,
+            local_alias=local_alias,
+        )
+        requests = MembershipRequests(
+            name,
+            graph,
+            key_ring,
+            database,
+            signer,
+            now_ms=now_ms,
+            may_be_invited=may_be_invited,
+            listener=heard,
+        )
+        inbox = Inbox(database, graph, IncomingEdus(database, graph, heard))
+        seen = Recorder()
+        node = Node(name, database, client, graph, outbox, inbox, membership, heard, seen)
+        authenticator = RequestAuthenticator(
+            name, key_ring, is_allowed=lambda _: True, heard=outbox.heard_from
+        )
+        app = self._app(node, authenticator, requests, keys)
+        port = int((self._addresses[name].address or "").rpartition(":")[2])
+        listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, LOOPBACK, Limits()), None, seen)
+        await listener.start()
+        self._stack.push_async_callback(listener.close, 1.0)
+        await outbox.start()
+        self._stack.push_async_callback(graph.close)
+        self._stack.push_async_callback(outbox.close)
+        self._stack.push_async_callback(key_ring.close)
+        return node
+
+    def _client(self, name: str, keys: OwnKeys) -> FederationClient:
+        dns, peers = Dns(), Peers(self._addresses)
+        connections = PeerConnections(dns, peers, user_agent="test", authorities=None, blocked=())
+        resolver = Resolver(connections, dns, peers)
+        self._stack.push_async_callback(connections.close)
+        self._stack.push_async_callback(resolver.close)
+        return FederationClient(name, lambda: keys, resolver, connections, may_contact=lambda _: True)
+
+    def _app(
+        self, node: Node, authenticator: RequestAuthenticator, requests: MembershipRequests, keys: OwnKeys
+    ) -> web.Application:
+        async def send(request: web.Request) -> web.Response:
+            asked = await authenticator.authenticate(request)
+            answer = await node.inbox.take_in(asked.origin, request.match_info["txn"], asked.content)
+            return json_answer(answer)
+
+        async def directory(request: web.Request) -> web.Response:
+            room_id = node.aliases.get(request.query["room_alias"])
+            if room_id is None:
+                raise MatrixError("M_NOT_FOUND", "No such alias.", 404)
+            return json_answer({"room_id": room_id, "servers": [node.name]})
+
+        @web.middleware
+        async def gate(request: web.Request, handler: Any) -> web.StreamResponse:
+            if node.is_down:
+                raise MatrixError("M_UNKNOWN", "Down.", 503)
+            response: web.StreamResponse = await handler(request)
+            return response
+
+        def document() -> bytes:
+            return orjson.dumps(published(node.name, keys, now_ms()))
+
+        rules = Rules(LOOPBACK)
+        app = make_app(WireNode(document, Readiness, "test", rules), Limits())
+        app.middlewares.append(gate)
+        app[MEMBERSHIP] = MembershipServices(authenticator, requests)
+        for module in ENDPOINTS:
+            app.add_routes(module.ROUTES)
+        app.router.add_put("/_matrix/federation/v1/send/{txn}", send)
+        app.router.add_get("/_matrix/federation/v1/query/directory", directory)
+        return app
+
+
+@contextlib.asynccontextmanager
+async def nodes(server: Server, template: str) -> AsyncIterator[Nodes]:
+    async with AsyncExitStack() as stack:
+        yield Nodes(server, template, stack)
