@@ -81,10 +81,10 @@ def _answering(
         except asyncio.CancelledError:
             raise
         except Exception as error:
+            connection.route = route_of(request)
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
             response = _answer_error(error, request, observer)
-            connection.route = route_of(request)
         finally:
             if reserved:
                 budget.give_back(reserved)
