@@ -92,6 +92,7 @@ async def test_a_redirect_is_no_error() -> None:
     ):
         answer = await client.ask("/raise")
         assert (answer.status, answer.headers["location"]) == (302, "/health/live")
+        assert node.seen.answered == [("/raise", "GET", 302)]
 
 
 async def test_an_answer_that_breaks_off_ends_the_connection() -> None:
