@@ -60,6 +60,15 @@ PATIENCE = 30.0
 ENDPOINTS = (invite, make_join, make_knock, make_leave, send_join, send_knock, send_leave)
 
 
+def keys_of(name: str) -> OwnKeys:
+    return OwnKeys(key_from_seed("test", name.encode().ljust(32, b".")))
+
+
+def signer_of(name: str) -> Signer:
+    key = keys_of(name).current
+    return Signer(name, key.key_id, key.signing_key)
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -180,8 +189,7 @@ class Nodes:
         address = await self._server.create(self._template)
         self._stack.push_async_callback(self._server.drop, address)
         database = await self._stack.enter_async_context(pool_on(address))
-        keys = OwnKeys(key_from_seed("test", name.encode().ljust(32, b".")))
-        current = keys.current
+        keys = keys_of(name)
         client = self._client(name, keys)
         key_ring = KeyRing(name, lambda: keys, client, database, now_ms=now_ms)
         outbox = Outbox(name, database, client, now_ms=now_ms)
@@ -190,7 +198,7 @@ class Nodes:
             database,
             keys=key_ring,
             peer_events=FederationEvents(client),
-            signer=lambda: Signer(name, current.key_id, current.signing_key),
+            signer=lambda: signer_of(name),
             now_ms=now_ms,
             on_commit=outbox.on_commit,
         )
@@ -204,16 +212,13 @@ class Nodes:
             if user in node.refuses_invites:
                 raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
 
-        def signer() -> Signer:
-            return Signer(name, current.key_id, current.signing_key)
-
         membership = Membership(
             name,
             graph,
             Handshakes(client),
             key_ring,
             database,
-            signer,
+            lambda: signer_of(name),
             now_ms=now_ms,
             local_alias=local_alias,
         )
@@ -222,7 +227,7 @@ class Nodes:
             graph,
             key_ring,
             database,
-            signer,
+            lambda: signer_of(name),
             now_ms=now_ms,
             may_be_invited=may_be_invited,
             listener=heard,
