@@ -27,7 +27,7 @@ from federation.peer_errors import outcome_of
 from federation.request_target import request_target
 from federation.send_failure import Failure, FailureKind, failure_of
 from federation.send_queue import PduRef
-from federation.service.client import FederationClient
+from federation.service.client import TIMEOUT, FederationClient
 from federation.service.destination_queue import DestinationQueue, Transaction
 from federation.service.outbox_observer import OutboxObserver
 
@@ -50,6 +50,7 @@ class DestinationSender:
         jitter: Callable[[], float],
         observer: OutboxObserver,
         linger: float = LINGER,
+        patience: float = TIMEOUT,
     ) -> None:
         self._destination = destination
         self._queue = queue
@@ -58,6 +59,7 @@ class DestinationSender:
         self._jitter = jitter
         self._observer = observer
         self._linger = linger
+        self._patience = patience
         self._machine: Destination | None = None
         self._latest = 0
         self._inbox: deque[Input] = deque()
@@ -155,7 +157,9 @@ class DestinationSender:
         result: Answered | Failed
         target = request_target(SEND, txnId=transaction.transaction_id)
         try:
-            answer = await self._client.request("PUT", self._destination, target, transaction.body)
+            answer = await self._client.request(
+                "PUT", self._destination, target, transaction.body, timeout=self._patience
+            )
         except PeerError as error:
             problem = error
             result = Failed(failure_of(error), self._jitter())

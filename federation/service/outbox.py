@@ -17,7 +17,7 @@ from federation.destination import State, View
 from federation.destination_messages import Heard, Input, Queued, Timer
 from federation.edu.making import Outgoing
 from federation.send_queue import EduRef, PduRef
-from federation.service.client import FederationClient
+from federation.service.client import TIMEOUT, FederationClient
 from federation.service.commit_watch import CommitWatch
 from federation.service.destination_queue import DestinationQueue
 from federation.service.destination_sender import LINGER, DestinationSender
@@ -52,7 +52,9 @@ class Outbox:
         jitter: Callable[[], float] = random.random,
         sweep: float = SWEEP,
         linger: float = LINGER,
+        patience: float = TIMEOUT,
     ) -> None:
+        """`patience`: seconds that a server has for answering a transaction."""
         self._server_name = server_name
         self._database = database
         self._client = client
@@ -62,6 +64,7 @@ class Outbox:
         self._jitter = jitter
         self._sweep_every = sweep
         self._linger = linger
+        self._patience = patience
         self._lease = OutboxLease(database.address, self._hear_of, self._lose)
         self._watch: CommitWatch[_Told] = CommitWatch(database, self._tell_all)
         self._senders: dict[str, DestinationSender] = {}
@@ -152,6 +155,7 @@ class Outbox:
                 jitter=self._jitter,
                 observer=self._observer,
                 linger=self._linger,
+                patience=self._patience,
             )
             task = asyncio.create_task(self._run(destination, sender))
             self._running[destination] = task

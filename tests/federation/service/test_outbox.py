@@ -147,6 +147,21 @@ async def test_a_server_that_asks_for_time_gets_it(us: Sending, peer: ReceivingS
     assert len(set(peer.ids)) == 1
 
 
+async def test_an_answer_that_comes_too_late_is_none(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """The peer has the transaction all the same, and recognises it when it comes again."""
+    peer.holds.clear()
+    async with sending(database, client, patience=0.1) as us:
+        await us.send(says(public_room("11"), "1"), PEER)
+        await us.until_failed(PEER)
+        assert us.seen.ended == [Outcome.TIMED_OUT]
+        peer.holds.set()
+        us.later(PEER, 60_000)
+        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    assert peer.transactions[0] == peer.transactions[1]
+
+
 async def test_a_server_that_is_away_does_not_hold_up_another(
     us: Sending, peer: ReceivingServer, neighbourhood: Neighbourhood
 ) -> None:
