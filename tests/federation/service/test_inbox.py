@@ -1,0 +1,170 @@
+"""Transactions: each once, one at a time of each server, committed before they are answered."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from federation.errors import MatrixError
+from federation.service.inbox import Inbox
+from storage.database import Database
+from tests.federation.service.inbox_transactions import NoEdus, in_transactions
+from tests.support.graph import graph_on, join, raw
+from tests.support.postgres import pool_on
+from tests.support.rooms import ALICE, BOB, public_room
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Edus:
+    """Remembers what it is given, and can be made to fail or to wait."""
+
+    received: list[Any] = field(default_factory=list)
+    failing: bool = False
+    waiting: asyncio.Event | None = None
+
+    async def receive(self, origin: str, edus: Sequence[Any]) -> None:
+        if self.waiting is not None:
+            await self.waiting.wait()
+        if self.failing:
+            raise OSError("the disk is full")
+        self.received += [(origin, edu) for edu in edus]
+
+
+async def test_a_transaction_is_answered_with_what_became_of_each_event(database: Database) -> None:
+    """200 even when all are rejected; EDUs are handed on."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        good = room.say(BOB)
+        bad = room.propose("m.room.topic", "@nobody:b.example", {}, "")
+        edus = Edus()
+        body = {"pdus": raw(bad, good), "edus": [{"edu_type": "m.typing"}]}
+        answer = json.loads(await Inbox(database, here.graph, edus).take_in("b.example", "1", body))
+        assert answer["pdus"][good.event_id] == {}
+        assert answer["pdus"][bad.event_id]["error"].startswith("rule ")
+        assert edus.received == [("b.example", {"edu_type": "m.typing"})]
+
+
+async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -> None:
+    """By origin and id, whatever it holds the second time; another process gives the same."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        inbox, edus = Inbox(database, here.graph, NoEdus()), Edus()
+        first = await inbox.take_in("b.example", "1", {"pdus": raw(room.say(BOB))})
+        again = Inbox(database, here.graph, edus)
+        other = room.say(BOB)
+        assert await again.take_in("b.example", "1", {"pdus": raw(other), "edus": [{}]}) == first
+        assert edus.received == []
+        assert await here.graph.events([other.event_id]) == {}
+        assert json.loads(await again.take_in("a.example", "1", {"pdus": raw(other)})) == {
+            "pdus": {other.event_id: {}}
+        }
+
+
+async def test_an_empty_transaction_is_answered_too(database: Database) -> None:
+    """And remembered."""
+    async with graph_on(database, public_room("12")) as here:
+        inbox = Inbox(database, here.graph, NoEdus())
+        assert [await inbox.take_in("a.example", "1", {}) for _ in range(2)] == [b'{"pdus":{}}'] * 2
+
+
+async def test_a_server_sends_one_transaction_after_the_other(database: Database) -> None:
+    """429 for a second one; other servers are not kept waiting."""
+    async with graph_on(database, public_room("12")) as here:
+        edus = Edus(waiting=asyncio.Event())
+        inbox = Inbox(database, here.graph, edus)
+        first = asyncio.create_task(inbox.take_in("a.example", "1", {"edus": [{}]}))
+        while "a.example" not in inbox._in_flight:
+            await asyncio.sleep(0)
+        with pytest.raises(MatrixError) as refused:
+            await inbox.take_in("a.example", "2", {})
+        assert (refused.value.status, refused.value.errcode) == (429, "M_LIMIT_EXCEEDED")
+        assert await inbox.take_in("b.example", "1", {}) == b'{"pdus":{}}'
+        assert edus.waiting is not None
+        edus.waiting.set()
+        await first
+        assert await inbox.take_in("a.example", "2", {}) == b'{"pdus":{}}'
+
+
+async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: Database) -> None:
+    """It comes again, and then with everything in it."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        said, edus = room.say(BOB), Edus(failing=True)
+        inbox = Inbox(database, here.graph, edus)
+        body = {"pdus": raw(said), "edus": [{}]}
+        with pytest.raises(OSError, match="full"):
+            await inbox.take_in("b.example", "1", body)
+        assert await here.graph.events([said.event_id]) == {}
+        edus.failing = False
+        assert json.loads(await inbox.take_in("b.example", "1", body)) == {"pdus": {said.event_id: {}}}
+
+
+async def test_too_much_is_refused(database: Database) -> None:
+    """400 and nothing is taken in."""
+    async with graph_on(database, public_room("12")) as here:
+        inbox = Inbox(database, here.graph, NoEdus())
+        for body, errcode in (({"pdus": [{}] * 51}, "M_TOO_LARGE"), (5, "M_BAD_JSON")):
+            with pytest.raises(MatrixError) as refused:
+                await inbox.take_in("a.example", "1", body)
+            assert (refused.value.status, refused.value.errcode) == (400, errcode)
+
+
+async def test_old_answers_are_forgotten(database: Database) -> None:
+    """Not those of today."""
+    async with graph_on(database, public_room("12")) as here:
+        inbox = Inbox(database, here.graph, NoEdus())
+        await inbox.take_in("a.example", "1", {})
+        assert await inbox.prune() == 0
+
+
+async def test_a_process_that_is_killed_loses_and_doubles_nothing(database: Database, tmp_path: Path) -> None:
+    """SIGKILL in the middle of 1,000 events; sent again, all of them are there once, none rejected."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+    said = [room.say(BOB if number % 2 else ALICE, str(number)) for number in range(1000)]
+    transactions = in_transactions(said, 10)
+    file = tmp_path / "transactions"
+    file.write_bytes(b"\n".join(map(orjson.dumps, transactions)))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.federation.service.inbox_process",
+        database.address.url,
+        str(file),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    while int(await process.stdout.readline()) < 40:
+        pass
+    process.send_signal(signal.SIGKILL)
+    answered = 41 + (await process.stdout.read()).count(b"\n")
+    assert await process.wait() == -signal.SIGKILL
+    assert answered < 100
+    async with pool_on(database.address) as pool, graph_on(pool, room) as here:
+        # What was answered is there.
+        known = await here.graph.known_events(pdu.event_id for pdu in said[: answered * 10])
+        assert len(known) == answered * 10
+        inbox = Inbox(pool, here.graph, NoEdus())
+        for number, body in enumerate(transactions):
+            answer = json.loads(await inbox.take_in("b.example", str(number), body))
+            assert set(map(str, answer["pdus"].values())) == {"{}"}
+        stream = await here.graph.stream.read(0, 2000)
+        assert [entry.pdu for entry in stream[1:]] == said
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert view.forward_extremities == (said[-1].event_id,)
+        assert here.peer.calls == []

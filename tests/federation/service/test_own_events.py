@@ -1,0 +1,147 @@
+"""Events of our own: a chain, allowed by the rules, sent to whoever must hear of them."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from federation.errors import MatrixError
+from federation.pdu import Pdu
+from federation.pdu.event_signatures import hash_and_sign
+from federation.pdu.limits import MAX_OWN_PREV_EVENTS
+from federation.receipt import ACCEPTED
+from federation.room_version import ROOM_VERSIONS
+from federation.service.room_ports import NewEvent
+from storage.database import Database
+from tests.support.graph import HERE, US, graph_on, join, raw
+from tests.support.rooms import ALICE, BOB, public_room, signer
+
+
+async def test_events_that_are_sent_at_once_form_a_chain(database: Database) -> None:
+    """One prev_event each, so that no peer has a reason to ask for states; many share a commit."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        made = await asyncio.gather(
+            *(here.graph.send_event(room.room_id, "m.room.message", {"body": str(n)}, US) for n in range(120))
+        )
+        assert [pdu.content["body"] for pdu in made] == [str(n) for n in range(120)]
+        for before, after in pairwise(made):
+            assert after.prev_events == (before.event_id,)
+            assert after.depth == before.depth + 1
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert view.generation < 20
+        assert here.counts.sent == 120
+        assert {one.destinations for one in here.hook.committed[1:]} == {
+            frozenset({"a.example", "b.example"})
+        }
+        for pdu in made[::40]:
+            assert await here.graph.state_at(pdu.event_id) == await here.graph.current_state(room.room_id)
+
+
+async def test_an_event_that_the_rules_refuse_is_no_harm_to_others(database: Database) -> None:
+    """Whoever sends it is told the rule."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        good, bad, strange = await asyncio.gather(
+            here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US),
+            here.graph.send_event(room.room_id, "m.room.topic", {"topic": "bad"}, US, ""),
+            here.graph.send_event(room.room_id, "m.room.message", {"body": 1.5}, US),
+            return_exceptions=True,
+        )
+        assert isinstance(good, Pdu)
+        assert isinstance(bad, MatrixError)
+        assert (bad.status, bad.errcode) == (403, "M_FORBIDDEN")
+        assert "power level" in bad.text
+        assert isinstance(strange, MatrixError)
+        assert strange.errcode == "M_BAD_JSON"
+        with pytest.raises(MatrixError, match="M_NOT_FOUND"):
+            await here.graph.send_event("!nowhere:a.example", "m.room.message", {}, US)
+
+
+async def test_who_is_banned_still_hears_of_it(database: Database) -> None:
+    """Recipients are the servers in the state before the event."""
+    async with graph_on(database, public_room("12")) as here:
+        create, *_ = await here.graph.create_room(
+            ROOM_VERSIONS["12"],
+            [
+                NewEvent("m.room.create", US, {}, ""),
+                NewEvent("m.room.member", US, {"membership": "join"}, US),
+                NewEvent("m.room.join_rules", US, {"join_rule": "public"}, ""),
+            ],
+        )
+        template = await here.graph.prepare_event(
+            create.room_id, NewEvent("m.room.member", BOB, {"membership": "join"}, BOB)
+        )
+        bob = signer("b.example")
+        joined = hash_and_sign(template, ROOM_VERSIONS["12"], bob.server, bob.key_id, bob.key)
+        await here.graph.accept_membership("b.example", create.room_id, joined)
+        assert here.hook.committed[-1].destinations == frozenset()
+        await here.graph.send_event(create.room_id, "m.room.member", {"membership": "ban"}, US, BOB)
+        assert here.hook.committed[-1].destinations == {"b.example"}
+        await here.graph.send_event(create.room_id, "m.room.message", {}, US)
+        assert here.hook.committed[-1].destinations == frozenset()
+        assert await here.graph.servers_in_room(create.room_id) == {HERE}
+
+
+async def test_a_template_is_what_would_be_sent_and_sends_nothing(database: Database) -> None:
+    """The rules are asked: nobody is given a template in vain."""
+    room = public_room("11", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        before = await here.graph.room(room.room_id)
+        event = NewEvent("m.room.member", "@new:d.example", {"membership": "join"}, "@new:d.example")
+        template = await here.graph.prepare_event(room.room_id, event)
+        assert template["prev_events"] == [room.head[0].event_id]
+        assert not {"hashes", "signatures"} & template.keys()
+        assert await here.graph.room(room.room_id) == before
+        with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+            await here.graph.prepare_event(
+                room.room_id, NewEvent("m.room.member", ALICE, {"membership": "knock"}, ALICE)
+            )
+
+
+async def test_a_wide_fork_is_healed_by_ten_at_a_time(database: Database) -> None:
+    """More would make resolving the state dear for everybody."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        ends = [room.say(ALICE, str(number), after=start) for number in range(14)]
+        results = await here.graph.receive("a.example", raw(*ends))
+        assert set(results.values()) == {ACCEPTED}
+        first = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        assert len(first.prev_events) == MAX_OWN_PREV_EVENTS
+        second = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        assert len(second.prev_events) == 5
+        assert first.event_id in second.prev_events
+
+
+async def test_a_room_that_cannot_be_made_is_not_there(database: Database) -> None:
+    """All or nothing."""
+    async with graph_on(database, public_room("12")) as here:
+        events = [
+            NewEvent("m.room.create", US, {}, ""),
+            NewEvent("m.room.member", US, {"membership": "join"}, US),
+            NewEvent("m.room.topic", "@other:here.example", {}, ""),
+        ]
+        with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+            await here.graph.create_room(ROOM_VERSIONS["11"], events, room_id=f"!mine:{HERE}")
+        assert await here.graph.room(f"!mine:{HERE}") is None
+        assert here.hook.committed == []
+
+
+async def test_whoever_stops_waiting_does_not_stop_the_event(database: Database) -> None:
+    """It may have been committed already; `close` waits for it."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        sending = asyncio.create_task(
+            here.graph.send_event(room.room_id, "m.room.message", {"body": "x"}, US)
+        )
+        await asyncio.sleep(0)
+        sending.cancel()
+        await here.graph.close()
+        assert here.hook.committed[-1].pdu.content == {"body": "x"}
