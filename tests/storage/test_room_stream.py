@@ -5,7 +5,9 @@ from storage.room_stream import CHANNEL, SQL, StreamRow, append, last_position, 
 
 
 async def test_entries_are_read_in_the_order_in_which_they_were_written(database: Database) -> None:
-    """From a cursor on, as many as are asked for."""
+    """From a cursor on, as many as are asked for. Before the first one the cursor is 0."""
+    async with database.connection() as connection:
+        assert await last_position(connection) == 0
     async with database.transaction() as connection:
         given = await append(
             connection, [("!r", "$b", "timeline"), ("!r", "$a", "state"), ("!r", "$c", "unset")]
