@@ -14,7 +14,7 @@ from federation.pdu import EventId, Pdu, StateKey, create_event_id, redacted
 from federation.service.room_ports import RoomView, State, StateIds
 from federation.service.room_store import RoomStore
 from federation.state_groups import StateGroup
-from storage.events import fetch_ancestors, fetch_places
+from storage.events import Direction, fetch_ancestors, fetch_places, nearest_to
 from storage.redactions import fetch_redactions
 
 PLACES_AT_ONCE: Final = 200
@@ -125,6 +125,13 @@ class RoomReading:
         while await self._add_places(room_id, places, walk):
             walk = backwards(event_ids, places, limit)
         return await self._in_room(room_id, walk.found)
+
+    async def nearest_to(
+        self, room_id: str, timestamp: int, direction: Direction
+    ) -> tuple[EventId, int] | None:
+        """The accepted event that is next to a time, and its own time."""
+        async with self._store.connection() as connection:
+            return await nearest_to(connection, room_id, timestamp, direction)
 
     async def _places(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, Place]:
         async with self._store.connection() as connection:

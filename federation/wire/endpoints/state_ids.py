@@ -1,0 +1,16 @@
+"""`GET /_matrix/federation/v1/state_ids/{roomId}`: the state before an event, as event ids.
+Server-server API, "Retrieving events"."""
+
+from aiohttp import web
+
+from federation.wire.answers import json_answer
+from federation.wire.room_services import IN_ROOM, V1, begin
+
+
+async def state_ids(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id = request.match_info["room_id"]
+    return json_answer(await services.requests.state_ids(asked.origin, room_id, request.query))
+
+
+ROUTES = (web.get(f"{V1}/state_ids/{IN_ROOM}", state_ids),)
