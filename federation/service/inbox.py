@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from federation.errors import MatrixError, limit_exceeded
+from federation.identifiers import MAX_BYTES
 from federation.service.room_ports import InCommit, Results
 from federation.transaction import NotATransaction, answer, read
 from storage.database import Connection, Database
@@ -41,6 +42,8 @@ class Inbox:
         transaction = read(body)
         if isinstance(transaction, NotATransaction):
             raise MatrixError(transaction.errcode, transaction.problem)
+        if "\0" in transaction_id or len(transaction_id) > MAX_BYTES:
+            raise MatrixError("M_INVALID_PARAM", "That is no transaction id.")
         if origin in self._in_flight:
             raise limit_exceeded("Too many concurrent transactions: send one after the other.", 429, LATER_MS)
         self._in_flight.add(origin)

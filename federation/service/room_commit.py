@@ -19,8 +19,6 @@ from storage.room_stream import Kind
 from storage.rooms import RoomRow, insert_room, update_rooms
 from storage.state_groups import StateGroupRow, insert_state_groups
 
-_FIRST = EventId()
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -54,12 +52,13 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
             updated.append(row)
         groups += [_group_row(draft.room_id, *group) for group in draft.new_groups.values()]
         events += map(_event_row, draft.written.values())
-        news = {event.pdu.event_id for event in draft.timeline}
-        told += [(draft.room_id, event_id, "timeline") for event_id in news_in_order(draft)]
+        news = [event.pdu.event_id for event in draft.timeline]
+        told += [(draft.room_id, event_id, "timeline") for event_id in news]
         for key, (before, after) in changed.items():
             if after is None:
                 removed.append((draft.room_id, *key))
-                told.append((draft.room_id, before or _FIRST, "unset"))
+                assert before is not None, "what is taken out was there"
+                told.append((draft.room_id, before, "unset"))
                 continue
             entries.append(_state_row(draft.room_id, key, draft.pdus[after]))
             if after not in news and not draft.is_new:
@@ -77,10 +76,6 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
     await insert_redactions(connection, redactions)
     await room_stream.append(connection, told)
     return Outcome(memories, committed, bool(told))
-
-
-def news_in_order(draft: RoomDraft) -> list[EventId]:
-    return [event.pdu.event_id for event in draft.timeline]
 
 
 def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:
@@ -163,6 +158,6 @@ def _event_row(event: KnownEvent) -> EventRow:
 
 def _state_row(room_id: str, key: StateKey, pdu: Pdu) -> CurrentStateRow:
     membership = pdu.membership if pdu.type == "m.room.member" else None
-    if not isinstance(membership, str) or "\0" in membership:
+    if not isinstance(membership, str):
         return CurrentStateRow(room_id, *key, pdu.event_id, None, None)
     return CurrentStateRow(room_id, *key, pdu.event_id, membership, domain(key[1]) or "")

@@ -312,10 +312,3 @@ class RoomDraft:
                 self._joined[server] = left
             else:
                 self._joined.pop(server, None)
-
-    async def current_event(self, key: StateKey) -> Pdu | None:
-        event_id = (await self.current()).state.get(key)
-        if event_id is None:
-            return None
-        await self.load([event_id])
-        return self.pdus[event_id]

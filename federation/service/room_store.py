@@ -66,7 +66,7 @@ class RoomStore:
 
     async def rooms(self, room_ids: Iterable[str]) -> dict[str, RoomMemory]:
         """Those that exist, as they stand now in the database."""
-        wanted = list(room_ids)
+        wanted = [room_id for room_id in room_ids if "\0" not in room_id]  # Postgres takes no text with NUL
         if not wanted:
             return {}
         async with self.connection() as connection:
@@ -118,6 +118,8 @@ class RoomStore:
         wanted = []
         for event_id in event_ids:
             event = self._events.get(event_id)
+            if "\0" in event_id:
+                continue  # no event has such an id, and Postgres takes no text with NUL
             if event is None or (placed and event.is_outlier):
                 wanted.append(event_id)
             else:

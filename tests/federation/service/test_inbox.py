@@ -119,6 +119,9 @@ async def test_too_much_is_refused(database: Database) -> None:
             with pytest.raises(MatrixError) as refused:
                 await inbox.take_in("a.example", "1", body)
             assert (refused.value.status, refused.value.errcode) == (400, errcode)
+        for transaction_id in ("\0", "x" * 256):
+            with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+                await inbox.take_in("a.example", transaction_id, {})
 
 
 async def test_old_answers_are_forgotten(database: Database) -> None:

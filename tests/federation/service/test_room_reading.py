@@ -172,4 +172,6 @@ async def test_servers_of_unknown_rooms(database: Database) -> None:
         assert await here.graph.servers_in_room("!unknown") == frozenset()
         assert not await here.graph.is_server_in_room("!unknown", "a.example")
         assert await here.graph.room("!unknown") is None
+        assert await here.graph.room("!\0:a.example") is None
+        assert await here.graph.events(["$\0"]) == {}
         assert US.endswith("here.example")
