@@ -14,6 +14,7 @@ from federation.pdu import EventId, Pdu, StateKey, parse
 from federation.room_version import RoomVersion, version_of_create_event
 
 MOST_HEROES: Final = 5
+MOST_MEMBERS_IN_FULL: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ def answer(
         # joined members) before the join."
         content["servers_in_room"] = sorted(servers)
     return content
+
+
+def may_be_short(state: Iterable[StateKey], most: int = MOST_MEMBERS_IN_FULL) -> bool:
+    """Whether leaving members out saves the one that joins more than it costs: a Synapse that is given the
+    short form asks for the rest at once, and takes no part in the room as a server until it has it."""
+    return sum(type_ == "m.room.member" for type_, _ in state) > most
 
 
 def without_members(state: Mapping[StateKey, Pdu], joining: str) -> list[Pdu]:

@@ -51,7 +51,9 @@ class MembershipRequests:
         now_ms: Callable[[], int],
         may_be_invited: InvitePolicy,
         listener: InviteListener | None = None,
+        in_full: int = send_join_answer.MOST_MEMBERS_IN_FULL,
     ) -> None:
+        """`in_full`: how many members a room has at most of which all are told to whoever joins."""
         self._server_name = server_name
         self._rooms = rooms
         self._state = MembershipState(server_name, rooms)
@@ -61,6 +63,7 @@ class MembershipRequests:
         self._now_ms = now_ms
         self._may_be_invited = may_be_invited
         self._listener = listener
+        self._in_full = in_full
 
     # -- templates --
 
@@ -139,6 +142,7 @@ class MembershipRequests:
     ) -> dict[str, Any]:
         before = await self._rooms.state_at(join.event_id)
         assert before is not None, "an event that has been accepted has a state before it"
+        omit_members = omit_members and send_join_answer.may_be_short(before, self._in_full)
         state = await self._events(before, omit_members=omit_members, joining=join.sender)
         ids = {pdu.event_id for pdu in state}
         chain_ids = await self._rooms.auth_chain([join.event_id, *ids]) - {join.event_id}

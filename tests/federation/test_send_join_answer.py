@@ -9,10 +9,12 @@ from federation.pdu import Pdu
 from federation.pdu.event_signatures import add_signature
 from federation.send_join_answer import (
     MOST_HEROES,
+    MOST_MEMBERS_IN_FULL,
     SentJoin,
     WrongAnswer,
     answer,
     heroes,
+    may_be_short,
     read,
     without_members,
 )
@@ -68,6 +70,13 @@ def test_an_answer_without_members_says_who_is_in_the_room(version: str) -> None
     assert "m.room.member" not in types
     assert "m.room.create" in types
     assert [event["type"] for event in content["auth_chain"]] == ["m.room.member"]  # Alice's, for the rest
+
+
+def test_of_few_members_none_is_left_out() -> None:
+    """There is nothing to be saved by it."""
+    members = [("m.room.member", f"@u{number}:a.example") for number in range(MOST_MEMBERS_IN_FULL)]
+    assert not may_be_short([("m.room.create", ""), *members])
+    assert may_be_short([("m.room.member", "@another:a.example"), *members])
 
 
 def test_a_room_without_a_name_keeps_its_heroes() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -50,10 +51,11 @@ from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.membership_services import MEMBERSHIP, MembershipServices
 from federation.wire.node import Node as WireNode
 from federation.wire.node import Readiness
+from federation.wire.tls import Tls, TlsFiles
 from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership
 from tests.federation.wire.running import Recorder
-from tests.support.ports import lasting_port
+from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
 PATIENCE = 30.0
@@ -79,27 +81,38 @@ class Heard:
 
     invites: list[tuple[OutsideMembership, str | None]] = field(default_factory=list)
     edus: list[object] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def until(self, condition: Callable[[object], object]) -> None:
+        """Such an EDU has come."""
+        while not any(map(condition, self.edus)):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _hear(self, edu: object) -> None:
+        self.edus.append(edu)
+        self._changed.set()
 
     def invited(self, invite: OutsideMembership, problem: str | None) -> None:
         self.invites.append((invite, problem))
 
     def typing(self, typing: Typing) -> None:
-        self.edus.append(typing)
+        self._hear(typing)
 
     def receipts(self, receipts: Receipts) -> None:
-        self.edus.append(receipts)
+        self._hear(receipts)
 
     def presence(self, presence: Presence) -> None:
-        self.edus.append(presence)
+        self._hear(presence)
 
     def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
-        self.edus.append(update)
+        self._hear(update)
 
     def other(self, origin: str, edu: Other) -> None:
-        self.edus.append((origin, edu))
+        self._hear((origin, edu))
 
     async def to_device(self, connection: Connection, message: ToDevice) -> None:
-        self.edus.append(message)
+        self._hear(message)
 
 
 @dataclass
@@ -174,7 +187,16 @@ class Node:
 class Nodes:
     """They know of each other by name; each has a database of its own."""
 
-    def __init__(self, server: Server, template: str, stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        server: Server,
+        template: str,
+        stack: AsyncExitStack,
+        tls: TlsFiles | None = None,
+        authorities: Path | None = None,
+    ) -> None:
+        self._tls = tls
+        self._authorities = authorities
         self._server = server
         self._template = template
         self._stack = stack
@@ -184,6 +206,10 @@ class Nodes:
         for name in names:
             self._addresses[name] = PeerSettings(f"127.0.0.1:{lasting_port()}", plain=True)
         return [await self._start(name) for name in names]
+
+    async def start_over_tls(self) -> Node:
+        """Under a name that leads to it, so that a Synapse finds it too."""
+        return await self._start(f"localhost:{lasting_port()}")
 
     async def _start(self, name: str) -> Node:
         address = await self._server.create(self._template)
@@ -239,8 +265,9 @@ class Nodes:
             name, key_ring, is_allowed=lambda _: True, heard=outbox.heard_from
         )
         app = self._app(node, authenticator, requests, keys)
-        port = int((self._addresses[name].address or "").rpartition(":")[2])
-        listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, LOOPBACK, Limits()), None, seen)
+        port = int((self._address_of(name)).rpartition(":")[2])
+        settings = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
+        listener = Listener(app, settings, None if self._tls is None else Tls(self._tls), seen)
         await listener.start()
         self._stack.push_async_callback(listener.close, 1.0)
         await outbox.start()
@@ -249,9 +276,15 @@ class Nodes:
         self._stack.push_async_callback(key_ring.close)
         return node
 
+    def _address_of(self, name: str) -> str:
+        known = self._addresses.get(name)
+        return name if known is None or known.address is None else known.address
+
     def _client(self, name: str, keys: OwnKeys) -> FederationClient:
         dns, peers = Dns(), Peers(self._addresses)
-        connections = PeerConnections(dns, peers, user_agent="test", authorities=None, blocked=())
+        connections = PeerConnections(
+            dns, peers, user_agent="test", authorities=self._authorities, blocked=()
+        )
         resolver = Resolver(connections, dns, peers)
         self._stack.push_async_callback(connections.close)
         self._stack.push_async_callback(resolver.close)
@@ -293,6 +326,8 @@ class Nodes:
 
 
 @contextlib.asynccontextmanager
-async def nodes(server: Server, template: str) -> AsyncIterator[Nodes]:
+async def nodes(
+    server: Server, template: str, tls: TlsFiles | None = None, authorities: Path | None = None
+) -> AsyncIterator[Nodes]:
     async with AsyncExitStack() as stack:
-        yield Nodes(server, template, stack)
+        yield Nodes(server, template, stack, tls, authorities)

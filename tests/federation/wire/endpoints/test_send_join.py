@@ -19,11 +19,11 @@ async def test_the_event_is_taken_in(postgres_server: Server, migrated_template:
         assert answer["event"] == event.event
         assert answer["members_omitted"] is False
         assert {"state", "auth_chain"} <= answer.keys()
-        short = await pair.put(
-            PATH, event.event, query=(("omit_members", "true"),), roomId=room_id, eventId=event.event_id
+        # Of a room with so few members all are told, whoever may do without them.
+        query = (("omit_members", "true"),)
+        assert answer == await pair.put(
+            PATH, event.event, query=query, roomId=room_id, eventId=event.event_id
         )
-        assert short["members_omitted"] is True
-        assert "servers_in_room" in short
         assert await pair.asked.membership_of(room_id, pair.bob) == "join"
 
 
