@@ -1,6 +1,5 @@
 """Invites into, and knocks at, rooms that this server is not in. For all other rooms their state says it."""
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from storage.database import Connection
@@ -42,11 +41,3 @@ async def list_memberships_of_user(connection: Connection, user_id: str) -> list
 async def delete_membership(connection: Connection, room_id: str, user_id: str) -> bool:
     """Whether there was one."""
     return await connection.fetchval(SQL.delete_membership, room_id, user_id) is not None
-
-
-async def delete_memberships(connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
-    """Pairs of (room id, user id) of which a room's own state now says what holds."""
-    if pairs:
-        await connection.execute(
-            SQL.delete_memberships, *(list(column) for column in zip(*pairs, strict=True))
-        )

@@ -23,7 +23,3 @@ FROM outside_memberships WHERE user_id = $1 ORDER BY received_at, room_id;
 
 -- name: delete_membership
 DELETE FROM outside_memberships WHERE room_id = $1 AND user_id = $2 RETURNING true;
-
--- name: delete_memberships
-DELETE FROM outside_memberships USING unnest($1::text[], $2::text[]) AS gone (room_id, user_id)
-WHERE outside_memberships.room_id = gone.room_id AND outside_memberships.user_id = gone.user_id;

@@ -146,9 +146,11 @@ class Membership:
         return room_id
 
     async def outside(self, user: str) -> list[OutsideMembership]:
-        """The invites and knocks of a user in rooms that this server is not in."""
+        """The invites and knocks of a user in rooms that this server is not in. Where it has come into the
+        room since, the room's state says what holds."""
         async with self._database.transaction(readonly=True) as connection:
-            return await list_memberships_of_user(connection, user)
+            kept = await list_memberships_of_user(connection, user)
+        return [one for one in kept if not await self._state.is_here(one.room_id)]
 
     # -- joining --
 

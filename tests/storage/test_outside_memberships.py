@@ -6,7 +6,6 @@ from storage.database import Database
 from storage.outside_memberships import (
     OutsideMembership,
     delete_membership,
-    delete_memberships,
     fetch_membership,
     list_memberships_of_user,
     write_membership,
@@ -41,6 +40,3 @@ async def test_all_of_a_users_are_listed(database: Database) -> None:
         for row in (newer, invite(), invite(user_id="@other:a.example")):
             await write_membership(connection, row)
         assert await list_memberships_of_user(connection, USER) == [invite(), newer]
-        await delete_memberships(connection, [(ROOM, USER), ("!none:b.example", USER)])
-        await delete_memberships(connection, [])
-        assert await list_memberships_of_user(connection, USER) == [newer]

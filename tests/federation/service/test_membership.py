@@ -249,6 +249,19 @@ async def test_a_banned_users_server_hears_of_the_ban(pair: tuple[Node, Node]) -
     assert await here.membership_of(room_id, bob) == "ban"
 
 
+async def test_an_invite_into_a_room_that_has_come_here_since(pair: tuple[Node, Node]) -> None:
+    """It is the room's own now, and accepted without asking anybody."""
+    here, there = pair
+    alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
+    room_id = await there.create("12", alice, "invite")
+    for user in (bob, eve):
+        await there.membership.invite(room_id, alice, user)
+    await here.membership.join(room_id, bob)
+    assert await here.membership.outside(eve) == []
+    await here.membership.join(room_id, eve)
+    assert len([route for route, _, _ in there.seen.answered if "send_join" in route]) == 1
+
+
 async def test_an_invite_survives_a_restart(pair: tuple[Node, Node]) -> None:
     """It lies in the database, whole."""
     here, there = pair

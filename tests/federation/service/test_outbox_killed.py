@@ -5,8 +5,6 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 
-import pytest
-
 from storage.address import DatabaseAddress
 from storage.database import connect_once
 from tests.federation.service.receiving_server import ReceivingServer
@@ -45,18 +43,15 @@ async def count_events(address: DatabaseAddress) -> int:
         await connection.close()
 
 
-@pytest.mark.parametrize("transactions", [1, 3])
-async def test_nothing_is_lost_and_nothing_doubled(
-    database_address: DatabaseAddress, transactions: int
-) -> None:
+async def test_nothing_is_lost_and_nothing_doubled(database_address: DatabaseAddress) -> None:
     """Killed while a transaction is on its way: it comes again under the same id with the same content, and
     then all that was committed, in its order."""
     peer = ReceivingServer()
     async with LoopbackServer(peer).running(None) as server:
         async with process(database_address, server.port, COUNT) as first:
-            await peer.until(lambda peer: len(peer.transactions) == transactions)
+            await peer.until(lambda peer: len(peer.transactions) == 2)
             peer.holds.clear()
-            await peer.until(lambda peer: len(peer.transactions) > transactions)
+            await peer.until(lambda peer: len(peer.transactions) > 2)
             first.kill()
         sent = len(peer.transactions)
         peer.holds.set()
