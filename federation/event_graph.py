@@ -116,8 +116,9 @@ def between(
                     found.append(prev_event)
                     below.append(prev_event)
         level = below
-    # What was found later lies further back, wherever depths are equal.
-    oldest_first = sorted(reversed(found[:limit]), key=lambda event_id: places[event_id].depth)
+    # What was found later lies further back, wherever depths are equal: sorting keeps that order.
+    found_last_first = list(reversed(found[:limit]))
+    oldest_first = sorted(found_last_first, key=lambda event_id: places[event_id].depth)
     return Walk(tuple(oldest_first), frozenset(unknown))
 
 
