@@ -13,6 +13,7 @@ from federation.auth_rules import CREATE, Refused, check, check_independent
 from federation.pdu import EventId, Malformed, Oversized, Parsed, Pdu, StateKey, create_event_id, redacted
 from federation.pdu.event_signatures import verify_event
 from federation.pdu.hashes import content_hash_holds
+from federation.policy_server import PolicyServer, is_signed, needs_signature
 from federation.room_version import RoomVersion
 from federation.signatures import BadSignature, NeedKeys, NotSigned, VerifyKey
 
@@ -162,9 +163,11 @@ def authorise(
     *,
     rejected: Container[EventId] = (),
     absent: Container[EventId] = (),
+    policy: PolicyServer | None = None,
 ) -> Verdict | Dropped | NeedEvents:
-    """Steps 4 to 6. Both states hold what `state_needed` names and the room has, and nothing else.
-    `current_state` is None where it is the state before the event, or does not matter."""
+    """Steps 4 to 7. Both states hold what `state_needed` names and the room has, and nothing else.
+    `current_state` is None where it is the state before the event, or does not matter. `policy` is the policy
+    server that the room uses."""
     verdict = authorise_by_auth_events(genuine, version, auth_events, rejected=rejected, absent=absent)
     if not isinstance(verdict, Accepted):
         return verdict
@@ -181,6 +184,9 @@ def authorise(
         against_current = check(pdu, current_state, version)
         if isinstance(against_current, Refused):
             return SoftFailed(against_current.rule, _text(against_current))
+    # 7. If the room uses a policy server, passes its signature check, otherwise it is "soft failed".
+    if policy is not None and needs_signature(pdu) and not is_signed(pdu, version, policy):
+        return SoftFailed("step 7", f"the room's policy server, {policy.server}, has not signed it")
     return ACCEPTED
 
 

@@ -88,6 +88,11 @@ async def fetch_places(connection: Connection, room_id: str, event_ids: Iterable
     return [Ancestor(*row) for row in await connection.fetch(SQL.fetch_places, room_id, list(event_ids))]
 
 
+async def fetch_oldest(connection: Connection, room_id: str, limit: int) -> list[str]:
+    """The newest of those events that follow one which has no place here: before them there is more."""
+    return [row[0] for row in await connection.fetch(SQL.fetch_oldest, room_id, limit)]
+
+
 async def nearest_to(
     connection: Connection, room_id: str, timestamp: int, direction: Direction
 ) -> tuple[str, int] | None:

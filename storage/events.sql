@@ -32,6 +32,16 @@ ORDER BY depth DESC LIMIT $3;
 SELECT event_id, depth, prev_events FROM events
 WHERE room_id = $1 AND event_id = ANY($2::text[]) AND state_before IS NOT NULL;
 
+-- name: fetch_oldest
+SELECT event_id FROM events
+WHERE room_id = $1 AND state_before IS NOT NULL AND EXISTS (
+    SELECT FROM unnest(events.prev_events) AS prev_event
+    WHERE NOT EXISTS (
+        SELECT FROM events AS before WHERE before.event_id = prev_event AND before.state_before IS NOT NULL
+    )
+)
+ORDER BY depth DESC LIMIT $2;
+
 -- name: nearest_after
 SELECT event_id, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts >= $2

@@ -67,6 +67,23 @@ class GapFiller:
             await self._ask_for_state(peer, batch, event_id)
         await self.fill_auth_events(peer, batch)
 
+    async def fetch_history(
+        self, peer: str, batch: RoomBatch, start: Collection[EventId], limit: int
+    ) -> None:
+        """Add to the batch what lies before events that are known, and the state where the answer ends."""
+        try:
+            given = await self._peer_events.backfill(peer, batch.room_id, start, limit)
+        except PeerError as problem:
+            self._report(f"No history of {batch.room_id}: {problem}")
+            return
+        # "The size limits on prev/auth events are not applied to what comes back": it was accepted long ago.
+        new = await self._examined(batch, given[: limit + len(start)], enforce_counts=False)
+        known = await self._store.events(new, placed=True)
+        batch.events |= {one: new[one] for one in new if one not in known or known[one].is_outlier}
+        for event_id in sorted(await self._unknown_prevs(batch))[:MOST_GAPS]:
+            await self._ask_for_state(peer, batch, event_id)
+        await self.fill_auth_events(peer, batch)
+
     async def _unknown_prevs(self, batch: RoomBatch) -> set[EventId]:
         unknown = missing((genuine.pdu.prev_events for genuine in batch.events.values()), batch.events)
         unknown -= batch.states.keys()

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from federation.auth_rules import selected
-from federation.errors import MatrixError
+from federation.errors import MatrixError, PeerError
 from federation.pdu import CannotBuild, EventId, Pdu, Signer, Template, build
 from federation.pdu.builder import as_event
 from federation.pdu.limits import MAX_OWN_PREV_EVENTS
+from federation.peer_errors import PeerRefused
+from federation.policy_server import needs_signature
 from federation.receipt import Accepted, Dropped, Genuine, Receipt
 from federation.room_version import RoomVersion
+from federation.service.policy_signing import PolicySigning
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import NewEvent, RoomObserver
 from federation.service.room_writing import RoomWriting
@@ -34,7 +37,9 @@ class OwnEvents:
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
         observer: RoomObserver | None,
+        policy_signing: PolicySigning,
     ) -> None:
+        self._policy_signing = policy_signing
         self._server_name = server_name
         self._writing = writing
         self._signer = signer
@@ -109,7 +114,7 @@ class OwnEvents:
                 for one in batch:
                     try:
                         made.append((one, await self._make(draft, one.event)))
-                    except MatrixError as refused:
+                    except (MatrixError, PeerError) as refused:
                         _fail(one, refused)
         except Exception as failed:
             # Whoever waits for an event gets to know.
@@ -127,7 +132,19 @@ class OwnEvents:
         pdu = build(template, draft.version, self._signer())
         if isinstance(pdu, CannotBuild):
             raise MatrixError("M_BAD_JSON", f"The event cannot be sent: {pdu.problem}.")
-        return await self._place(draft, Genuine(pdu))
+        return await self._place(draft, Genuine(await self._with_policy(draft, pdu)))
+
+    async def _with_policy(self, draft: RoomDraft, pdu: Pdu) -> Pdu:
+        """The event as the room's policy server has signed it, if the room has one. Its refusal is ours."""
+        policy = await draft.policy_server()
+        if policy is None or policy.server == self._server_name or not needs_signature(pdu):
+            return pdu
+        try:
+            return await self._policy_signing.signed(pdu, draft.version, policy)
+        except PeerRefused as refused:
+            raise MatrixError(
+                refused.errcode or "M_FORBIDDEN", f"The room's policy server refuses it: {refused.text}", 403
+            ) from refused
 
     async def _template(self, draft: RoomDraft, event: NewEvent) -> Template:
         prev_events = await self._prev_events(draft)

@@ -1,6 +1,6 @@
 """Asks other servers for events of rooms. Server-server API, "Retrieving events" and "Backfilling"."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from federation.pdu import EventId
@@ -79,6 +79,10 @@ class FederationEvents:
         query = [*(("v", event_id) for event_id in event_ids), ("limit", str(limit))]
         target = request_target(f"{_V1}/backfill/{{roomId}}", roomId=room_id, query=query)
         return _list(peer, await self._client.request("GET", peer, target, limit=LARGE), "pdus")
+
+    async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
+        target = request_target("/_matrix/policy/v1/sign")
+        return await self._client.request("POST", server, target, dict(event))
 
 
 def _list(peer: str, answer: dict[str, Any], name: str) -> list[Any]:

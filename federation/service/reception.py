@@ -15,13 +15,17 @@ from federation.room_version import DEFAULT_ROOM_VERSION
 from federation.server_acl import NO_ACL, ServerAcl, server_acl
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller, RoomBatch
+from federation.service.policy_signing import PolicySigning
 from federation.service.room_intake import must_have_place, take_in
 from federation.service.room_ports import InCommit, Results, RoomObserver
 from federation.service.room_store import RoomMemory, RoomStore
 from federation.service.room_writing import RoomWriting, Session
+from storage.events import fetch_oldest
 
 ACL: Final = ("m.room.server_acl", "")
 MOST_ACLS: Final = 1_000
+MOST_STARTS: Final = 20
+"""Events from which history is asked for at once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +46,7 @@ class Reception:
         writing: RoomWriting,
         examiner: EventExaminer,
         gaps: GapFiller,
+        policy: PolicySigning,
         observer: RoomObserver | None,
     ) -> None:
         self._server_name = server_name
@@ -49,6 +54,7 @@ class Reception:
         self._writing = writing
         self._examiner = examiner
         self._gaps = gaps
+        self._policy = policy
         self._observer = observer
         self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
         self._under_way: list[_UnderWay] = []
@@ -78,6 +84,8 @@ class Reception:
             await self._wait_for(earlier, batch)
             memory = self._store.remembered_room(batch.room_id)
             await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
+            if memory is not None:
+                await self._policy.sign_missing(batch, memory)
         async with self._writing.session(batches, origin) as session:
             await self._look_up(session, batches)
             for room_id, batch in batches.items():
@@ -114,6 +122,7 @@ class Reception:
         batch = RoomBatch(room_id, memory.view.version, {pdu.event_id: examined})
         if origin != self._server_name:
             await self._gaps.fill(origin, batch, memory.view.forward_extremities)
+        await self._policy.sign_missing(batch, memory)
         async with self._writing.session([room_id], origin) as session:
             draft = session.room(room_id)
             joined = frozenset(await draft.joined())
@@ -124,7 +133,22 @@ class Reception:
             if not isinstance(receipt, Accepted):
                 raise MatrixError("M_FORBIDDEN", f"The event is refused: {receipt}", 403)
         self._count([receipt])
-        return pdu
+        return draft.pdus[pdu.event_id]
+
+    async def fetch_history(self, peer: str, room_id: str, limit: int) -> int:
+        memory = (await self._store.rooms([room_id])).get(room_id)
+        if memory is None:
+            raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
+        async with self._store.connection() as connection:
+            oldest = await fetch_oldest(connection, room_id, MOST_STARTS)
+        if not oldest:
+            return 0
+        batch = RoomBatch(room_id, memory.view.version)
+        await self._gaps.fetch_history(peer, batch, oldest, limit)
+        async with self._writing.session([room_id], peer) as session:
+            results = await take_in(session.room(room_id), batch, in_timeline=False)
+        self._count(results.values())
+        return sum(not isinstance(receipt, Dropped) for receipt in results.values())
 
     async def _examined(
         self,

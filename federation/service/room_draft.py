@@ -10,6 +10,7 @@ from federation.event_graph import forward_extremities
 from federation.identifiers import domain
 from federation.known_event import KnownEvent, known
 from federation.pdu import EventId, Pdu, StateKey
+from federation.policy_server import POLICY, PolicyServer, named_by
 from federation.receipt import (
     Accepted,
     Dropped,
@@ -195,8 +196,9 @@ class RoomDraft:
     async def judge(
         self, genuine: Genuine, before: StateGroup, *, current: StateGroup | None
     ) -> Verdict | Dropped:
-        """Steps 4 to 6. `current` is None when the event's place is long past."""
+        """Steps 4 to 7. `current` is None when the event's place is long past."""
         pdu = genuine.pdu
+        policy = None if current is None else await self.policy_server()
         if current is not None and current.id == before.id:
             current = None
         keys = state_needed(pdu, self.version)
@@ -213,12 +215,22 @@ class RoomDraft:
             self._part(before, keys),
             None if current is None else self._part(current, keys),
             rejected=self.rejected,
+            policy=policy,
         )
         if isinstance(result, NeedEvents):
             return Dropped(
                 f"step 4, auth events: {min(result.event_ids)}, on which it rests, is not to be had"
             )
         return result
+
+    async def policy_server(self) -> PolicyServer | None:
+        """The one that the room uses now: somebody of it has to be joined."""
+        event_id = (await self.current()).state.get(POLICY)
+        if event_id is None:
+            return None
+        await self.load([event_id])
+        policy = named_by(self.pdus[event_id])
+        return policy if policy is not None and policy.server in await self.joined() else None
 
     def _part(self, group: StateGroup, keys: Iterable[StateKey]) -> dict[StateKey, Pdu]:
         state = group.state

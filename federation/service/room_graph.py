@@ -8,6 +8,7 @@ from federation.room_version import RoomVersion
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller
 from federation.service.own_events import OwnEvents
+from federation.service.policy_signing import PolicySigning
 from federation.service.reception import Reception
 from federation.service.room_import import RoomImport
 from federation.service.room_ports import (
@@ -48,9 +49,10 @@ class RoomGraph(RoomReading):
         self.stream = RoomStream(database, store)
         examiner = EventExaminer(keys, now_ms)
         gaps = GapFiller(peer_events, examiner, store, report)
+        policy = PolicySigning(server_name, peer_events, store, report)
         writing = RoomWriting(database, store, on_commit, observer, self.stream.wake)
-        self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer)
-        self._reception = Reception(server_name, store, writing, examiner, gaps, observer)
+        self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer, policy)
+        self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer)
         self._import = RoomImport(server_name, writing, examiner)
 
     async def close(self) -> None:
@@ -77,6 +79,11 @@ class RoomGraph(RoomReading):
         redacts: EventId | None = None,
     ) -> Pdu:
         return await self._own_events.send(room_id, NewEvent(type_, sender, content, state_key, redacts))
+
+    async def fetch_history(self, peer: str, room_id: str, limit: int = 100) -> int:
+        """Ask a server for what lies before the oldest events that are known here, to be read with
+        `backfill`; how many events that brought. Nobody is told of them by the stream."""
+        return await self._reception.fetch_history(peer, room_id, limit)
 
     async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
         return await self._own_events.prepare(room_id, event)

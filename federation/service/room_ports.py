@@ -186,7 +186,15 @@ class RemoteState:
     auth_chain: Sequence[Any] = field(repr=False)
 
 
-class PeerEvents(Protocol):
+class PolicySignatures(Protocol):
+    """Asks policy servers."""
+
+    async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
+        """The signatures that a policy server makes, unchecked. `PeerRefused` if it makes none."""
+        ...
+
+
+class PeerEvents(PolicySignatures, Protocol):
     """Asks another server for events. Each raises `PeerError`; nothing of an answer has been checked."""
 
     async def missing_events(
@@ -207,6 +215,10 @@ class PeerEvents(Protocol):
     async def event(self, peer: str, event_id: EventId) -> Any: ...
 
     async def event_auth(self, peer: str, room_id: str, event_id: EventId) -> Sequence[Any]: ...
+
+    async def backfill(
+        self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int
+    ) -> Sequence[Any]: ...
 
 
 class RoomObserver(Protocol):

@@ -24,9 +24,9 @@ from storage.rooms import RoomRow, fetch_rooms
 from storage.state_groups import fetch_chain, reserve_ids
 
 MOST_ROOMS: Final = 2_000
-MOST_EVENT_BYTES: Final = 32 * 1024 * 1024
-"""Of events as they are sent; in memory one takes some five times that."""
-MOST_STATE_ENTRIES: Final = 1_000_000
+MOST_EVENT_BYTES: Final = 8 * 1024 * 1024
+"""Of events as they are sent; in memory one takes some ten times that."""
+MOST_STATE_ENTRIES: Final = 300_000
 """In all the states that are remembered together. Each takes about a hundred bytes."""
 MOST_MERGES: Final = 1_000
 MOST_EDGES: Final = 100_000

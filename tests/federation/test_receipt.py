@@ -7,6 +7,7 @@ import pytest
 
 from federation.auth_rules import state_needed
 from federation.pdu import Pdu, StateKey, parse, redacted
+from federation.policy_server import PolicyServer
 from federation.receipt import (
     ACCEPTED,
     Dropped,
@@ -22,7 +23,7 @@ from federation.receipt import (
 )
 from federation.room_version import ROOM_VERSIONS
 from federation.signatures import NeedKeys
-from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, verify_keys
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer, verify_keys
 
 KEYS = verify_keys("a.example", "b.example", "c.example")
 NOW = 10_000
@@ -203,3 +204,19 @@ def test_an_overlong_event_is_examined_like_any_other() -> None:
     event = dict(room.propose("m.room.message", ALICE, {}).event) | {"type": "ü" * 200}
     parsed = parse(event, room.version)
     assert isinstance(examine(parsed, room.version, KEYS, NOW), Dropped)
+
+
+def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> None:
+    """If the room uses a policy server; the event that names it is exempt."""
+    room = public_room("12", BOB)
+    policy = PolicyServer("c.example", bytes(signer("c.example").key.verify_key))
+    for pdu, expected in (
+        (
+            room.propose("m.room.message", BOB, {}),
+            SoftFailed("step 7", "the room's policy server, c.example, has not signed it"),
+        ),
+        (room.propose("m.room.policy", ALICE, {}, ""), ACCEPTED),
+    ):
+        state = {key: room.state()[key] for key in state_needed(pdu, room.version) if key in room.state()}
+        verdict = authorise(Genuine(pdu), room.version, room.events, state, None, policy=policy)
+        assert verdict == expected

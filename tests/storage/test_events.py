@@ -8,6 +8,7 @@ from storage.events import (
     fetch_ancestors,
     fetch_auth_edges,
     fetch_events,
+    fetch_oldest,
     fetch_places,
     nearest_to,
     write_events,
@@ -36,7 +37,9 @@ def stored(row: EventRow) -> StoredEvent:
 
 async def test_what_is_written_is_read(database: Database) -> None:
     """Those that are not there are left out."""
-    refused = outlier("$b")._replace(verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff")
+    refused = outlier("$b")._replace(
+        verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff"
+    )
     async with database.transaction() as connection:
         await insert_room(connection, ROOM)
         await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
@@ -88,3 +91,13 @@ async def test_the_event_nearest_to_a_time(database: Database) -> None:
         assert await nearest_to(connection, "!room", 19, "backwards") == ("$1", 10)
         assert await nearest_to(connection, "!room", -(10**30), "backwards") is None
         assert await nearest_to(connection, "!room", 10**30, "backwards") == ("$2", 20)
+
+
+async def test_where_the_known_history_begins(database: Database) -> None:
+    """At the events that follow one without a place; newest first."""
+    rows = [row("$2", 2, prev=("$o",)), row("$3", 3, prev=("$2",)), row("$4", 4, prev=("$3", "$unknown"))]
+    async with database.transaction() as connection:
+        await write_events(connection, [*rows, row("$1", 1), outlier("$o", prev_events=["$unknown"])])
+        assert await fetch_oldest(connection, "!room", 10) == ["$4", "$2"]
+        assert await fetch_oldest(connection, "!room", 1) == ["$4"]
+        assert await fetch_oldest(connection, "!other", 10) == []

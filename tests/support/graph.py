@@ -1,14 +1,14 @@
 """A room graph for tests: its keys and its clock are known, and the server it asks is a room of
 `tests/support/rooms.py`, which can be made to lie."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from federation.errors import PeerError
-from federation.event_graph import between
+from federation.event_graph import backwards, between
 from federation.key_needs import KeyNeed
 from federation.pdu import EventId, Pdu
 from federation.service.room_graph import RoomGraph
@@ -45,6 +45,8 @@ class PeerRoom:
     no_state: bool = False
     also: list[Any] = field(default_factory=list)
     """What it adds to every list of events."""
+    policy: Callable[[Mapping[str, Any]], Any] = lambda event: {}
+    """What it answers as a policy server."""
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     async def missing_events(
@@ -89,6 +91,18 @@ class PeerRoom:
             raise PeerError(peer, "answered 404")
         chain = reachable([event_id], lambda one: self.room.events[one].auth_events)
         return self._given(chain - {event_id})
+
+    async def backfill(
+        self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int
+    ) -> Sequence[Any]:
+        self.calls.append(("backfill", room_id))
+        if self.no_missing:
+            raise PeerError(peer, "answered 404")
+        return self._given(backwards(event_ids, self.room.events, limit).found)
+
+    async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
+        self.calls.append(("sign", server))
+        return self.policy(event)
 
     def asked(self) -> list[str]:
         return [name for name, _ in self.calls]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from federation.errors import MatrixError
 from federation.pdu import Pdu
 from federation.receipt import ACCEPTED, Dropped, Rejected
 from storage.database import Database
@@ -221,3 +222,39 @@ async def test_our_own_events_go_on_while_a_gap_is_being_filled(database: Databa
         assert len(view.forward_extremities) == 2
         healed = await here.graph.send_event(room.room_id, "m.room.message", {"body": "healed"}, US)
         assert set(healed.prev_events) == set(view.forward_extremities)
+
+
+@VERSIONS
+async def test_history_is_fetched_for_who_comes_late(version: str, database: Database) -> None:
+    """Back to the beginning, a part at a time; it is read like any other, and the stream tells nobody."""
+    room = public_room(version, BOB)
+    old = [room.say(BOB, str(number)) for number in range(30)]
+    async with graph_on(database, room) as here:
+        joined = await join(here, room)
+        assert await here.graph.fetch_history("a.example", room.room_id, 20) == 19
+        found = await here.graph.backfill(room.room_id, [joined.event_id], 100)
+        assert found[:21] == [joined, *reversed(old[10:])]
+        assert await here.graph.fetch_history("a.example", room.room_id, 100) > 0
+        assert await here.graph.fetch_history("a.example", room.room_id, 100) == 0
+        everything = await here.graph.backfill(room.room_id, [joined.event_id], 100)
+        assert everything == list(reversed(room.events.values()))
+        for pdu in old:
+            expected = ids(room, [room.events[one] for one in pdu.prev_events])
+            assert await here.graph.state_at(pdu.event_id) == expected
+        assert [entry.pdu for entry in await here.graph.stream.read(0)] == [joined]
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert view.forward_extremities == (joined.event_id,)
+
+
+async def test_history_that_is_not_to_be_had(database: Database) -> None:
+    """Of a silent server, or of an unknown room."""
+    room = public_room("12", BOB)
+    room.say(BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        here.peer.no_missing = True
+        assert await here.graph.fetch_history("a.example", room.room_id) == 0
+        assert len(here.reports) == 1
+        with pytest.raises(MatrixError, match="404"):
+            await here.graph.fetch_history("a.example", "!unknown:a.example")
