@@ -143,3 +143,26 @@ async def test_somebody_here_joins_for_being_in_another_room(
     await node.membership.join(condition, alice, [synapse.server_name])
     await node.membership.join(room_id, alice, [synapse.server_name])
     await talk(node, alice, bob, room_id)
+
+
+async def test_somebody_there_is_given_the_short_form(
+    postgres_server: Server,
+    migrated_template: str,
+    authority: Authority,
+    tmp_path: Path,
+    synapse: Synapse,
+    version: str,
+) -> None:
+    """The members are left out; the Synapse asks for them, and is in the room as in any other."""
+    issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
+    trusted = authority.write(tmp_path, "ca")
+    async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted, in_full=0) as running:
+        node = await running.start_over_tls()
+        alice, bob = node.user("alice"), await synapse.person()
+        room_id = await node.create(version, alice)
+        for number in range(10):
+            await node.membership.join(room_id, node.user(f"user{number}"))
+        await bob.join(room_id, via=[node.name])
+        await talk(node, alice, bob, room_id)
+        # Answered only when all of the state has come.
+        assert len(await bob.members(room_id)) == 12

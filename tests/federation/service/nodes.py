@@ -18,6 +18,7 @@ from federation.errors import MatrixError
 from federation.pdu import Signer
 from federation.peer_settings import Peers, PeerSettings
 from federation.room_version import ROOM_VERSIONS
+from federation.send_join_answer import MOST_MEMBERS_IN_FULL
 from federation.server_keys import OwnKeys, key_from_seed, published
 from federation.service.client import FederationClient
 from federation.service.dns import Dns
@@ -34,23 +35,33 @@ from federation.service.request_authenticator import RequestAuthenticator
 from federation.service.resolver import Resolver
 from federation.service.room_graph import RoomGraph
 from federation.service.room_ports import NewEvent
+from federation.service.room_requests import RoomRequests
 from federation.wire.answers import json_answer
 from federation.wire.app import make_app
 from federation.wire.bind import Bind
 from federation.wire.endpoints import (
+    backfill,
+    event,
+    event_auth,
+    get_missing_events,
     invite,
     make_join,
     make_knock,
     make_leave,
+    send,
     send_join,
     send_knock,
     send_leave,
+    state,
+    state_ids,
+    timestamp_to_event,
 )
 from federation.wire.limits import Limits
 from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.membership_services import MEMBERSHIP, MembershipServices
 from federation.wire.node import Node as WireNode
 from federation.wire.node import Readiness
+from federation.wire.room_services import ROOMS, RoomServices
 from federation.wire.tls import Tls, TlsFiles
 from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership
@@ -59,7 +70,23 @@ from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
 PATIENCE = 30.0
-ENDPOINTS = (invite, make_join, make_knock, make_leave, send_join, send_knock, send_leave)
+ENDPOINTS = (
+    backfill,
+    event,
+    event_auth,
+    get_missing_events,
+    invite,
+    make_join,
+    make_knock,
+    make_leave,
+    send,
+    send_join,
+    send_knock,
+    send_leave,
+    state,
+    state_ids,
+    timestamp_to_event,
+)
 
 
 def keys_of(name: str) -> OwnKeys:
@@ -194,7 +221,9 @@ class Nodes:
         stack: AsyncExitStack,
         tls: TlsFiles | None = None,
         authorities: Path | None = None,
+        in_full: int = MOST_MEMBERS_IN_FULL,
     ) -> None:
+        self._in_full = in_full
         self._tls = tls
         self._authorities = authorities
         self._server = server
@@ -257,6 +286,7 @@ class Nodes:
             now_ms=now_ms,
             may_be_invited=may_be_invited,
             listener=heard,
+            in_full=self._in_full,
         )
         inbox = Inbox(database, graph, IncomingEdus(database, graph, heard))
         seen = Recorder()
@@ -293,11 +323,6 @@ class Nodes:
     def _app(
         self, node: Node, authenticator: RequestAuthenticator, requests: MembershipRequests, keys: OwnKeys
     ) -> web.Application:
-        async def send(request: web.Request) -> web.Response:
-            asked = await authenticator.authenticate(request)
-            answer = await node.inbox.take_in(asked.origin, request.match_info["txn"], asked.content)
-            return json_answer(answer)
-
         async def directory(request: web.Request) -> web.Response:
             room_id = node.aliases.get(request.query["room_alias"])
             if room_id is None:
@@ -318,16 +343,16 @@ class Nodes:
         app = make_app(WireNode(document, Readiness, "test", rules), Limits())
         app.middlewares.append(gate)
         app[MEMBERSHIP] = MembershipServices(authenticator, requests)
+        app[ROOMS] = RoomServices(authenticator, RoomRequests(node.name, node.graph), node.inbox, now_ms)
         for module in ENDPOINTS:
             app.add_routes(module.ROUTES)
-        app.router.add_put("/_matrix/federation/v1/send/{txn}", send)
         app.router.add_get("/_matrix/federation/v1/query/directory", directory)
         return app
 
 
 @contextlib.asynccontextmanager
 async def nodes(
-    server: Server, template: str, tls: TlsFiles | None = None, authorities: Path | None = None
+    server: Server, template: str, tls: TlsFiles | None = None, authorities: Path | None = None, **how: int
 ) -> AsyncIterator[Nodes]:
     async with AsyncExitStack() as stack:
-        yield Nodes(server, template, stack, tls, authorities)
+        yield Nodes(server, template, stack, tls, authorities, **how)
