@@ -134,7 +134,9 @@ class Rooms(Protocol):
         """Those of the entries that the current state has."""
         ...
 
-    async def auth_chain(self, event_ids: Iterable[EventId]) -> set[EventId]: ...
+    async def auth_chain(self, event_ids: Iterable[EventId]) -> set[EventId]:
+        """What lies behind events of one room."""
+        ...
 
     async def missing_events(
         self,

@@ -84,11 +84,10 @@ class RoomReading:
         async with self._store.connection() as connection:
             edges = await self._store.auth_edges(start, connection)
         chain = {auth_event for auth_events in edges.values() for auth_event in auth_events}
-        events = await self._store.events(start)
-        for event_id, event in events.items():
+        for event in (await self._store.events([*start][:1])).values():
             create = create_event_id(event.pdu.room_id)
-            # Before version 12 there is no event by that name.
-            if event_id != create and create not in chain and await self._store.events([create]):
+            # Before version 12 there is no event by that name. All of the events are of one room.
+            if start != {create} and await self._store.events([create]):
                 chain.add(create)
         return chain
 
@@ -166,8 +165,7 @@ class RoomReading:
         for pdu in await self.shown_to_people(pdus):
             event = events.get(pdu.event_id)
             if event is not None and not await self._sees(server, event):
-                version = (await self._store.rooms([pdu.room_id]))[pdu.room_id].view.version
-                shown.append(redacted(pdu, version))
+                shown.append(redacted(pdu, await self._store.version(pdu.room_id)))
             else:
                 shown.append(pdu)
         return shown
@@ -213,12 +211,12 @@ class RoomReading:
 
     async def _redacted(self, pdu: Pdu, redactions: Iterable[KnownEvent]) -> Pdu:
         for event in redactions:
-            memory = (await self._store.rooms([event.pdu.room_id]))[event.pdu.room_id]
+            version = await self._store.version(event.pdu.room_id)
             assert event.state_before is not None, "a redaction that was told of has its place"
             state = (await self._store.group(event.state_before)).state
             ids = {key: state[key] for key in (CREATE, POWER_LEVELS) if key in state}
             events = await self._store.events(ids.values())
             part = {key: events[event_id].pdu for key, event_id in ids.items()}
-            if is_applied(event.pdu, pdu, part, memory.view.version):
-                return redacted(pdu, memory.view.version)
+            if is_applied(event.pdu, pdu, part, version):
+                return redacted(pdu, version)
         return pdu

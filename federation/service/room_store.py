@@ -13,7 +13,7 @@ from federation.bounded_cache import BoundedCache
 from federation.canonical_json import decode
 from federation.known_event import KnownEvent
 from federation.pdu import EventId, view
-from federation.room_version import ROOM_VERSIONS
+from federation.room_version import ROOM_VERSIONS, RoomVersion
 from federation.service.room_ports import RoomView
 from federation.state_groups import StateGroup, rebuilt
 from federation.weighted_cache import WeightedCache
@@ -76,6 +76,11 @@ class RoomStore:
     def remembered_room(self, room_id: str) -> RoomMemory | None:
         """The room as this process knew it last."""
         return self._rooms.get(room_id)
+
+    async def version(self, room_id: str) -> RoomVersion:
+        """Of a room that there is. It never changes."""
+        memory = self._rooms.get(room_id) or (await self.rooms([room_id]))[room_id]
+        return memory.view.version
 
     async def room_of(self, row: RoomRow, connection: Connection) -> RoomMemory:
         """What is remembered, if nobody has written to the room since; otherwise what the row says."""

@@ -25,6 +25,11 @@ async def test_a_room_is_remembered_until_somebody_writes_to_it(database: Databa
         assert second.merges is first.merges
         assert store.remembered_room("!unknown") is None
         assert await store.rooms([]) == {}
+        assert (
+            await store.version(room.room_id)
+            is await RoomStore(database).version(room.room_id)
+            is room.version
+        )
 
 
 async def test_an_outlier_that_finds_its_place_is_looked_up_anew(database: Database) -> None:
