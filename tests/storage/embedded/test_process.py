@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +17,13 @@ from tests.storage.embedded.nodes import end_of
 # A shell looks at its signals between two waits, so those that it obeys find it waiting only briefly.
 OBEDIENT = "trap 'exit 0' INT; while :; do sleep 0.1 & wait; done"
 DEAF = "trap '' INT QUIT; while :; do sleep 600 & wait; done"
-ONLY_QUIT = "trap '' INT; trap 'exit 2' QUIT; while :; do sleep 0.1 & wait; done"
+ONLY_QUIT = f"""exec {sys.executable} -I -S -c '
+import os, signal, subprocess, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGQUIT, lambda *_: os._exit(2))
+subprocess.Popen(["sleep", "600"])
+time.sleep(600)
+'"""
 
 
 @asynccontextmanager
