@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.node import MakeNode, Node
+from tests.support.ports import take
 
 pytestmark = pytest.mark.process
 
@@ -49,9 +50,7 @@ async def test_a_second_start_on_the_same_data(make_node: MakeNode) -> None:
 async def test_a_taken_port(make_node: MakeNode) -> None:
     """The sentence names the port and the setting; the doctor finds it too."""
     node = make_node()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", node.port))
-        other.listen()
+    with take(node.port):
         code, error = await node.refused()
         assert code == 1
         assert f"Port {node.port}" in error["problem"]
@@ -63,9 +62,7 @@ async def test_a_taken_port(make_node: MakeNode) -> None:
 async def test_a_taken_port_of_the_metrics(make_node: MakeNode) -> None:
     """Everything that had started is stopped again."""
     node = make_node()
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", node.metrics_port))
-        other.listen()
+    with take(node.metrics_port):
         code, error = await node.refused()
         assert code == 1
         assert "metrics.port" in error["advice"]

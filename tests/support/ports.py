@@ -2,6 +2,9 @@
 
 A homeserver called `localhost:PORT` comes back on that port or not at all. The kernel hands the ports of its
 own range to whatever connects somewhere in the meantime, so ours are taken from below it.
+
+Several processes choose at the same time, and a port is chosen long before somebody listens on it. Who has
+chosen one therefore holds an abstract Unix socket of its number: exclusive, and gone with the process.
 """
 
 import random
@@ -10,7 +13,7 @@ from functools import cache
 
 RANGE = range(20_000, 32_000)
 
-_given: set[int] = set()
+_claims: dict[int, socket.socket] = {}
 
 
 @cache
@@ -28,13 +31,32 @@ def loopback_addresses() -> tuple[str, ...]:
 
 
 def lasting_port() -> int:
-    """A port that nobody has, that the kernel gives nobody, and that this process never gave before."""
-    # At random, because several workers and several runs choose at the same time.
+    """A port that nobody has, that the kernel gives nobody, and that no other test chose."""
     for port in random.sample(RANGE, 200):
-        if port not in _given and _is_free(port):
-            _given.add(port)
+        if _claim(port) and _is_free(port):
             return port
     raise AssertionError(f"of 200 ports in {RANGE} none was free")
+
+
+def take(port: int) -> socket.socket:
+    """Listen on a port as somebody else does, so that a node finds it taken."""
+    other = socket.socket()
+    # Connections of an earlier test that are still winding down keep nobody from taking it.
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    other.bind(("127.0.0.1", port))
+    other.listen()
+    return other
+
+
+def _claim(port: int) -> bool:
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0palaver-test-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _claims[port] = claim
+    return True
 
 
 def _is_free(port: int) -> bool:
