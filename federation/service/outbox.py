@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from federation.canonical_json import encode
+from federation.contacts import Contact, Contacts
 from federation.destination import State, View
 from federation.destination_messages import Heard, Input, Queued, Timer
 from federation.edu.making import Outgoing
@@ -23,7 +24,7 @@ from federation.service.destination_queue import DestinationQueue
 from federation.service.destination_sender import LINGER, DestinationSender
 from federation.service.outbox_lease import LeaseLost, OutboxLease
 from federation.service.outbox_notice import notices, read_notice
-from federation.service.outbox_observer import OutboxObserver, Silent
+from federation.service.outbox_observer import OutboxObserver, Silent, Waiting
 from federation.service.room_ports import Committed
 from storage import outbox
 from storage.connecting import ConnectionLost
@@ -67,6 +68,8 @@ class Outbox:
         self._patience = patience
         self._lease = OutboxLease(database.address, self._hear_of, self._lose)
         self._watch: CommitWatch[_Told] = CommitWatch(database, self._tell_all)
+        self._contacts = Contacts()
+        self._waited_for: set[str] = set()
         self._senders: dict[str, DestinationSender] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._side_tasks: set[asyncio.Task[None]] = set()
@@ -122,9 +125,21 @@ class Outbox:
 
     def heard_from(self, server: str) -> None:
         """An authenticated request came from there: it is alive, and what waits for it is sent."""
+        self._contacts.heard(server, self._now_ms())
         sender = self._senders.get(server)
         if sender is not None:
             sender.tell(Heard())
+        elif server in self._waited_for:
+            # Another process sends to it. It is told, but not of each request that comes: once until the next
+            # sweep.
+            self._waited_for.discard(server)
+            self._sender(server).tell(Heard())
+
+    def retry(self, server: str) -> None:
+        """Try a server now that somebody has put right; here, or in the process that sends to it. As when it is
+        heard from, there are five seconds between two attempts, and its own word on when to come back counts."""
+        if self._reachable([server]):
+            self._sender(server).tell(Heard())
 
     def seen_by(self, server: str, event_ids: Iterable[str]) -> None:
         """That server has these events: it has referred to them, or a user of it has read them."""
@@ -136,6 +151,14 @@ class Outbox:
         """How it stands with each server to which this process sends."""
         views = {destination: sender.view() for destination, sender in self._senders.items()}
         return {destination: view for destination, view in views.items() if view is not None}
+
+    def contact(self, server: str) -> Contact:
+        """When this process reached it last, and heard from it."""
+        return self._contacts.of(server)
+
+    def contacts(self) -> frozenset[str]:
+        """The servers of which it knows that."""
+        return self._contacts.servers()
 
     # -- senders --
 
@@ -156,11 +179,18 @@ class Outbox:
                 observer=self._observer,
                 linger=self._linger,
                 patience=self._patience,
+                ended=partial(self._note, destination),
             )
             task = asyncio.create_task(self._run(destination, sender))
             self._running[destination] = task
             task.add_done_callback(partial(self._ended, destination, sender))
         return sender
+
+    def _note(self, destination: str, failure: str | None) -> None:
+        if failure is None:
+            self._contacts.reached(destination, self._now_ms())
+        else:
+            self._contacts.failed(destination, self._now_ms(), failure)
 
     async def _run(self, destination: str, sender: DestinationSender) -> None:
         """One sender from beginning to end. It raises nothing."""
@@ -204,8 +234,7 @@ class Outbox:
     # -- other processes --
 
     def _notify(self, destination: str, left: Sequence[Input]) -> None:
-        queued = [message for message in left if isinstance(message, Queued)]
-        texts = list(notices(destination, queued))
+        texts = list(notices(destination, left))
         if texts:
             self._keep_until_done(self._send_notices(texts))
 
@@ -217,10 +246,11 @@ class Outbox:
                     await outbox.notify(connection, text)
 
     def _hear_of(self, text: str) -> None:
-        destination, queued = read_notice(text)
+        destination, messages = read_notice(text)
         sender = self._senders.get(destination)
         if sender is not None:
-            sender.tell(queued)
+            for message in messages:
+                sender.tell(message)
 
     def _lose(self) -> None:
         """Another process may be sending by now."""
@@ -249,14 +279,14 @@ class Outbox:
         async with self._database.transaction(readonly=True) as connection:
             waiting = await outbox.destinations(connection)
             depths = await outbox.depths(connection)
-        for destination in waiting:
-            if self._may_contact(destination):
-                self._sender(destination)
+        self._waited_for = self._reachable(waiting)
+        for destination in sorted(self._waited_for):
+            self._sender(destination)
         now = self._now_ms()
-        for depth in depths:
-            lag = max(0, now - depth.oldest)
-            self._observer.depth(depth.destination, depth.pdus, depth.edus, lag)
-            self._wake_overslept(depth.destination, lag)
+        told = [Waiting(one.destination, one.pdus, one.edus, max(0, now - one.oldest)) for one in depths]
+        self._observer.depths(told)
+        for one in told:
+            self._wake_overslept(one.destination, one.lag_ms)
 
     def _wake_overslept(self, destination: str, lag_ms: int) -> None:
         """A sender that has nothing to do while something waits was not told by the process that queued it.

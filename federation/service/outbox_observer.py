@@ -1,10 +1,22 @@
 """What the outbox tells those who count and log."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from federation.destination import State
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much waits for a server, and for how long the oldest of it has."""
+
+    destination: str
+    pdus: int
+    edus: int
+    lag_ms: int
 
 
 class OutboxObserver(Protocol):
@@ -23,8 +35,8 @@ class OutboxObserver(Protocol):
     def objected(self, destination: str, event_id: str, error: str) -> None:
         """The peer has the transaction and would not take this event of it."""
 
-    def depth(self, destination: str, pdus: int, edus: int, lag_ms: int) -> None:
-        """How much waits for a server, and for how long the oldest of it has. Told every few seconds."""
+    def depths(self, waiting: Sequence[Waiting]) -> None:
+        """All servers for which something waits, told every few seconds; for those not among them nothing."""
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         """Something the operator should read."""
@@ -43,6 +55,6 @@ class Silent:
 
     def objected(self, destination: str, event_id: str, error: str) -> None: ...
 
-    def depth(self, destination: str, pdus: int, edus: int, lag_ms: int) -> None: ...
+    def depths(self, waiting: Sequence[Waiting]) -> None: ...
 
     def problem(self, sentence: str, error: BaseException | None) -> None: ...

@@ -16,7 +16,7 @@ from yarl import URL
 
 from federation.admission import Network
 from federation.peer_errors import PeerUnreachable
-from federation.peer_settings import CertificateFiles, Peers
+from federation.peer_settings import NOTHING_SPECIAL, Peers, Trust
 from federation.server_discovery import Candidate, Route
 from federation.service.addresses import Addresses
 from federation.service.dns import Dns
@@ -34,7 +34,11 @@ LARGE_BODY: Final = 512 * 1024
 
 
 class PeerConnections:
-    """All of a node's connections to others. `authorities`: certificates to trust beside the system's."""
+    """All of a node's connections to others. `authorities`: certificates to trust beside the system's.
+
+    `blocked`: networks that no stranger may lead us into. Where the servers are that the configuration names
+    is known to whoever wrote it, and they may be anywhere.
+    """
 
     def __init__(
         self,
@@ -49,21 +53,8 @@ class PeerConnections:
         self._peers = peers
         self._authorities = authorities
         self._contexts = self._load()
-        self._addresses = Addresses(dns, blocked)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=MOST_CONNECTIONS,
-                limit_per_host=MOST_TO_ONE,
-                keepalive_timeout=KEEP,
-                ttl_dns_cache=60,
-                resolver=self._addresses,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Compressed, a small answer could become one that fills the memory.
-            headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT),
-        )
+        self._known = _Way(Addresses(dns), user_agent)
+        self._strangers = _Way(Addresses(dns, blocked), user_agent)
 
     def reload(self) -> None:
         """Read the certificates again, for new connections. Raises LocalError, and the old ones stay then."""
@@ -98,15 +89,21 @@ class PeerConnections:
     async def get(self, url: URL, peer: str) -> aiohttp.ClientResponse:
         """A page of the public web, without signature or client certificate; redirects are not followed."""
         assert url.scheme == "https", "a well-known is never read in the open"
-        self._refuse_blocked(peer, url.raw_host or "")
+        way = self._way(peer)
+        way.refuse_blocked(peer, url.raw_host or "")
+        # The page is the host's and not the peer's: it may stand anywhere.
+        context = self._contexts[NOTHING_SPECIAL.trust]
         try:
-            return await self._session.get(url, allow_redirects=False, ssl=self._contexts[None])
+            return await way.session.get(url, allow_redirects=False, ssl=context)
         except (aiohttp.ClientError, OSError) as error:
             raise peer_error(peer, error) from error
 
     async def close(self) -> None:
-        await self._session.close()
-        await self._addresses.close()
+        await self._known.close()
+        await self._strangers.close()
+
+    def _way(self, peer: str) -> "_Way":
+        return self._known if self._peers.know(peer) else self._strangers
 
     async def _send_to(
         self,
@@ -120,19 +117,20 @@ class PeerConnections:
         idle: float | None,
     ) -> aiohttp.ClientResponse:
         settings = self._peers.of(peer)
-        self._refuse_blocked(peer, candidate.host)
+        way = self._way(peer)
+        way.refuse_blocked(peer, candidate.host)
         host = f"[{candidate.host}]" if ":" in candidate.host else candidate.host
         scheme = "http" if settings.plain else "https"
 
         async def once() -> aiohttp.ClientResponse:
-            return await self._session.request(
+            return await way.session.request(
                 method,
                 # Encoded already, and signed as it is: yarl would undo some of the escapes.
                 URL(f"{scheme}://{host}:{candidate.port}{uri}", encoded=True),
                 headers={**headers, "Host": route.host_header},
                 data=io.BytesIO(body) if body is not None and len(body) > LARGE_BODY else body,
                 allow_redirects=False,
-                ssl=self._contexts[settings.client_certificate],
+                ssl=self._contexts[settings.trust],
                 server_hostname=None if settings.plain else route.certificate_name,
                 timeout=aiohttp.ClientTimeout(sock_connect=CONNECT, sock_read=idle),
             )
@@ -146,7 +144,32 @@ class PeerConnections:
                 raise
             return await once()
 
-    def _refuse_blocked(self, peer: str, host: str) -> None:
+    def _load(self) -> dict[Trust, ssl.SSLContext]:
+        trusts = {NOTHING_SPECIAL.trust, *self._peers.trusts()}
+        return {trust: _context(self._authorities, trust) for trust in trusts}
+
+
+class _Way:
+    """Connections under one rule on where they may lead."""
+
+    def __init__(self, addresses: Addresses, user_agent: str) -> None:
+        self._addresses = addresses
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=MOST_CONNECTIONS,
+                limit_per_host=MOST_TO_ONE,
+                keepalive_timeout=KEEP,
+                ttl_dns_cache=60,
+                resolver=addresses,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Compressed, a small answer could become one that fills the memory.
+            headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT),
+        )
+
+    def refuse_blocked(self, peer: str, host: str) -> None:
         """What aiohttp takes for an address it does not look up, so that `Addresses` never sees it."""
         if not (":" in host or host.replace(".", "").isdigit()):
             return
@@ -158,31 +181,31 @@ class PeerConnections:
         if self._addresses.is_blocked(address):
             raise PeerUnreachable(peer, "leads to an address that this server does not connect to")
 
-    def _load(self) -> dict[CertificateFiles | None, ssl.SSLContext]:
-        return {
-            files: _context(self._authorities, files) for files in (None, *self._peers.client_certificates())
-        }
+    async def close(self) -> None:
+        await self.session.close()
+        await self._addresses.close()
 
 
-def _context(authorities: Path | None, files: CertificateFiles | None) -> ssl.SSLContext:
+def _context(everybodys: Path | None, trust: Trust) -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    try:
-        if authorities is not None:
+    for authorities in filter(None, (everybodys, trust.authority)):
+        try:
             context.load_verify_locations(authorities)
-    except (OSError, ssl.SSLError) as error:
-        raise LocalError(
-            f"The authorities to trust, {authorities}, could not be read: {error.strerror or error}.",
-            "Name a file that holds certificates in PEM, readable for this program.",
-        ) from None
+        except (OSError, ssl.SSLError) as error:
+            raise LocalError(
+                f"The authorities to trust, {authorities}, could not be read: {error.strerror or error}.",
+                "Name a file that holds certificates in PEM, readable for this program.",
+            ) from None
+    files = trust.client_certificate
+    if files is None:
+        return context
     try:
-        if files is not None:
-            context.load_cert_chain(files.certificate, files.private_key, password=_no_password)
+        context.load_cert_chain(files.certificate, files.private_key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         raise LocalError(
-            f"The client certificate {files.certificate if files else ''} cannot be used:"
-            f" {error.strerror or error}.",
+            f"The client certificate {files.certificate} cannot be used: {error.strerror or error}.",
             "Name a certificate and its private key, both in PEM, unencrypted and readable for this program.",
         ) from None
     return context

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from federation.peer_settings import NOTHING_SPECIAL, CertificateFiles, Peers, PeerSettings
+from federation.peer_settings import NOTHING_SPECIAL, CertificateFiles, Peers, PeerSettings, Trust
 
 
 def test_a_server_is_found_in_any_case() -> None:
@@ -12,9 +12,17 @@ def test_a_server_is_found_in_any_case() -> None:
     assert peers.of("cellar.local") is NOTHING_SPECIAL
 
 
-def test_certificates_are_listed_once() -> None:
-    """One for several peers is read once."""
+def test_only_those_named_are_known() -> None:
+    """In any case, and with the port that belongs to the name."""
+    peers = Peers({"kitchen.local:7676": PeerSettings()})
+    assert peers.know("Kitchen.local:7676")
+    assert not peers.know("kitchen.local")
+
+
+def test_each_way_of_shaking_hands_is_listed_once() -> None:
+    """Files that several peers share are read once."""
     files = CertificateFiles(Path("a"), Path("b"))
-    peers = Peers({"a": PeerSettings(client_certificate=files), "b": PeerSettings(client_certificate=files)})
-    assert peers.client_certificates() == {files}
-    assert Peers().client_certificates() == frozenset()
+    settings = PeerSettings(client_certificate=files)
+    peers = Peers({"a": settings, "b": settings, "c": PeerSettings(authority=Path("ca"))})
+    assert peers.trusts() == {Trust(None, files), Trust(Path("ca"), None)}
+    assert Peers().trusts() == frozenset()

@@ -19,7 +19,7 @@ RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 @dataclass
 class Certificates:
-    """Makes certificates; who trusts `trusted` trusts all of them."""
+    """Makes certificates; who trusts `trusted` trusts all of them, but those that were left out of it."""
 
     directory: Path
     made: int = 0
@@ -34,10 +34,15 @@ class Certificates:
         files = CertificateFiles(self.directory / f"{self.made}.pem", self.directory / f"{self.made}.key")
         files.certificate.write_bytes(certificate.certificate)
         files.private_key.write_bytes(certificate.private_key)
+        self.authority_of(files).write_bytes(certificate.authority)
         if trusted:
             with self.trusted.open("ab") as file:
                 file.write(certificate.authority)
         return files
+
+    def authority_of(self, files: CertificateFiles) -> Path:
+        """What vouches for this certificate and for no other."""
+        return files.certificate.with_suffix(".ca")
 
 
 @dataclass

@@ -13,6 +13,7 @@ from federation.peer_errors import Outcome
 from federation.room_version import ROOM_VERSIONS
 from federation.service.client import FederationClient
 from federation.service.outbox import Outbox
+from federation.service.outbox_observer import Waiting
 from federation.service.room_ports import Committed
 from storage.database import Connection, Database
 from storage.events import EventRow, write_events
@@ -35,7 +36,7 @@ class Seen:
     ended: list[Outcome] = field(default_factory=list)
     left: list[tuple[Fate, int]] = field(default_factory=list)
     objections: list[tuple[str, str]] = field(default_factory=list)
-    depths: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,8 +59,8 @@ class Seen:
         self.objections.append((event_id, error))
         self._changed.set()
 
-    def depth(self, destination: str, pdus: int, edus: int, lag_ms: int) -> None:
-        self.depths[destination] = (pdus, edus, lag_ms)
+    def depths(self, waiting: Sequence[Waiting]) -> None:
+        self.waiting = {one.destination: one for one in waiting}
         self._changed.set()
 
     def problem(self, sentence: str, error: BaseException | None) -> None:

@@ -14,6 +14,7 @@ from federation.edu.making import receipt, to_device, typing
 from federation.peer_errors import Outcome
 from federation.service.client import FederationClient
 from federation.service.outbox import Outbox
+from federation.service.outbox_observer import Waiting
 from federation.service.room_ports import CommitHook
 from storage import outbox as table
 from storage.database import Database, connect_once
@@ -293,7 +294,7 @@ async def test_an_outage_is_not_forgotten_by_a_restart(
         await us.send(says(public_room("11"), "1"), PEER)
         await us.until_failed(PEER)
     async with sending(database, client, clock) as us:
-        await us.seen.until(lambda seen: PEER in seen.depths)
+        await us.seen.until(lambda seen: PEER in seen.waiting)
         us.later(PEER, 1_000)
         assert len(peer.transactions) == 1
         us.later(PEER, 5_000)
@@ -364,7 +365,7 @@ async def test_how_much_waits_and_for_how_long_is_told(
     async with sending(database, client, sweep=0.01) as us:
         await us.send(says(public_room("11"), "1", "2"), PEER)
         us.clock.now += 700
-        await us.seen.until(lambda seen: seen.depths.get(PEER) == (2, 0, 700))
+        await us.seen.until(lambda seen: seen.waiting.get(PEER) == Waiting(PEER, 2, 0, 700))
 
 
 async def test_a_sender_that_was_not_told_is_replaced(

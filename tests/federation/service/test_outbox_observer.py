@@ -3,7 +3,7 @@
 from federation.destination import State
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
-from federation.service.outbox_observer import OutboxObserver, Silent
+from federation.service.outbox_observer import OutboxObserver, Silent, Waiting
 
 
 def test_nobody_need_count() -> None:
@@ -13,5 +13,5 @@ def test_nobody_need_count() -> None:
     observer.left_queue("peer.test", Fate.DELIVERED, 1)
     observer.state_changed("peer.test", State.IDLE)
     observer.objected("peer.test", "$e", "No.")
-    observer.depth("peer.test", 1, 0, 0)
+    observer.depths([Waiting("peer.test", 1, 0, 0)])
     observer.problem("Something.", None)

@@ -139,13 +139,33 @@ async def test_blocked_addresses_are_not_connected_to(neighbourhood: Neighbourho
     server = await neighbourhood.server(
         answering({}), "a.test", files=neighbourhood.certificates.make("a.test")
     )
-    reach = neighbourhood.reach(
-        {"c.test": PeerSettings(address=f"127.0.0.1:{server.port}")}, blocked=[ip_network("127.0.0.0/8")]
-    )
-    for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}", f"127.1:{server.port}", "c.test"):
+    reach = neighbourhood.reach(blocked=[ip_network("127.0.0.0/8")])
+    for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}", f"127.1:{server.port}"):
         with pytest.raises(PeerUnreachable, match="address"):
             await reach.client.request("GET", name, VERSION)
     assert server.names == []
+
+
+async def test_a_configured_server_may_be_anywhere(neighbourhood: Neighbourhood) -> None:
+    """Whoever wrote its name down knows where it is; strangers are not led there by it."""
+    server = await neighbourhood.server(answering({}), "a.test", "b.test")
+    known = f"a.test:{server.port}"
+    reach = neighbourhood.reach({known: PeerSettings()}, blocked=[ip_network("127.0.0.0/8")])
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerUnreachable, match="address"):
+        await reach.client.request("GET", f"b.test:{server.port}", VERSION)
+
+
+async def test_the_authority_of_one_peer_vouches_for_it_alone(neighbourhood: Neighbourhood) -> None:
+    """Trusting the development certificate of one node opens no door to anybody else."""
+    files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
+    server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
+    known = f"a.test:{server.port}"
+    authority = neighbourhood.certificates.authority_of(files)
+    reach = neighbourhood.reach({known: PeerSettings(authority=authority)})
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"b.test:{server.port}", VERSION)
 
 
 async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood) -> None:
