@@ -98,13 +98,14 @@ CREATE INDEX current_state_users ON current_state (state_key, membership) WHERE 
 CREATE INDEX current_state_servers ON current_state (server, room_id) WHERE membership = 'join';
 
 -- Everything that a reader must hear of, in the order in which it was taken in. 'timeline' is an accepted event;
--- 'state' an older one that state resolution made current; 'unset' one that it took out of the current state.
+-- 'state' an older one that state resolution made current; 'unset' one that it took out of the current state;
+-- 'invite' one into a room that this server is not in, as long as it stands.
 CREATE SEQUENCE room_stream_positions;
 CREATE TABLE room_stream (
     position bigint PRIMARY KEY,
     room_id text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('timeline', 'state', 'unset'))
+    kind text NOT NULL CHECK (kind IN ('timeline', 'state', 'unset', 'invite'))
 );
 CREATE INDEX room_stream_of_room ON room_stream (room_id, position);
 
@@ -278,3 +279,54 @@ CREATE INDEX audit_by_time ON audit (at);
 CREATE INDEX audit_by_peer ON audit (peer, at) WHERE peer IS NOT NULL;
 CREATE INDEX audit_by_user ON audit (user_id, at) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_by_room ON audit (room_id, at) WHERE room_id IS NOT NULL;
+
+-- What the users of this server and whoever reads its streams must find again after a kill: what a message became,
+-- which room was made, how far a reader has come, which invites have come, which messages to devices wait.
+
+-- A message under the transaction id that its sender gave it: sent again, it is the same event.
+CREATE TABLE sent_transactions (
+    room_id text COLLATE "C" NOT NULL,
+    sender text COLLATE "C" NOT NULL,
+    transaction_id text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    sent_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (room_id, sender, transaction_id)
+);
+-- Rows are written in the order of time, and only pruning asks by it.
+CREATE INDEX sent_transactions_by_age ON sent_transactions USING brin (sent_at);
+
+-- A room under the key that its creator asked for it with: asked for again, it is the same room.
+CREATE TABLE created_rooms (
+    creator text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    room_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (creator, key)
+);
+
+-- How far each reader of room_stream has come. The term is another one whenever another process becomes the reader:
+-- what its predecessor still wants to commit is refused.
+CREATE TABLE consumer_cursors (
+    name text COLLATE "C" PRIMARY KEY,
+    position bigint NOT NULL,
+    term bigint NOT NULL
+);
+
+-- Which events relate to which: replies, edits, reactions, threads.
+CREATE TABLE relations (
+    target text COLLATE "C" NOT NULL,
+    rel_type text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (target, rel_type, event_id)
+);
+
+-- Messages to devices of this server's users, until they are read.
+CREATE TABLE to_device_messages (
+    position bigint GENERATED ALWAYS AS IDENTITY,
+    user_id text COLLATE "C" NOT NULL,
+    device_id text NOT NULL,
+    sender text NOT NULL,
+    type text NOT NULL,
+    -- Canonical JSON: jsonb holds no NUL.
+    content bytea NOT NULL,
+    PRIMARY KEY (user_id, position)
+);
