@@ -1,0 +1,29 @@
+"""With which servers this node speaks: closed to all but those it knows, or open to all but some."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from federation.glob import Glob
+
+
+@dataclass(frozen=True, slots=True)
+class FederationPolicy:
+    """`known`: the server names of the configuration. `refused`: names, with `*` and `?`, that are refused
+    whatever else holds; they are compared without regard to case."""
+
+    is_open: bool = False
+    known: frozenset[str] = frozenset()
+    refused: tuple[Glob, ...] = ()
+
+    def admits(self, server_name: str) -> bool:
+        """In both directions: whom we do not answer we do not ask either."""
+        name = server_name.lower()
+        if any(pattern.matches(name) for pattern in self.refused):
+            return False
+        return self.is_open or name in self.known
+
+
+def policy(known: Collection[str], *, is_open: bool, refused: Iterable[str] = ()) -> FederationPolicy:
+    return FederationPolicy(
+        is_open, frozenset(name.lower() for name in known), tuple(Glob(pattern) for pattern in refused)
+    )

@@ -1,0 +1,31 @@
+"""What a homeserver is told once, when it starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from federation.admission import Network
+from federation.federation_policy import FederationPolicy, policy
+from federation.media_location import NOT_PUBLIC
+from federation.media_settings import MediaSettings
+from federation.peer_settings import PeerSettings
+from federation.send_join_answer import MOST_MEMBERS_IN_FULL
+
+
+@dataclass(frozen=True, slots=True)
+class HomeserverSettings:
+    """`authorities`: a file of certificates to trust beside the system's. `blocked`: networks into which no
+    server may lead us that `peers` does not name. `name_servers`: asked instead of the system's."""
+
+    server_name: str
+    software_version: str
+    media_directory: Path
+    peers: Mapping[str, PeerSettings] = field(default_factory=dict)
+    policy: FederationPolicy = field(default_factory=lambda: policy((), is_open=False))
+    authorities: Path | None = None
+    blocked: tuple[Network, ...] = NOT_PUBLIC
+    name_servers: tuple[tuple[str, int], ...] = ()
+    notaries: tuple[str, ...] = ()
+    media: MediaSettings = field(default_factory=MediaSettings)
+    # How many members a room has at most of which all are told to a server that joins.
+    members_in_full: int = MOST_MEMBERS_IN_FULL

@@ -1,0 +1,21 @@
+"""With which servers this node speaks."""
+
+from federation.federation_policy import policy
+
+
+def test_closed_but_for_those_known() -> None:
+    """The default: a server that nobody wrote down is a stranger. Names have no case; a port belongs to them."""
+    closed = policy(["Kitchen.local", "cellar.local:7676"], is_open=False)
+    assert closed.admits("kitchen.LOCAL")
+    assert closed.admits("cellar.local:7676")
+    assert not closed.admits("cellar.local")
+    assert not closed.admits("attic.local")
+
+
+def test_open_to_all_but_some() -> None:
+    """What is refused is refused in both modes, also when it is known."""
+    is_open = policy([], is_open=True, refused=["*.evil.example", "bad.example"])
+    assert is_open.admits("attic.local")
+    assert not is_open.admits("a.EVIL.example")
+    assert not is_open.admits("bad.example")
+    assert not policy(["bad.example"], is_open=False, refused=["bad.*"]).admits("bad.example")
