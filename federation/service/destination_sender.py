@@ -51,7 +51,9 @@ class DestinationSender:
         observer: OutboxObserver,
         linger: float = LINGER,
         patience: float = TIMEOUT,
+        ended: Callable[[str | None], None] = lambda _: None,
     ) -> None:
+        """`ended` is told of each transaction why it failed, or None."""
         self._destination = destination
         self._queue = queue
         self._client = client
@@ -60,6 +62,7 @@ class DestinationSender:
         self._observer = observer
         self._linger = linger
         self._patience = patience
+        self._ended = ended
         self._machine: Destination | None = None
         self._latest = 0
         self._inbox: deque[Input] = deque()
@@ -154,6 +157,7 @@ class DestinationSender:
             self._event_ids.put(ref, event_id)
         began = time.monotonic()
         problem: PeerError | None = None
+        failure: str | None = None
         result: Answered | Failed
         target = request_target(SEND, txnId=transaction.transaction_id)
         try:
@@ -161,16 +165,18 @@ class DestinationSender:
                 "PUT", self._destination, target, transaction.body, timeout=self._patience
             )
         except PeerError as error:
-            problem = error
+            problem, failure = error, error.problem
             result = Failed(failure_of(error), self._jitter())
         except Exception as error:
             # Left without a result the machine would wait for one for ever.
             self._observer.problem(f"A transaction to {self._destination} could not be sent.", error)
+            failure = "could not be sent a transaction, by a fault of this node that its log tells of"
             result = Failed(Failure(FailureKind.AWAY), self._jitter())
         else:
             result = Answered(processed=answer.get(PROCESSED) is True)
             for event_id, words in objections(answer).items():
                 self._observer.objected(self._destination, event_id, words)
+        self._ended(failure)
         self._observer.transaction_ended(
             self._destination,
             outcome_of(problem),

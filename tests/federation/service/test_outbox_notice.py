@@ -1,6 +1,6 @@
 """Notices between processes."""
 
-from federation.destination_messages import Queued
+from federation.destination_messages import Heard, Queued, Timer
 from federation.send_queue import EduRef, PduRef
 from federation.service.outbox_notice import MOST_BYTES, notices, read_notice
 
@@ -16,8 +16,15 @@ def test_what_was_queued_is_told() -> None:
     (text,) = notices(PEER, queued)
     assert read_notice(text) == (
         PEER,
-        Queued((PduRef(1, "!ä:a.example"), PduRef(2, "!b:a.example")), (EduRef(3),)),
+        (Queued((PduRef(1, "!ä:a.example"), PduRef(2, "!b:a.example")), (EduRef(3),)),),
     )
+
+
+def test_that_a_server_was_heard_of_is_told() -> None:
+    """Once, however often it was; what the time is everybody sees for himself."""
+    (text,) = notices(PEER, [Heard(), Timer(), Heard()])
+    assert read_notice(text) == (PEER, (Heard(),))
+    assert len(list(notices(PEER, [Heard(), Queued((PduRef(1, "!a:a.example"),))]))) == 2
 
 
 def test_nothing_is_told_of_nothing() -> None:
@@ -33,6 +40,6 @@ def test_a_large_notice_is_divided() -> None:
     texts = list(notices(PEER, [Queued(pdus, edus)]))
     assert len(texts) > 1
     assert all(len(text) <= MOST_BYTES for text in texts)
-    read = [read_notice(text)[1] for text in texts]
+    read = [one for text in texts for one in read_notice(text).messages if isinstance(one, Queued)]
     assert sorted(pdu.position for one in read for pdu in one.pdus) == list(range(200))
     assert sorted(edu.position for one in read for edu in one.edus) == list(range(300))
