@@ -54,6 +54,14 @@ async def count_joined_by_server(connection: Connection, room_id: str) -> dict[s
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_joined_by_server, room_id)}
 
 
+async def has_member_of_server(
+    connection: Connection, room_id: str, server: str, memberships: Iterable[str]
+) -> bool:
+    """Whether somebody of that server has one of these memberships."""
+    has: bool = await connection.fetchval(SQL.has_member_of_server, room_id, list(memberships), server)
+    return has
+
+
 async def fetch_rooms_of_server(connection: Connection, server: str) -> list[str]:
     """The rooms that somebody of this server has joined."""
     return [row[0] for row in await connection.fetch(SQL.fetch_rooms_of_server, server)]

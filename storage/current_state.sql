@@ -21,6 +21,11 @@ SELECT room_id FROM current_state WHERE state_key = $1 AND membership = ANY($2::
 -- name: count_joined_by_server
 SELECT server, count(*) FROM current_state WHERE room_id = $1 AND membership = 'join' GROUP BY server;
 
+-- name: has_member_of_server
+SELECT EXISTS (
+    SELECT FROM current_state WHERE room_id = $1 AND membership = ANY($2::text[]) AND server = $3
+);
+
 -- name: fetch_rooms_of_server
 SELECT DISTINCT room_id FROM current_state WHERE server = $1 AND membership = 'join' ORDER BY room_id;
 

@@ -8,6 +8,7 @@ from storage.current_state import (
     fetch_members,
     fetch_rooms_of_server,
     fetch_rooms_of_user,
+    has_member_of_server,
     write_current_state,
 )
 from storage.database import Database
@@ -38,6 +39,9 @@ async def test_members_are_found_by_room_user_and_server(database: Database) -> 
         assert await count_joined_by_server(connection, "!a") == {"one": 2}
         assert await fetch_rooms_of_server(connection, "one") == ["!a", "!c"]
         assert await fetch_rooms_of_server(connection, "two") == []
+        assert await has_member_of_server(connection, "!a", "two", ["join", "invite"])
+        assert not await has_member_of_server(connection, "!a", "two", ["join"])
+        assert not await has_member_of_server(connection, "!b", "two", ["join", "invite"])
         assert await fetch_entries(connection, "!a", "m.room.topic") == {"": "$t"}
         assert await fetch_entries(connection, "!a", "m.room.member", ["@z:two", "@w:w"]) == {"@z:two": "$z"}
 
