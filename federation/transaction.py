@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from federation.outgoing_transaction import PROCESSED
 from federation.pdu import EventId
 from federation.receipt import Accepted, Receipt, SoftFailed
 
@@ -47,12 +48,14 @@ def read(body: object) -> Transaction | NotATransaction:
 
 def answer(results: Mapping[EventId, Receipt]) -> bytes:
     """What became of each PDU: "The value is an error message if the PDU failed". An event that failed softly
-    was taken in, and the sender need not know more."""
+    was taken in, and the sender need not know more. What else is in an answer is read by nobody, but for
+    another Palaver: it need not wait for what is answered here to be worked off."""
     return orjson.dumps(
         {
+            PROCESSED: True,
             "pdus": {
                 event_id: {} if isinstance(receipt, Accepted | SoftFailed) else {"error": str(receipt)}
                 for event_id, receipt in results.items()
-            }
+            },
         }
     )

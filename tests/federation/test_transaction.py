@@ -37,7 +37,7 @@ def test_limits_are_inclusive() -> None:
 
 
 def test_the_answer_says_what_went_wrong() -> None:
-    """With the rule's number. What failed softly was taken in."""
+    """With the rule's number. What failed softly was taken in. And it is said that all of it is done with."""
     results = {
         "$a": ACCEPTED,
         "$b": SoftFailed("6", "no"),
@@ -45,10 +45,11 @@ def test_the_answer_says_what_went_wrong() -> None:
         "$d": Dropped("step 1"),
     }
     assert json.loads(answer(results)) == {
+        "io.palaver.processed": True,
         "pdus": {
             "$a": {},
             "$b": {},
             "$c": {"error": "rule 5.3.7: Otherwise, reject."},
             "$d": {"error": "step 1"},
-        }
+        },
     }

@@ -21,6 +21,8 @@ from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, public_room
 
 ROOT = Path(__file__).parents[3]
+PROCESSED = {"io.palaver.processed": True}
+NOTHING = b'{"io.palaver.processed":true,"pdus":{}}'
 
 
 @dataclass
@@ -55,7 +57,8 @@ async def test_a_transaction_is_answered_with_what_became_of_each_event(database
 
 
 async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -> None:
-    """By origin and id, whatever it holds the second time; another process gives the same."""
+    """By origin and id, whatever it holds the second time; another process gives the same. That events are
+    in their rooms is part of it."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -67,7 +70,8 @@ async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -
         assert edus.received == []
         assert await here.graph.events([other.event_id]) == {}
         assert json.loads(await again.take_in("a.example", "1", {"pdus": raw(other)})) == {
-            "pdus": {other.event_id: {}}
+            **PROCESSED,
+            "pdus": {other.event_id: {}},
         }
 
 
@@ -75,7 +79,7 @@ async def test_an_empty_transaction_is_answered_too(database: Database) -> None:
     """And remembered."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
-        assert [await inbox.take_in("a.example", "1", {}) for _ in range(2)] == [b'{"pdus":{}}'] * 2
+        assert [await inbox.take_in("a.example", "1", {}) for _ in range(2)] == [NOTHING] * 2
 
 
 async def test_a_server_sends_one_transaction_after_the_other(database: Database) -> None:
@@ -89,11 +93,11 @@ async def test_a_server_sends_one_transaction_after_the_other(database: Database
         with pytest.raises(MatrixError) as refused:
             await inbox.take_in("a.example", "2", {})
         assert (refused.value.status, refused.value.errcode) == (429, "M_LIMIT_EXCEEDED")
-        assert await inbox.take_in("b.example", "1", {}) == b'{"pdus":{}}'
+        assert await inbox.take_in("b.example", "1", {}) == NOTHING
         assert edus.waiting is not None
         edus.waiting.set()
         await first
-        assert await inbox.take_in("a.example", "2", {}) == b'{"pdus":{}}'
+        assert await inbox.take_in("a.example", "2", {}) == NOTHING
 
 
 async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: Database) -> None:
@@ -108,7 +112,10 @@ async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: D
             await inbox.take_in("b.example", "1", body)
         assert await here.graph.events([said.event_id]) == {}
         edus.failing = False
-        assert json.loads(await inbox.take_in("b.example", "1", body)) == {"pdus": {said.event_id: {}}}
+        assert json.loads(await inbox.take_in("b.example", "1", body)) == {
+            **PROCESSED,
+            "pdus": {said.event_id: {}},
+        }
 
 
 async def test_too_much_is_refused(database: Database) -> None:

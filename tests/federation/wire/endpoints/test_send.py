@@ -1,5 +1,9 @@
 """`PUT /_matrix/federation/v1/send/{txnId}`."""
 
+import asyncio
+
+from federation.room_pace import WINDOW
+from tests.federation.service.nodes import PATIENCE
 from tests.federation.wire.membership_pair import V1
 from tests.federation.wire.room_pair import room_pair
 from tests.support.postgres import Server
@@ -15,8 +19,22 @@ async def test_a_transaction_is_taken_in_and_answered(
         said = await pair.asking.graph.send_event(pair.room_id, "m.room.message", {}, pair.bob)
         body = {"pdus": [said.event], "edus": [{"edu_type": "org.example.unknown", "content": {}}]}
         for _ in range(2):
-            assert await pair.put(PATH, body, txnId="1 / ?") == {"pdus": {said.event_id: {}}}
+            answer = await pair.put(PATH, body, txnId="1 / ?")
+            assert answer == {"io.palaver.processed": True, "pdus": {said.event_id: {}}}
         assert await pair.asked.graph.events([said.event_id]) == {said.event_id: said}
+
+
+async def test_another_palaver_need_not_wait_for_what_was_answered(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """More events of one room than may lie in a staging area go out, and it is not asked for one of them."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        said = [(await pair.says(str(number))).event_id for number in range(3 * WINDOW)]
+        async with asyncio.timeout(PATIENCE):
+            await pair.asking.until(lambda event_id, _: event_id == said[-1])
+        assert set(said) == set(await pair.asking.graph.events(said))
+        asked = {route for route, _, _ in pair.asking.seen.answered}
+        assert asked == {"/_matrix/federation/v1/send/{txn_id}", "/_matrix/key/v2/server"}
 
 
 async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
