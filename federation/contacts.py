@@ -1,7 +1,7 @@
 """When other servers were last reached and heard from, and why not: what a person is shown.
 
-Kept by each process for itself and gone with it. What must survive, since when a server does not answer, is in
-the database.
+Kept by each process for itself and gone with it. What must survive, since when a server does not answer, is
+in the database.
 """
 
 from dataclasses import dataclass, replace

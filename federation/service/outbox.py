@@ -136,8 +136,9 @@ class Outbox:
             self._sender(server).tell(Heard())
 
     def retry(self, server: str) -> None:
-        """Try a server now that somebody has put right; here, or in the process that sends to it. As when it is
-        heard from, there are five seconds between two attempts, and its own word on when to come back counts."""
+        """Try a server now that somebody has put right; here, or in the process that sends to it. As when it
+        is heard from, there are five seconds between two attempts, and its word on when to come back counts.
+        """
         if self._reachable([server]):
             self._sender(server).tell(Heard())
 

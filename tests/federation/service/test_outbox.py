@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from federation.contacts import NO_CONTACT, Contact
 from federation.destination import MOST_BACKLOG, State
 from federation.destination_messages import Fate
 from federation.edu import Receipt, ToDevice, Typing
@@ -136,6 +137,42 @@ async def test_a_server_that_is_heard_from_is_tried_at_once(us: Sending, peer: R
     assert len(peer.transactions) == 11
     async with us.database.transaction() as connection:
         assert await fetch_outage(connection, PEER) is None
+
+
+async def test_a_server_is_tried_again_when_somebody_says_so(us: Sending, peer: ReceivingServer) -> None:
+    """Who has put it right does not wait for the end of the back-off. Servers that we do not speak with, and
+    ourselves, are left alone."""
+    peer.refusals += [500] * 10
+    await us.send(says(public_room("11"), "1"), PEER)
+    for attempt in range(1, 11):
+        await us.until_failed(PEER, attempt)
+        if attempt < 10:
+            us.later(PEER, 3_600_000)
+    us.clock.now += 5_000
+    us.outbox.retry(OWN_NAME)
+    us.outbox.retry(PEER)
+    await us.seen.until(lambda seen: seen.states[PEER] is State.IDLE)
+    assert len(peer.transactions) == 11
+    assert OWN_NAME not in us.outbox._senders
+
+
+async def test_the_contact_with_a_server_is_known(us: Sending, peer: ReceivingServer) -> None:
+    """When it was reached last, why it was not before, and when it was heard from."""
+    peer.refusals.append(502)
+    assert us.outbox.contact(PEER) == NO_CONTACT
+    await us.send(says(public_room("11"), "1"), PEER)
+    await us.until_failed(PEER)
+    first = us.clock.now
+    contact = us.outbox.contact(PEER)
+    assert (contact.reached_at, contact.failed_at, contact.heard_at) == (None, first, None)
+    assert contact.failure is not None
+    assert contact.failure.startswith("answered 502")
+    us.later(PEER, 60_000)
+    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    us.clock.now += 1
+    us.outbox.heard_from(PEER)
+    assert us.outbox.contact(PEER) == Contact(first + 60_000, first, contact.failure, first + 60_001)
+    assert us.outbox.contacts() == {PEER}
 
 
 async def test_a_server_that_asks_for_time_gets_it(us: Sending, peer: ReceivingServer) -> None:
@@ -319,6 +356,32 @@ async def test_two_processes_never_send_to_one_server(
         await peer.until_received(3)
         assert two.seen.ended != []
     assert peer.most_at_once == 1
+
+
+@pytest.mark.parametrize("how", ["heard from", "told to"])
+async def test_the_process_that_sends_hears_of_a_sign_of_life_elsewhere(
+    database: Database, client: FederationClient, peer: ReceivingServer, how: str
+) -> None:
+    """A request comes to any process, and so does a person's command."""
+    peer.refusals += [500, 500]
+    clock = Clock()
+    async with sending(database, client, clock) as one:
+        await one.send(says(public_room("11"), "1"), PEER)
+        await one.until_failed(PEER)
+        one.later(PEER, 3_600_000)
+        await one.until_failed(PEER, 2)
+        async with sending(database, client, clock) as two:
+            while two.outbox._senders or not two.seen.waiting:
+                await asyncio.sleep(0.01)
+            clock.now += 5_000
+            if how == "heard from":
+                two.outbox.heard_from(PEER)
+                two.outbox.heard_from(PEER)
+            else:
+                two.outbox.retry(PEER)
+            await peer.until_received(1)
+            assert two.seen.ended == []
+            await one.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
 
 
 async def test_who_loses_the_session_sends_no_more_until_it_has_another(
