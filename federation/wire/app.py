@@ -1,12 +1,17 @@
 """The aiohttp application behind the port."""
 
 from collections.abc import Iterable
+from types import ModuleType
+from typing import Final
 
 from aiohttp import web
 
 from federation.wire.endpoints import health, key_server, version
 from federation.wire.limits import Limits
 from federation.wire.node import NODE, Node
+
+ALWAYS: Final[tuple[ModuleType, ...]] = (key_server, version, health)
+"""Answered by everything that has a port."""
 
 
 def make_app(node: Node, limits: Limits, more_routes: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
@@ -16,7 +21,7 @@ def make_app(node: Node, limits: Limits, more_routes: Iterable[web.AbstractRoute
     """
     app = web.Application(client_max_size=limits.max_body)
     app[NODE] = node
-    for module in (key_server, version, health):
+    for module in ALWAYS:
         app.add_routes(module.ROUTES)
     app.add_routes(more_routes)
     return app

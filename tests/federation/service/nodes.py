@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import shutil
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -15,53 +17,28 @@ from aiohttp import web
 from federation.admission import LOOPBACK, Rules
 from federation.edu import DeviceListUpdate, Other, Presence, Receipts, SigningKeyUpdate, ToDevice, Typing
 from federation.errors import MatrixError
+from federation.federation_policy import policy
+from federation.homeserver_settings import HomeserverSettings
 from federation.pdu import Signer
-from federation.peer_settings import Peers, PeerSettings
+from federation.peer_settings import PeerSettings
 from federation.room_version import ROOM_VERSIONS
 from federation.send_join_answer import MOST_MEMBERS_IN_FULL
 from federation.server_keys import OwnKeys, key_from_seed, published
 from federation.service.client import FederationClient
-from federation.service.dns import Dns
-from federation.service.edus import IncomingEdus
-from federation.service.handshakes import Handshakes
+from federation.service.homeserver import Doors, Homeserver, Unobserved, open_homeserver
 from federation.service.inbox import Inbox
-from federation.service.key_ring import KeyRing
 from federation.service.membership import Membership
-from federation.service.membership_requests import MembershipRequests
 from federation.service.outbox import Outbox
-from federation.service.peer_connections import PeerConnections
-from federation.service.peer_events import FederationEvents
-from federation.service.request_authenticator import RequestAuthenticator
-from federation.service.resolver import Resolver
 from federation.service.room_graph import RoomGraph
 from federation.service.room_ports import NewEvent
-from federation.service.room_requests import RoomRequests
 from federation.wire.answers import json_answer
 from federation.wire.app import make_app
 from federation.wire.bind import Bind
-from federation.wire.endpoints import (
-    backfill,
-    event,
-    event_auth,
-    get_missing_events,
-    invite,
-    make_join,
-    make_knock,
-    make_leave,
-    send,
-    send_join,
-    send_knock,
-    send_leave,
-    state,
-    state_ids,
-    timestamp_to_event,
-)
+from federation.wire.homeserver_routes import serve
 from federation.wire.limits import Limits
 from federation.wire.listener import Listener, ListenerSettings
-from federation.wire.membership_services import MEMBERSHIP, MembershipServices
 from federation.wire.node import Node as WireNode
 from federation.wire.node import Readiness
-from federation.wire.room_services import ROOMS, RoomServices
 from federation.wire.tls import Tls, TlsFiles
 from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership
@@ -70,23 +47,6 @@ from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
 PATIENCE = 30.0
-ENDPOINTS = (
-    backfill,
-    event,
-    event_auth,
-    get_missing_events,
-    invite,
-    make_join,
-    make_knock,
-    make_leave,
-    send,
-    send_join,
-    send_knock,
-    send_leave,
-    state,
-    state_ids,
-    timestamp_to_event,
-)
 
 
 def keys_of(name: str) -> OwnKeys:
@@ -146,17 +106,33 @@ class Heard:
 class Node:
     name: str
     database: Database
-    client: FederationClient
-    graph: RoomGraph
-    outbox: Outbox
-    inbox: Inbox
-    membership: Membership
+    homeserver: Homeserver
     heard: Heard
     seen: Recorder
     refuses_invites: set[str] = field(default_factory=set)
     """Users who want none."""
     aliases: dict[str, str] = field(default_factory=dict)
     is_down: bool = False
+
+    @property
+    def client(self) -> FederationClient:
+        return self.homeserver.client
+
+    @property
+    def graph(self) -> RoomGraph:
+        return self.homeserver.graph
+
+    @property
+    def outbox(self) -> Outbox:
+        return self.homeserver.outbox
+
+    @property
+    def inbox(self) -> Inbox:
+        return self.homeserver.inbox
+
+    @property
+    def membership(self) -> Membership:
+        return self.homeserver.membership
 
     def user(self, localpart: str) -> str:
         return f"@{localpart}:{self.name}"
@@ -222,7 +198,9 @@ class Nodes:
         tls: TlsFiles | None = None,
         authorities: Path | None = None,
         in_full: int = MOST_MEMBERS_IN_FULL,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
+        self._clock = clock
         self._in_full = in_full
         self._tls = tls
         self._authorities = authorities
@@ -244,20 +222,11 @@ class Nodes:
         address = await self._server.create(self._template)
         self._stack.push_async_callback(self._server.drop, address)
         database = await self._stack.enter_async_context(pool_on(address))
+        return await self._run(name, database)
+
+    async def _run(self, name: str, database: Database) -> Node:
         keys = keys_of(name)
-        client = self._client(name, keys)
-        key_ring = KeyRing(name, lambda: keys, client, database, now_ms=now_ms)
-        outbox = Outbox(name, database, client, now_ms=now_ms)
-        graph = RoomGraph(
-            name,
-            database,
-            keys=key_ring,
-            peer_events=FederationEvents(client),
-            signer=lambda: signer_of(name),
-            now_ms=now_ms,
-            on_commit=outbox.on_commit,
-        )
-        heard = Heard()
+        heard, seen = Heard(), Recorder()
         node: Node
 
         async def local_alias(alias: str) -> tuple[str, Sequence[str]] | None:
@@ -267,62 +236,42 @@ class Nodes:
             if user in node.refuses_invites:
                 raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
 
-        membership = Membership(
+        media = await asyncio.to_thread(tempfile.mkdtemp)
+        self._stack.callback(shutil.rmtree, media)
+        settings = HomeserverSettings(
             name,
-            graph,
-            Handshakes(client),
-            key_ring,
+            "test",
+            Path(media),
+            peers=self._addresses,
+            policy=policy((), is_open=True),
+            authorities=self._authorities,
+            blocked=(),
+            members_in_full=self._in_full,
+        )
+        opening = open_homeserver(
+            settings,
             database,
-            lambda: signer_of(name),
-            now_ms=now_ms,
-            local_alias=local_alias,
+            lambda: keys,
+            now_ms=self._clock,
+            observer=Unobserved(),
+            doors=lambda _: Doors(heard, local_alias, may_be_invited),
         )
-        requests = MembershipRequests(
-            name,
-            graph,
-            key_ring,
-            database,
-            lambda: signer_of(name),
-            now_ms=now_ms,
-            may_be_invited=may_be_invited,
-            listener=heard,
-            in_full=self._in_full,
-        )
-        inbox = Inbox(database, graph, IncomingEdus(database, graph, heard))
-        seen = Recorder()
-        node = Node(name, database, client, graph, outbox, inbox, membership, heard, seen)
-        authenticator = RequestAuthenticator(
-            name, key_ring, is_allowed=lambda _: True, heard=outbox.heard_from
-        )
-        app = self._app(node, authenticator, requests, keys)
+        homeserver = await self._stack.enter_async_context(opening)
+        node = Node(name, database, homeserver, heard, seen)
         port = int((self._address_of(name)).rpartition(":")[2])
-        settings = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
-        listener = Listener(app, settings, None if self._tls is None else Tls(self._tls), seen)
+        listening = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
+        listener = Listener(
+            self._app(node, keys), listening, None if self._tls is None else Tls(self._tls), seen
+        )
         await listener.start()
         self._stack.push_async_callback(listener.close, 1.0)
-        await outbox.start()
-        self._stack.push_async_callback(graph.close)
-        self._stack.push_async_callback(outbox.close)
-        self._stack.push_async_callback(key_ring.close)
         return node
 
     def _address_of(self, name: str) -> str:
         known = self._addresses.get(name)
         return name if known is None or known.address is None else known.address
 
-    def _client(self, name: str, keys: OwnKeys) -> FederationClient:
-        dns, peers = Dns(), Peers(self._addresses)
-        connections = PeerConnections(
-            dns, peers, user_agent="test", authorities=self._authorities, blocked=()
-        )
-        resolver = Resolver(connections, dns, peers)
-        self._stack.push_async_callback(connections.close)
-        self._stack.push_async_callback(resolver.close)
-        return FederationClient(name, lambda: keys, resolver, connections, may_contact=lambda _: True)
-
-    def _app(
-        self, node: Node, authenticator: RequestAuthenticator, requests: MembershipRequests, keys: OwnKeys
-    ) -> web.Application:
+    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
         async def directory(request: web.Request) -> web.Response:
             room_id = node.aliases.get(request.query["room_alias"])
             if room_id is None:
@@ -339,13 +288,9 @@ class Nodes:
         def document() -> bytes:
             return orjson.dumps(published(node.name, keys, now_ms()))
 
-        rules = Rules(LOOPBACK)
-        app = make_app(WireNode(document, Readiness, "test", rules), Limits())
+        app = make_app(WireNode(document, Readiness, "test", Rules(LOOPBACK)), Limits())
         app.middlewares.append(gate)
-        app[MEMBERSHIP] = MembershipServices(authenticator, requests)
-        app[ROOMS] = RoomServices(authenticator, RoomRequests(node.name, node.graph), node.inbox, now_ms)
-        for module in ENDPOINTS:
-            app.add_routes(module.ROUTES)
+        serve(app, node.homeserver)
         app.router.add_get("/_matrix/federation/v1/query/directory", directory)
         return app
 

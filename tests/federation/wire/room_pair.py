@@ -5,54 +5,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-from aiohttp import web
-
-from federation.admission import LOOPBACK, Rules
 from federation.pdu import EventId, Pdu
 from federation.pdu.event_signatures import hash_and_sign
 from federation.request_target import request_target
 from federation.room_version import ROOM_VERSIONS
-from federation.server_keys import OwnKeys, published
-from federation.service.membership_requests import MembershipRequests
-from federation.service.request_authenticator import RequestAuthenticator
 from federation.service.room_ports import NewEvent
-from federation.service.room_requests import RoomRequests
-from federation.wire.app import make_app
-from federation.wire.endpoints import (
-    backfill,
-    event,
-    event_auth,
-    get_missing_events,
-    send,
-    state,
-    state_ids,
-    timestamp_to_event,
-)
-from federation.wire.limits import Limits
-from federation.wire.node import Node as WireNode
-from federation.wire.node import Readiness
-from federation.wire.room_services import ROOMS, RoomServices
-from tests.federation.service.nodes import Node, Nodes, now_ms, signer_of
+from tests.federation.service.nodes import Nodes, signer_of
 from tests.federation.wire.membership_pair import Pair
 from tests.support.postgres import Server
-
-ENDPOINTS = (backfill, event, event_auth, get_missing_events, send, state, state_ids, timestamp_to_event)
-
-
-class RoomNodes(Nodes):
-    """Nodes that serve these endpoints and no others."""
-
-    def _app(
-        self, node: Node, authenticator: RequestAuthenticator, requests: MembershipRequests, keys: OwnKeys
-    ) -> web.Application:
-        def document() -> bytes:
-            return orjson.dumps(published(node.name, keys, now_ms()))
-
-        routes = [route for module in ENDPOINTS for route in module.ROUTES]
-        app = make_app(WireNode(document, Readiness, "test", Rules(LOOPBACK)), Limits(), routes)
-        app[ROOMS] = RoomServices(authenticator, RoomRequests(node.name, node.graph), node.inbox, now_ms)
-        return app
 
 
 @dataclass
@@ -76,7 +36,7 @@ class RoomPair(Pair):
 @asynccontextmanager
 async def room_pair(server: Server, template: str, version: str = "12") -> AsyncIterator[RoomPair]:
     async with AsyncExitStack() as stack:
-        asked, asking = await RoomNodes(server, template, stack).start("asked.test", "asking.test")
+        asked, asking = await Nodes(server, template, stack).start("asked.test", "asking.test")
         pair = RoomPair(asked, asking, await asked.create(version, asked.user("alice")))
         await _join(pair, version)
         yield pair
