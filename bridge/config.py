@@ -8,52 +8,16 @@ rendered from them (`config_example.py`), the mistakes that are reported name th
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import ByteSize, Field, model_validator
 
-from federation.identifiers import is_server_name
-
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Port = Annotated[int, Field(ge=0, le=65_535)]
+from bridge.config_federation import Federation, Peer
+from bridge.config_section import DatabaseUrl, Network, Port, Seconds, Section, ServerName
 
 DEFAULT_SERVER_NAME = "localhost:7676"
-
-
-def _server_name(value: str) -> str:
-    if not is_server_name(value):
-        raise ValueError("is not a server name: a host name or an IP address, with :port if it needs one")
-    return value
-
-
-def _no_password(value: str) -> str:
-    if re.match(r"postgres(ql)?://", value) is None:
-        raise ValueError("must begin with postgresql://")
-    if re.match(r"[a-z]+://[^/@]*:[^/@]*@", value) or re.search(r"[?&]password=", value):
-        raise ValueError(
-            "must not hold a password: put that into a file of its own and name it in password_file"
-        )
-    return value
-
-
-def _network(value: Any) -> IPv4Network | IPv6Network:
-    try:
-        return ip_network(value)
-    except ValueError as error:
-        raise ValueError(
-            f"{error}: write an address with its prefix, like 192.168.1.0/24 or ::1/128"
-        ) from error
-
-
-Network = Annotated[IPv4Network | IPv6Network, PlainValidator(_network)]
-ServerName = Annotated[str, AfterValidator(_server_name)]
-DatabaseUrl = Annotated[str, AfterValidator(_no_password)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 class Listener(Section):
@@ -140,6 +104,36 @@ class Database(Section):
         return self
 
 
+class Media(Section):
+    """Files that agents and people send each other."""
+
+    max_upload_size: ByteSize = Field(
+        default=ByteSize(50 * 1024 * 1024), ge=1, description="The most that one file of this node may weigh."
+    )
+    max_remote_size: ByteSize = Field(
+        default=ByteSize(50 * 1024 * 1024),
+        ge=1,
+        description="The most that one file of another server may weigh to be fetched.",
+    )
+    remote_cache_size: ByteSize = Field(
+        default=ByteSize(2 * 1024 * 1024 * 1024),
+        description="How much of other servers' files is kept; beyond it those that were not used for the"
+        " longest go. This node's own files are never deleted.",
+    )
+    remote_cache_days: int = Field(
+        default=30,
+        ge=1,
+        le=36_500,
+        description="Days after which a file of another server goes that nobody has used.",
+    )
+    max_image_pixels: int = Field(
+        default=32_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Pictures with more pixels than this get no thumbnail.",
+    )
+
+
 class Metrics(Section):
     """Figures for Prometheus, on an address of their own."""
 
@@ -162,36 +156,6 @@ class Log(Section):
     )
 
 
-class Peer(Section):
-    """A server that this node deals with. Write one `[[peers]]` block for each."""
-
-    server_name: ServerName = Field(description="Its server name.", examples=["kitchen.local"])
-    plain: bool = Field(
-        default=False, description="Whether it may speak plain HTTP to port 7676, as published CIS nodes do."
-    )
-    networks: list[Network] = Field(
-        default=[],
-        description="The addresses that it speaks plain HTTP from.",
-        examples=[["192.168.1.20/32"]],
-    )
-    client_certificate: Path | None = Field(
-        default=None,
-        description="Its certificate, or that of its authority, PEM. Once named, no request counts as this"
-        " peer's unless its connection showed that certificate.",
-        examples=["/etc/palaver/peers/kitchen.pem"],
-    )
-
-    @model_validator(mode="after")
-    def _plain_from_somewhere(self) -> Self:
-        if self.plain and not self.networks:
-            raise ValueError("plain = true needs networks: the addresses that this peer speaks from")
-        if self.plain and self.client_certificate is not None:
-            raise ValueError(
-                "plain = true and client_certificate exclude each other: plain HTTP shows no certificate"
-            )
-        return self
-
-
 class Config(Section):
     """One node."""
 
@@ -208,6 +172,8 @@ class Config(Section):
     )
     listener: Listener = Listener()
     database: Database = Database()
+    federation: Federation = Federation()
+    media: Media = Media()
     metrics: Metrics = Metrics()
     log: Log = Log()
     peers: list[Peer] = Field(

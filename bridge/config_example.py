@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from bridge.config import Config, Peer, Section
+from bridge.config import Config
+from bridge.config_federation import Peer
+from bridge.config_section import Section
 from bridge.toml_text import toml_value
 
 WIDTH = 110

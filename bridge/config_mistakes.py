@@ -10,7 +10,8 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from bridge.config import Config, Section
+from bridge.config import Config
+from bridge.config_section import Section
 from bridge.toml_text import toml_value
 
 PREFIX = "PALAVER_"

@@ -40,7 +40,9 @@ BEGIN
           AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c')
           AND NOT EXISTS (
               SELECT FROM pg_catalog.pg_depend AS depend
-              WHERE depend.classid = 'pg_class'::regclass AND depend.objid = class.oid AND depend.deptype = 'e'
+              WHERE depend.classid = 'pg_class'::regclass AND depend.objid = class.oid
+                -- The sequence of an identity column goes with its table, and not without it.
+                AND depend.deptype IN ('e', 'i')
           )
         UNION ALL
         SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', proc.oid::regprocedure)

@@ -6,8 +6,9 @@ import typer
 
 from bridge.cli.options import ConfigFile, Json, loaded
 from bridge.cli.output import Output
-from bridge.config import Config, Section
+from bridge.config import Config
 from bridge.config_example import render
+from bridge.config_section import Section
 from bridge.toml_text import toml_value
 
 app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)

@@ -1,7 +1,13 @@
 """From the configuration to what each part of the node wants to be given."""
 
 from bridge.config import Config
+from bridge.config_federation import Peer
 from bridge.service.config_file import read_secret
+from federation.federation_policy import policy
+from federation.homeserver_settings import HomeserverSettings
+from federation.media_location import NOT_PUBLIC
+from federation.media_settings import DAY_MS, MediaSettings
+from federation.peer_settings import CertificateFiles, PeerSettings
 from federation.wire.bind import Bind
 from federation.wire.development_certificate import ensure
 from federation.wire.limits import Limits
@@ -59,3 +65,47 @@ def external_database(config: Config) -> DatabaseAddress | None:
     file = config.database.password_file
     password = read_secret(file, "database password") if file is not None else None
     return DatabaseAddress.from_url(config.database.url, password)
+
+
+def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
+    federation = config.federation
+    return HomeserverSettings(
+        config.server_name,
+        version,
+        config.data_dir / "media",
+        peers={peer.server_name: _peer_settings(peer) for peer in config.peers},
+        policy=policy(
+            [peer.server_name for peer in config.peers],
+            is_open=federation.mode == "open",
+            refused=federation.refuse,
+        ),
+        authorities=federation.authorities,
+        blocked=NOT_PUBLIC if federation.blocked_networks is None else tuple(federation.blocked_networks),
+        name_servers=tuple(_host_and_port(server) for server in federation.name_servers),
+        notaries=tuple(federation.notaries),
+        media=_media_settings(config),
+    )
+
+
+def _peer_settings(peer: Peer) -> PeerSettings:
+    shown = None
+    if peer.show_certificate is not None and peer.show_private_key is not None:
+        shown = CertificateFiles(peer.show_certificate, peer.show_private_key)
+    return PeerSettings(address=peer.address, client_certificate=shown, authority=peer.authority)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _media_settings(config: Config) -> MediaSettings:
+    media = config.media
+    return MediaSettings(
+        max_upload_size=media.max_upload_size,
+        max_remote_size=media.max_remote_size,
+        remote_cache_size=media.remote_cache_size,
+        remote_cache_age=media.remote_cache_days * DAY_MS,
+        max_image_pixels=media.max_image_pixels,
+        reserve=config.database.minimum_free_space,
+    )

@@ -66,6 +66,12 @@ def test_named_hosts_win() -> None:
         {"peers": [{"server_name": "a", "plain": True, "networks": ["::1"], "client_certificate": "x"}]},
         {"peers": [{"server_name": "a"}, {"server_name": "A"}]},
         {"peers": [{}]},
+        {"peers": [{"server_name": "a", "address": "192.168.1.20"}]},
+        {"peers": [{"server_name": "a", "address": "a:0"}]},
+        {"peers": [{"server_name": "a", "show_certificate": "x"}]},
+        {"federation": {"mode": "ajar"}},
+        {"federation": {"name_servers": ["192.168.1.1"]}},
+        {"media": {"max_upload_size": 0}},
         {"log": {"level": "loud"}},
     ],
 )

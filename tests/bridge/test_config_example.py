@@ -6,8 +6,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-from bridge.config import Config, Section
+from bridge.config import Config
 from bridge.config_example import render
+from bridge.config_section import Section
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 

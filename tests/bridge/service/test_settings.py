@@ -1,14 +1,18 @@
 """What each part is given from the configuration."""
 
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from bridge.config import Config
 from bridge.service.settings import (
     external_database,
+    homeserver_settings,
     limits_of,
     listener_settings,
     tls_files,
 )
+from federation.media_settings import DAY_MS
+from federation.peer_settings import CertificateFiles, PeerSettings
 
 
 def _config(**values: object) -> Config:
@@ -87,3 +91,70 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     assert address.password == "hunter2"
     assert "hunter2" not in repr(address)
     assert external_database(_config()) is None
+
+
+def test_a_node_that_was_told_nothing_speaks_with_nobody() -> None:
+    """Closed by default, and no stranger's name may lead into the network where it stands."""
+    settings = homeserver_settings(_config(), "1")
+    assert not settings.policy.admits("matrix.org")
+    assert any(ip_address("192.168.1.1") in network for network in settings.blocked)
+
+
+def test_every_setting_of_federation_is_in_force() -> None:
+    """A setting that nothing reads would be a promise broken."""
+    settings = homeserver_settings(
+        _config(
+            federation={
+                "mode": "open",
+                "refuse": ["*.evil.example"],
+                "authorities": "/ca.pem",
+                "blocked_networks": ["10.0.0.0/8"],
+                "name_servers": ["[fd00::1]:53", "192.0.2.1:5353"],
+                "notaries": ["notary.example"],
+            },
+            peers=[
+                {
+                    "server_name": "kitchen.local",
+                    "address": "192.0.2.7:7676",
+                    "authority": "/kitchen.pem",
+                    "show_certificate": "/a.pem",
+                    "show_private_key": "/a.key",
+                }
+            ],
+        ),
+        "1",
+    )
+    assert settings.policy.admits("matrix.org")
+    assert not settings.policy.admits("a.evil.example")
+    assert settings.authorities == Path("/ca.pem")
+    assert settings.blocked == (ip_network("10.0.0.0/8"),)
+    assert settings.name_servers == (("fd00::1", 53), ("192.0.2.1", 5353))
+    assert settings.notaries == ("notary.example",)
+    shown = CertificateFiles(Path("/a.pem"), Path("/a.key"))
+    assert settings.peers == {
+        "kitchen.local": PeerSettings(
+            address="192.0.2.7:7676", client_certificate=shown, authority=Path("/kitchen.pem")
+        )
+    }
+
+
+def test_every_setting_of_media_is_in_force(tmp_path: Path) -> None:
+    """Files lie in the data directory, and leave Postgres the room that it needs."""
+    settings = homeserver_settings(
+        _config(
+            data_dir=tmp_path,
+            database={"minimum_free_space": 5},
+            media={
+                "max_upload_size": 1,
+                "max_remote_size": 2,
+                "remote_cache_size": 3,
+                "remote_cache_days": 4,
+                "max_image_pixels": 6,
+            },
+        ),
+        "1",
+    )
+    assert settings.media_directory == tmp_path / "media"
+    media = settings.media
+    assert (media.max_upload_size, media.max_remote_size, media.remote_cache_size) == (1, 2, 3)
+    assert (media.remote_cache_age, media.max_image_pixels, media.reserve) == (4 * DAY_MS, 6, 5)
