@@ -42,7 +42,7 @@ BEGIN
               SELECT FROM pg_catalog.pg_depend AS depend
               WHERE depend.classid = 'pg_class'::regclass AND depend.objid = class.oid
                 -- The sequence of an identity column goes with its table, and not without it.
-                AND depend.deptype IN ('e', 'i')
+                AND (depend.deptype = 'e' OR relkind = 'S' AND depend.deptype = 'i')
           )
         UNION ALL
         SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', proc.oid::regprocedure)
