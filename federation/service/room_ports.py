@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from federation.key_needs import KeyNeed
+from federation.new_event import NewEvent as NewEvent
 from federation.pdu import EventId, Pdu, StateKey
 from federation.receipt import Receipt
 from federation.room_version import RoomVersion
@@ -15,17 +16,6 @@ State = Mapping[StateKey, EventId]
 
 
 # -- what it offers --
-
-
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event of ours that is to be made."""
-
-    type: str
-    sender: str
-    content: Mapping[str, Any]
-    state_key: str | None = None
-    redacts: EventId | None = None
 
 
 @dataclass(frozen=True, slots=True)
