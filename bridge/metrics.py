@@ -13,6 +13,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bridge.federation_metrics import FederationMetrics
+
 # A key answer takes under a millisecond, a join of a large room seconds.
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -61,6 +63,7 @@ class Metrics:
             "How often the embedded Postgres had to be started again.",
             registry=self.registry,
         )
+        self.federation = FederationMetrics(self.registry)
 
     def watch_pool(self, read: Callable[[], tuple[int, int, int]]) -> None:
         """Show the database pool at every scrape; `read` gives its size, how many are idle, and its limit."""

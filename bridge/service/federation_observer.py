@@ -1,0 +1,76 @@
+"""What the homeserver tells, counted and logged."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from bridge.federation_metrics import FederationMetrics
+from federation.destination import State
+from federation.destination_messages import Fate
+from federation.peer_errors import Outcome
+from federation.service.outbox_observer import Waiting
+
+log = structlog.get_logger("palaver.federation")
+
+
+class FederationObserver:
+    """Satisfies `federation.service.homeserver.Observer`."""
+
+    def __init__(self, metrics: FederationMetrics) -> None:
+        self._metrics = metrics
+        self._failing: set[str] = set()
+
+    # -- rooms --
+
+    def event_received(self, verdict: str) -> None:
+        self._metrics.received.labels(verdict).inc()
+
+    def event_sent(self) -> None:
+        self._metrics.made.inc()
+
+    def state_resolved(self, seconds: float) -> None:
+        self._metrics.resolutions.observe(seconds)
+
+    def kept_from(self, sentence: str) -> None:
+        log.info("Another server did not give what was needed.", reason=sentence)
+
+    # -- the outbox --
+
+    def transaction_ended(
+        self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
+    ) -> None:
+        self._metrics.transactions.labels(outcome.value).observe(seconds)
+        if outcome is Outcome.ANSWERED:
+            self._metrics.sent.labels("pdu").inc(pdus)
+            self._metrics.sent.labels("edu").inc(edus)
+            if destination in self._failing:
+                self._failing.discard(destination)
+                log.info("A server takes what is sent again.", server=destination)
+        elif destination not in self._failing:
+            self._failing.add(destination)
+            log.warning(
+                "A server does not take what is sent; it waits.", server=destination, outcome=outcome.value
+            )
+
+    def left_queue(self, destination: str, fate: Fate, count: int) -> None:
+        self._metrics.left_queue.labels(fate.value).inc(count)
+
+    def state_changed(self, destination: str, state: State) -> None:
+        """Shown by `palaver peers list`, from the outbox itself."""
+
+    def objected(self, destination: str, event_id: str, error: str) -> None:
+        log.warning("A server would not take an event.", server=destination, event=event_id, reason=error)
+
+    def depths(self, waiting: Sequence[Waiting]) -> None:
+        self._metrics.queues.waiting = tuple(waiting)
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        log.error(sentence, exc_info=error)
+
+    # -- requests to others --
+
+    def request_ended(self, endpoint: str, method: str, outcome: Outcome, seconds: float) -> None:
+        self._metrics.requests.labels(endpoint, method, outcome.value).observe(seconds)
+
+    def keys_fetched(self, source: str, outcome: Outcome) -> None:
+        self._metrics.key_fetches.labels(source, outcome.value).inc()
