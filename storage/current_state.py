@@ -75,3 +75,19 @@ async def fetch_entries(
         SQL.fetch_entries, room_id, type_, None if state_keys is None else list(state_keys)
     )
     return {row[0]: row[1] for row in rows}
+
+
+async def fetch_rooms_of_users(connection: Connection, user_ids: Iterable[str]) -> dict[str, list[str]]:
+    """The rooms that each of the users has joined; those who have joined none are left out."""
+    rooms: dict[str, list[str]] = {}
+    for user_id, room_id in await connection.fetch(SQL.fetch_rooms_of_users, list(user_ids)):
+        rooms.setdefault(user_id, []).append(room_id)
+    return rooms
+
+
+async def fetch_entries_of_rooms(
+    connection: Connection, room_ids: Iterable[str], type_: str, state_key: str
+) -> dict[str, str]:
+    """Event ids by room, of one entry of the state."""
+    rows = await connection.fetch(SQL.fetch_entries_of_rooms, list(room_ids), type_, state_key)
+    return {row[0]: row[1] for row in rows}

@@ -32,3 +32,11 @@ SELECT DISTINCT room_id FROM current_state WHERE server = $1 AND membership = 'j
 -- name: fetch_entries
 SELECT state_key, event_id FROM current_state
 WHERE room_id = $1 AND type = $2 AND ($3::text[] IS NULL OR state_key = ANY($3::text[]));
+
+-- name: fetch_rooms_of_users
+SELECT state_key, room_id FROM current_state
+WHERE state_key = ANY($1::text[]) AND membership = 'join' ORDER BY state_key, room_id;
+
+-- name: fetch_entries_of_rooms
+SELECT room_id, event_id FROM current_state
+WHERE room_id = ANY($1::text[]) AND type = $2 AND state_key = $3 ORDER BY room_id;

@@ -1,7 +1,9 @@
 """Invites into, and knocks at, rooms that this server is not in. For all other rooms their state says it."""
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from storage import room_stream
 from storage.database import Connection
 from storage.statements import load
 
@@ -41,3 +43,23 @@ async def list_memberships_of_user(connection: Connection, user_id: str) -> list
 async def delete_membership(connection: Connection, room_id: str, user_id: str) -> bool:
     """Whether there was one."""
     return await connection.fetchval(SQL.delete_membership, room_id, user_id) is not None
+
+
+async def keep_invite(connection: Connection, row: OutsideMembership) -> bool:
+    """Keep it and give it its place in the stream. False when it is kept already. Late in a transaction, as
+    everything that writes to the stream."""
+    if await connection.fetchval(SQL.keep_invite, *row) is None:
+        return False
+    await room_stream.append(connection, [(row.room_id, row.event_id, "invite")])
+    return True
+
+
+async def fetch_by_events(
+    connection: Connection, wanted: Iterable[tuple[str, str]]
+) -> dict[str, OutsideMembership]:
+    """By the id of the event, for pairs of a room and an event: what of them still stands."""
+    pairs = list(wanted)
+    rows = await connection.fetch(
+        SQL.fetch_by_events, [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    )
+    return {row.event_id: row for row in (OutsideMembership(*found) for found in rows)}

@@ -14,7 +14,7 @@ from storage.statements import load
 
 SQL = load("storage", "room_stream.sql")
 
-Kind = Literal["timeline", "state", "unset"]
+Kind = Literal["timeline", "state", "unset", "invite"]
 
 CHANNEL = "palaver_room_stream"
 TAG = 0x5053  # "PS": the upper 16 bits of the locks' numbers, which no other advisory lock has

@@ -5,9 +5,11 @@ from storage.current_state import (
     Member,
     count_joined_by_server,
     fetch_entries,
+    fetch_entries_of_rooms,
     fetch_members,
     fetch_rooms_of_server,
     fetch_rooms_of_user,
+    fetch_rooms_of_users,
     has_member_of_server,
     write_current_state,
 )
@@ -60,3 +62,20 @@ async def test_entries_are_replaced_and_removed(database: Database) -> None:
         await write_current_state(connection, [])
         entries = await fetch_entries(connection, "!a", "m.room.member")
     assert entries == {"@x:one": "$b"}
+
+
+async def test_questions_that_go_across_rooms(database: Database) -> None:
+    """Where users are joined, and what some rooms say of one thing."""
+    async with database.transaction() as connection:
+        await write_current_state(
+            connection,
+            [
+                CurrentStateRow("!a", "m.room.member", "@x:a", "$1", "join", "a"),
+                CurrentStateRow("!b", "m.room.member", "@x:a", "$2", "join", "a"),
+                CurrentStateRow("!b", "m.room.member", "@y:a", "$3", "leave", "a"),
+                CurrentStateRow("!a", "m.space.child", "!b", "$4", None, None),
+                CurrentStateRow("!b", "m.space.child", "!b", "$5", None, None),
+            ],
+        )
+        assert await fetch_rooms_of_users(connection, ["@x:a", "@y:a"]) == {"@x:a": ["!a", "!b"]}
+        assert await fetch_entries_of_rooms(connection, ["!a", "!c"], "m.space.child", "!b") == {"!a": "$4"}

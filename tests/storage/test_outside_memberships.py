@@ -6,10 +6,13 @@ from storage.database import Database
 from storage.outside_memberships import (
     OutsideMembership,
     delete_membership,
+    fetch_by_events,
     fetch_membership,
+    keep_invite,
     list_memberships_of_user,
     write_membership,
 )
+from storage.room_stream import read
 
 ROOM, USER = "!room:b.example", "@alice:a.example"
 
@@ -40,3 +43,22 @@ async def test_all_of_a_users_are_listed(database: Database) -> None:
         for row in (newer, invite(), invite(user_id="@other:a.example")):
             await write_membership(connection, row)
         assert await list_memberships_of_user(connection, USER) == [invite(), newer]
+
+
+async def test_an_invite_has_its_place_in_the_stream(database: Database) -> None:
+    """Once, however often it is sent; another invite takes its place and has a place of its own. It is found
+    by its event as long as it stands."""
+    async with database.transaction() as connection:
+        assert await keep_invite(connection, invite())
+    async with database.transaction() as connection:
+        assert not await keep_invite(connection, invite(received_at=9))
+    async with database.transaction() as connection:
+        assert await keep_invite(connection, invite(event_id="$2"))
+    async with database.connection() as connection:
+        rows = await read(connection, 0, 10)
+        assert [(row.room_id, row.event_id, row.kind) for row in rows] == [
+            (ROOM, "$1", "invite"),
+            (ROOM, "$2", "invite"),
+        ]
+        found = await fetch_by_events(connection, [(ROOM, "$1"), (ROOM, "$2")])
+        assert found == {"$2": invite(event_id="$2")}
