@@ -6,7 +6,7 @@ is done anew whenever a connection is made, because an address changes more ofte
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federation.identifiers import ServerName, parse_server_name
@@ -45,12 +45,13 @@ class WellKnownAnswer:
     """The delegated server name, or None when nothing valid was answered.
 
     `lifetime`, in seconds, is how long the answer holds. `failed` when there may be an answer that was just
-    not to be had now: no connection, a timeout, a server error.
+    not to be had now: no connection, a timeout, a server error. `problem` says what was wrong, for people.
     """
 
     delegated: str | None
     lifetime: float
     failed: bool = False
+    problem: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

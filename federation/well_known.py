@@ -55,16 +55,19 @@ def read(
 
     `headers` finds its names in any case, as HTTP does.
     """
-    delegated = delegated_server(body) if status == 200 else None
-    if delegated is None:
+    if status != 200:
         # A client's mistake (there is no such file) is an answer; a server's is none.
-        return no_answer(failures, failed=status >= 500 or status == 429)
+        return no_answer(f"answered {status}", failures, failed=status >= 500 or status == 429)
+    delegated = delegated_server(body)
+    if delegated is None:
+        problem = "answered with something that is not JSON with a server name in m.server"
+        return no_answer(problem, failures, failed=False)
     return WellKnownAnswer(delegated, lifetime(headers, now))
 
 
-def no_answer(failures: int = 0, *, failed: bool = True) -> WellKnownAnswer:
+def no_answer(problem: str, failures: int = 0, *, failed: bool = True) -> WellKnownAnswer:
     """ "servers are encouraged to exponentially back off for repeated failures" """
-    return WellKnownAnswer(None, min(SHORTEST * 2 ** min(failures, 10), LONGEST_FAILURE), failed)
+    return WellKnownAnswer(None, min(SHORTEST * 2 ** min(failures, 10), LONGEST_FAILURE), failed, problem)
 
 
 def delegated_server(body: bytes) -> str | None:

@@ -4,7 +4,6 @@ Closed or open, that is not decided here; a way is looked for when somebody who 
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -43,6 +42,14 @@ MOST_REMEMBERED: Final = 10_000
 YOUNGEST_DOUBTED: Final = 60.0
 
 _random = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What was asked on the way, what was answered, and where that leads."""
+
+    asked: tuple[tuple[Question, Answer], ...]
+    route: Route | NoRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +98,25 @@ class Resolver:
             until = min(found.until, found.at + YOUNGEST_DOUBTED)
             self._found.put(server_name, _Found(found.route, found.at, until))
 
+    def forget(self, server_name: str) -> None:
+        """Somebody says that it has moved: the way is looked for anew when it is needed next."""
+        self._found.forget(server_name)
+
+    async def explained(self, server_name: str) -> Explained:
+        """Look for the way now, whatever is remembered, and say how it was found. What was found for sure is
+        the way from here on."""
+        asked: list[tuple[Question, Answer]] = []
+        route = await self._discovered(server_name, asked)
+        if not route.provisional:
+            now = self._clock()
+            self._found.put(server_name, _Found(route, now, now + route.lifetime))
+        return Explained(tuple(asked), route)
+
     async def close(self) -> None:
         await self._looking.close()
 
     async def _look(self, server_name: str, before: _Found | None) -> Route | NoRoute:
-        address = self._peers.of(server_name).address
-        route = configured(server_name, address) if address else await self._converse(server_name)
+        route = await self._discovered(server_name, [])
         now = self._clock()
         if (
             route.provisional
@@ -110,12 +130,18 @@ class Resolver:
         self._found.put(server_name, _Found(route, now, now + route.lifetime))
         return route
 
-    async def _converse(self, server_name: str) -> Route | NoRoute:
+    async def _discovered(self, server_name: str, asked: list[tuple[Question, Answer]]) -> Route | NoRoute:
+        """`asked` is added to."""
+        address = self._peers.of(server_name).address
+        if address:
+            return configured(server_name, address)
         conversation = discover(server_name, [_random.random() for _ in range(MOST_RECORDS)])
         try:
             question = next(conversation)
             while True:
-                question = conversation.send(await self._answer(question))
+                answer = await self._answer(question)
+                asked.append((question, answer))
+                question = conversation.send(answer)
         except StopIteration as end:
             route: Route | NoRoute = end.value
             return route
@@ -127,10 +153,13 @@ class Resolver:
 
     async def _well_known(self, host: str) -> WellKnownAnswer:
         failures = self._failures.get(host) or 0
-        answer = well_known.no_answer(failures)
-        with contextlib.suppress(PeerError, TimeoutError, aiohttp.ClientError, OSError):
+        try:
             async with asyncio.timeout(PATIENCE):
                 answer = await self._follow(host, failures)
+        except PeerError as error:
+            answer = well_known.no_answer(error.problem, failures)
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            answer = well_known.no_answer("took too long to answer, or broke off", failures)
         if answer.delegated is None:
             self._failures.put(host, failures + 1)
         else:
@@ -150,7 +179,7 @@ class Resolver:
                     return well_known.read(response.status, response.headers, body, now, failures)
                 url = well_known.next_url(url, response.headers.get("Location"))
         # Somebody answered, and not with a delegation.
-        return well_known.no_answer(failures, failed=False)
+        return well_known.no_answer("redirects in circles, or to anything but https", failures, failed=False)
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

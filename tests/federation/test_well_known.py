@@ -62,9 +62,24 @@ def test_no_header_breaks_the_bounds(control: str, expires: str) -> None:
 def test_failures_are_kept_for_longer_each_time() -> None:
     """ "Errors are recommended to be cached for up to an hour, and servers are encouraged to exponentially
     back off for repeated failures." """
-    kept = [no_answer(failures).lifetime for failures in range(20)]
+    kept = [no_answer("is away", failures).lifetime for failures in range(20)]
     assert kept[:4] == [300.0, 600.0, 1200.0, 2400.0]
     assert set(kept[4:]) == {LONGEST_FAILURE}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (404, b"{}", "answered 404"),
+        (200, b"<html>", "answered with something that is not JSON with a server name in m.server"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem: str) -> None:
+    """For whoever runs that server; what is done about it does not depend on it."""
+    answer = read(status, {}, body, NOW)
+    assert answer.problem == problem
+    assert answer == no_answer("anything else", failed=False)
+    assert read(503, {}, b"", NOW).failed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from federation.peer_errors import PeerUnreachable
 from federation.peer_settings import PeerSettings
-from federation.server_discovery import Candidate
+from federation.server_discovery import AskSrv, AskWellKnown, Candidate, SrvAnswer, WellKnownAnswer
 from federation.well_known import MAX_BYTES
 from tests.support.loopback_server import LoopbackServer, raw_server
 from tests.support.neighbourhood import Neighbourhood, Reach, answering
@@ -54,6 +54,58 @@ async def test_an_answer_is_kept_as_long_as_it_says(neighbourhood: Neighbourhood
     await reach.resolver.route("a.test")
     assert len(server.requests) == 1
     neighbourhood.clock.now += 1
+    await reach.resolver.route("a.test")
+    assert len(server.requests) == 2
+
+
+async def test_how_the_way_was_found_is_explained(neighbourhood: Neighbourhood) -> None:
+    """Every question with its answer, asked now; and what was found so is the way from here on."""
+    server, reach = await delegating(neighbourhood, to="b.test")
+    neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", "10 0 1001 c.test.")
+    before = await reach.resolver.route("a.test")
+    neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", "10 0 1002 c.test.")
+    explained = await reach.resolver.explained("a.test")
+    assert [question for question, _ in explained.asked] == [
+        AskWellKnown("a.test"),
+        AskSrv("_matrix-fed._tcp.b.test"),
+    ]
+    (_, delegation), (_, records) = explained.asked
+    assert isinstance(delegation, WellKnownAnswer)
+    assert delegation.delegated == "b.test"
+    assert isinstance(records, SrvAnswer)
+    assert [record.port for record in records.records] == [1002]
+    assert explained.route != before
+    assert await reach.resolver.route("a.test") == explained.route
+    assert len(server.requests) == 2
+
+
+async def test_why_there_is_no_delegation_is_explained(neighbourhood: Neighbourhood) -> None:
+    """In words, of whoever answered, or did not."""
+    reach = neighbourhood.reach()
+    assert await _problem(reach, "nowhere.test") == "has no address that could be found"
+    server = await neighbourhood.server(answering(b"", 302, Location="http://a.test/"), "a.test")
+    reach = neighbourhood.reach(well_known_port=server.port)
+    assert await _problem(reach, "a.test") == "redirects in circles, or to anything but https"
+    # What could not be found for sure is nothing to remember.
+    before = await reach.resolver.route("b.test")
+    explained = await reach.resolver.explained("b.test")
+    assert before.provisional
+    assert explained.route.provisional
+    assert await reach.resolver.route("b.test") is before
+
+
+async def _problem(reach: Reach, name: str) -> str:
+    [(_, answer), *_] = (await reach.resolver.explained(name)).asked
+    assert isinstance(answer, WellKnownAnswer)
+    return answer.problem
+
+
+async def test_a_way_is_forgotten_when_somebody_says_so(neighbourhood: Neighbourhood) -> None:
+    """Who has moved his server need not wait for a day."""
+    server, reach = await delegating(neighbourhood)
+    await reach.resolver.route("a.test")
+    reach.resolver.forget("a.test")
+    reach.resolver.forget("b.test")
     await reach.resolver.route("a.test")
     assert len(server.requests) == 2
 
