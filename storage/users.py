@@ -47,9 +47,9 @@ async def note_change(connection: Connection, user_id: str) -> None:
     await connection.execute(SQL.note_change, user_id)
 
 
-async def list_changes(connection: Connection, limit: int) -> list[ProfileChange]:
-    """Those that have waited longest."""
-    return [ProfileChange(*row) for row in await connection.fetch(SQL.list_changes, limit)]
+async def list_changes(connection: Connection, after: int, limit: int) -> list[ProfileChange]:
+    """Those with higher numbers, the one that has waited longest first."""
+    return [ProfileChange(*row) for row in await connection.fetch(SQL.list_changes, after, limit)]
 
 
 async def delete_change(connection: Connection, change: ProfileChange) -> None:

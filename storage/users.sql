@@ -18,7 +18,7 @@ INSERT INTO profile_changes (user_id) VALUES ($1)
 ON CONFLICT (user_id) DO UPDATE SET number = nextval('profile_change_numbers');
 
 -- name: list_changes
-SELECT user_id, number FROM profile_changes ORDER BY number LIMIT $1;
+SELECT user_id, number FROM profile_changes WHERE number > $1 ORDER BY number LIMIT $2;
 
 -- name: delete_change
 DELETE FROM profile_changes WHERE user_id = $1 AND number = $2;

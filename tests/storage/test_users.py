@@ -37,15 +37,19 @@ async def test_what_changes_in_between_stays_to_be_told(database: Database) -> N
     async with database.transaction() as connection:
         await note_change(connection, ALICE)
         await note_change(connection, "@bob:here.test")
-        first, second = await list_changes(connection, 10)
+        first, second = await list_changes(connection, 0, 10)
         assert (first.user_id, second.user_id) == (ALICE, "@bob:here.test")
-        assert await list_changes(connection, 1) == [first]
+        assert await list_changes(connection, 0, 1) == [first]
+        assert await list_changes(connection, first.number, 10) == [second]
         await note_change(connection, ALICE)
         await delete_change(connection, first)
-        assert [change.user_id for change in await list_changes(connection, 10)] == ["@bob:here.test", ALICE]
+        assert [change.user_id for change in await list_changes(connection, 0, 10)] == [
+            "@bob:here.test",
+            ALICE,
+        ]
         await delete_change(connection, second)
-        [last] = await list_changes(connection, 10)
+        [last] = await list_changes(connection, 0, 10)
         assert last == ProfileChange(ALICE, last.number)
         assert last.number > second.number
         await delete_change(connection, last)
-        assert await list_changes(connection, 10) == []
+        assert await list_changes(connection, 0, 10) == []

@@ -1,0 +1,145 @@
+"""The users of this server and what they say of themselves; and what other servers say of theirs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federation.canonical_json import encode
+from federation.errors import MatrixError
+from federation.identifiers import domain, is_current_user_id, is_user_id
+from federation.peer_errors import PeerMalformed, PeerRefused
+from federation.profile import MOST_CHARACTERS, asked, changed, read
+from federation.request_target import request_target
+from federation.service.client import FederationClient
+from federation.service.profile_changes import ProfileChanges
+from federation.service.room_ports import Rooms
+from federation.service.single_flight import SingleFlight
+from federation.weighted_cache import WeightedCache
+from storage.database import Database
+from storage.users import fetch_profile, insert_user, is_user, lock_profile, note_change, update_profile
+
+KEPT_MS: Final = 5 * 60 * 1000
+"""How long another server's word is good."""
+MISSED_MS: Final = 60 * 1000
+"""How long it is good that there is no such user."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of all profiles of other servers that are kept."""
+_WEIGHT_OF_ANY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    profile: Mapping[str, Any] | None
+    until_ms: int
+
+
+class Profiles:
+    """Runs between `start` and `close`. `report` is given a sentence about a room that could not be told."""
+
+    def __init__(
+        self,
+        server_name: str,
+        database: Database,
+        client: FederationClient,
+        rooms: Rooms,
+        *,
+        now_ms: Callable[[], int],
+        report: Callable[[str], None] = lambda problem: None,
+    ) -> None:
+        self._server_name = server_name
+        self._database = database
+        self._client = client
+        self._now_ms = now_ms
+        self._changes = ProfileChanges(database, rooms, report)
+        self._kept: WeightedCache[str, _Kept] = WeightedCache(MOST_BYTES)
+        self._questions: SingleFlight[str, Mapping[str, Any] | None] = SingleFlight()
+
+    async def start(self) -> None:
+        """Rooms that a process before this one did not come to are told now."""
+        self._changes.start()
+
+    async def close(self) -> None:
+        await self._changes.close()
+        await self._questions.close()
+
+    # -- users of this server --
+
+    async def ensure_user(self, user: str) -> None:
+        """Let there be this user. Only of this server, and with a name that may be given to a new one."""
+        if not self._is_ours(user) or not is_current_user_id(user):
+            raise MatrixError("M_INVALID_USERNAME", f"{user[:255]} cannot be a user of this server.", 400)
+        async with self._database.transaction() as connection:
+            await insert_user(connection, user, self._now_ms())
+
+    async def exists(self, user: str) -> bool:
+        """Whether it is a user of this server."""
+        if not self._is_ours(user):
+            return False
+        async with self._database.transaction(readonly=True) as connection:
+            return await is_user(connection, user)
+
+    async def set_profile(self, user: str, **fields: Any) -> None:
+        """Set `displayname`, `avatar_url` or any other field; None takes it out. It is committed when this
+        returns; the rooms in which the user is are told afterwards."""
+        async with self._database.transaction() as connection:
+            before = await lock_profile(connection, user) if self._is_ours(user) else None
+            if before is None:
+                raise _no_such_user()
+            after = changed(before, fields)
+            await update_profile(connection, user, after)
+            concerns_rooms = any(before.get(name) != after.get(name) for name in MOST_CHARACTERS)
+            if concerns_rooms:
+                await note_change(connection, user)
+        if concerns_rooms:
+            self._changes.wake()
+
+    # -- anybody's --
+
+    async def profile(self, user: str) -> dict[str, Any] | None:
+        """What is known of the user; None when there is no such user. Raises `PeerError` for a user of a
+        server that does not answer."""
+        if not is_user_id(user):
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is no user id.", 400)
+        if self._is_ours(user):
+            async with self._database.transaction(readonly=True) as connection:
+                return await fetch_profile(connection, user)
+        kept = self._kept.get(user)
+        if kept is not None and kept.until_ms > self._now_ms():
+            profile = kept.profile
+        else:
+            profile = await self._questions.run(user, lambda: self._ask(user))
+        return None if profile is None else dict(profile)
+
+    async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """`GET /query/profile`: of a user of this server, for another one."""
+        user, field = asked(query)
+        profile = await self.profile(user) if self._is_ours(user) else None
+        if profile is None:
+            raise _no_such_user()
+        # "If specified, the server will only return the given field in the response."
+        return {name: value for name, value in profile.items() if field in (None, name)}
+
+    async def _ask(self, user: str) -> Mapping[str, Any] | None:
+        server = domain(user)
+        assert server is not None, "a user id names a server"
+        target = request_target("/_matrix/federation/v1/query/profile", query=[("user_id", user)])
+        try:
+            profile = read(await self._client.request("GET", server, target))
+        except PeerRefused as refused:
+            # "404: The user does not exist or does not have a profile."
+            if refused.status != 404:
+                raise
+            self._kept.put(user, _Kept(None, self._now_ms() + MISSED_MS), _WEIGHT_OF_ANY)
+            return None
+        if profile is None:
+            raise PeerMalformed(server, "answered with a profile that is larger than any")
+        weight = _WEIGHT_OF_ANY + len(encode(profile))
+        self._kept.put(user, _Kept(profile, self._now_ms() + KEPT_MS), weight)
+        return profile
+
+    def _is_ours(self, user: str) -> bool:
+        return is_user_id(user) and domain(user) == self._server_name
+
+
+def _no_such_user() -> MatrixError:
+    return MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
