@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -15,17 +16,22 @@ from bridge.metrics import Metrics
 from bridge.service.control_socket import ControlSocket
 from bridge.service.data_directory import DataDirectory
 from bridge.service.event_loop_lag import measure_event_loop_lag
+from bridge.service.federation_observer import FederationObserver
 from bridge.service.health import Health
 from bridge.service.metrics_server import MetricsServer
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
-from bridge.service.settings import limits_of, listener_settings, tls_files
+from bridge.service.settings import homeserver_settings, listener_settings, tls_files
 from federation.admission import Rules
 from federation.canonical_json import encode
 from federation.server_keys import described
+from federation.service.homeserver import open_homeserver
 from federation.service.own_keys import OwnKeyFiles, PublishedKeys
+from federation.service.uninhabited import uninhabited
 from federation.wire.app import make_app
-from federation.wire.listener import Listener
+from federation.wire.bind import bind
+from federation.wire.homeserver_routes import serve
+from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.node import Node as WireNode
 from federation.wire.tls import Tls
 from storage.errors import LocalError
@@ -65,17 +71,33 @@ class Node:
         self.keys = PublishedKeys(config.server_name, files, files.load_or_create(), now_ms)
         self.tls = Tls(tls_files(config))
 
-        # Bound before the database is touched: a taken port is the commonest mistake and cheap to find.
-        self.listener = self._make_listener()
+        # Bound before the database is touched: a taken port is the commonest mistake and cheap to find. Who
+        # connects from now on waits until there is something to answer with.
+        settings = listener_settings(config)
         self._step("opening the port")
-        await self.listener.start()
-        stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
-        self._health.set("listeners", None)
+        listening = bind(settings.binds, settings.port)
+        for bound in listening:
+            stack.callback(bound.close)
 
         self.database = NodeDatabase(config, self._health, self.metrics)
         self._step("starting the database")
         await self.database.start()
         stack.push_async_callback(self.database.stop)
+
+        self.homeserver = await stack.enter_async_context(
+            open_homeserver(
+                homeserver_settings(config, self.version),
+                self.database.pool,
+                lambda: self.keys.keys,
+                now_ms=now_ms,
+                observer=FederationObserver(self.metrics.federation),
+                doors=uninhabited,
+            )
+        )
+        self.listener = self._make_listener(settings, listening)
+        await self.listener.start()
+        stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
+        self._health.set("listeners", None)
 
         self.metrics_server: MetricsServer | None = None
         if config.metrics.enabled:
@@ -93,17 +115,16 @@ class Node:
         stack.push_async_callback(control.stop)
         self._background(measure_event_loop_lag(self.metrics.lag.observe))
 
-    def _make_listener(self) -> Listener:
-        config = self.config
-        settings = listener_settings(config)
+    def _make_listener(self, settings: ListenerSettings, listening: Sequence[socket.socket]) -> Listener:
         wire = WireNode(
             own_keys=lambda: encode(self.keys.document()),
             readiness=self._health.readiness,
             version=self.version,
             rules=Rules(settings.plain_networks),
         )
-        app = make_app(wire, limits_of(config))
-        return Listener(app, settings, self.tls, ListenerObserver(self.metrics))
+        app = make_app(wire, settings.limits)
+        serve(app, self.homeserver)
+        return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
 
     def _background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

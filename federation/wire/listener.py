@@ -29,17 +29,23 @@ class ListenerSettings:
 
 
 class Listener:
-    """`start()` once, `close()` once."""
+    """`start()` once, `close()` once. `listening`: sockets that were bound before; they are closed here."""
 
     def __init__(
-        self, app: web.Application, settings: ListenerSettings, tls: Tls | None, observer: Observer
+        self,
+        app: web.Application,
+        settings: ListenerSettings,
+        tls: Tls | None,
+        observer: Observer,
+        *,
+        listening: Sequence[socket.socket] = (),
     ) -> None:
         """Without `tls` (a proxy in front ends it) the port speaks plain HTTP only."""
         self._app = app
         self._settings = settings
         self._tls = tls
         self._observer = observer
-        self._listening: list[socket.socket] = []
+        self._listening = list(listening)
         self._accepting: list[asyncio.Task[None]] = []
         self._entrance: Entrance | None = None
         self.addresses: tuple[BoundAddress, ...] = ()
@@ -47,7 +53,7 @@ class Listener:
     async def start(self) -> tuple[BoundAddress, ...]:
         """Bind every address, then serve them all. Raises LocalError, and then nothing is bound."""
         settings = self._settings
-        self._listening = bind(settings.binds, settings.port)
+        self._listening = self._listening or bind(settings.binds, settings.port)
         self.addresses = tuple(bound_address(listening) for listening in self._listening)
         try:
             server = await self._make_server()
