@@ -1,7 +1,7 @@
 """How far each reader of the stream has come, and which process is the reader.
 
-A session that holds the lock of a name is its reader. It may end without the process noticing, so that the lock
-alone would let two advance: each reader has a term besides, and only the newest one's counts.
+A session that holds the lock of a name is its reader. It may end without the process noticing, so that the
+lock alone would let two advance: each reader has a term besides, and only the newest one's counts.
 """
 
 from storage.database import Connection

@@ -21,7 +21,7 @@ from federation.service.room_ports import Keys, NewEvent, Rooms, State
 from federation.service.signature_checks import all_signed
 from federation.stripped_state import shown_keys
 from storage.database import Database
-from storage.outside_memberships import OutsideMembership, write_membership
+from storage.outside_memberships import OutsideMembership, keep_invite
 
 _MEMBER = "m.room.member"
 
@@ -207,7 +207,7 @@ class MembershipRequests:
             self._now_ms(),
         )
         async with self._database.transaction() as connection:
-            await write_membership(connection, row)
+            await keep_invite(connection, row)
         if self._listener is not None:
             self._listener.invited(row, invite.state.problem)
 

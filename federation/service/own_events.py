@@ -16,8 +16,9 @@ from federation.receipt import Accepted, Dropped, Genuine, Receipt
 from federation.room_version import RoomVersion
 from federation.service.policy_signing import PolicySigning
 from federation.service.room_draft import RoomDraft
-from federation.service.room_ports import NewEvent, RoomObserver
-from federation.service.room_writing import RoomWriting
+from federation.service.room_ports import InCreation, NewEvent, RoomObserver
+from federation.service.room_writing import RoomWriting, Session
+from storage.sent_transactions import Sent, fetch_sent, insert_sent
 
 AT_ONCE: Final = 50
 """How many events that wait for the same room share a commit."""
@@ -26,7 +27,16 @@ AT_ONCE: Final = 50
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     event: NewEvent
+    transaction_id: str | None
     made: "asyncio.Future[Pdu]"
+
+    @property
+    def sent(self) -> Sent | None:
+        """Under which name it is found when it is sent again."""
+        return None if self.transaction_id is None else (self.event.sender, self.transaction_id)
+
+
+_Made = tuple[_Waiting, Pdu]
 
 
 class OwnEvents:
@@ -48,16 +58,21 @@ class OwnEvents:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def send(self, room_id: str, event: NewEvent) -> Pdu:
-        """Whoever stops waiting does not stop the event."""
+    async def send(self, room_id: str, event: NewEvent, transaction_id: str | None = None) -> Pdu:
+        """Whoever stops waiting does not stop the event. Under a transaction id that its sender has used in
+        the room it is the event that was made then, whatever it says now."""
         made: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(room_id, []).append(_Waiting(event, made))
+        self._waiting.setdefault(room_id, []).append(_Waiting(event, transaction_id, made))
         if room_id not in self._tasks:
             self._tasks[room_id] = asyncio.create_task(self._work_off(room_id))
         return await made
 
     async def create(
-        self, version: RoomVersion, events: Sequence[NewEvent], room_id: str | None
+        self,
+        version: RoomVersion,
+        events: Sequence[NewEvent],
+        room_id: str | None,
+        in_commit: InCreation | None = None,
     ) -> list[Pdu]:
         """A room of these events."""
         first = events[0]
@@ -66,17 +81,36 @@ class OwnEvents:
         content = {**first.content, "room_version": version.id}
         if version.creator_in_content:
             content["creator"] = first.sender
-        template = Template(first.type, first.sender, content, self._now_ms(), room_id=room_id, state_key="")
-        create = build(template, version, self._signer())
-        if isinstance(create, CannotBuild):
-            raise MatrixError("M_BAD_JSON", f"The room cannot be made: {create.problem}.")
-        async with self._writing.session([create.room_id], None) as session:
-            if create.room_id in session.drafts:
+        template = Template(
+            first.type, first.sender, content, self._time_of(first), room_id=room_id, state_key=""
+        )
+        while True:
+            create = build(template, version, self._signer())
+            if isinstance(create, CannotBuild):
+                raise MatrixError("M_BAD_JSON", f"The room cannot be made: {create.problem}.")
+            async with self._writing.session([create.room_id], None) as session:
+                if create.room_id not in session.drafts:
+                    return await self._fill(session, create, version, events[1:], in_commit)
+            if room_id is not None:
                 raise MatrixError("M_ROOM_IN_USE", "There is such a room already.", 409)
-            draft = await session.new_room(create.room_id, version)
-            made = [await self._place(draft, Genuine(create))]
-            for event in events[1:]:
-                made.append(await self._make(draft, event))  # noqa: PERF401 - each follows the one before
+            # Asked for alike in the same millisecond, two rooms that are named by their first event would be
+            # one.
+            template = replace(template, origin_server_ts=template.origin_server_ts + 1)
+
+    async def _fill(
+        self,
+        session: Session,
+        create: Pdu,
+        version: RoomVersion,
+        events: Sequence[NewEvent],
+        in_commit: InCreation | None,
+    ) -> list[Pdu]:
+        draft = await session.new_room(create.room_id, version)
+        made = [await self._place(draft, Genuine(create))]
+        for event in events:
+            made.append(await self._make(draft, event))  # noqa: PERF401 - each follows the one before
+        if in_commit is not None:
+            await in_commit(session.connection, create.room_id)
         return made
 
     async def prepare(self, room_id: str, event: NewEvent) -> dict[str, Any]:
@@ -107,25 +141,45 @@ class OwnEvents:
 
     async def _commit(self, room_id: str, batch: Sequence[_Waiting]) -> None:
         """Those that the rules allow, together. One that they do not allow is no harm to the others."""
-        made: list[tuple[_Waiting, Pdu]] = []
         try:
             async with self._writing.session([room_id], None) as session:
-                draft = session.room(room_id)
-                for one in batch:
-                    try:
-                        made.append((one, await self._make(draft, one.event)))
-                    except (MatrixError, PeerError) as refused:
-                        _fail(one, refused)
+                made, again = await self._make_all(session, room_id, batch)
         except Exception as failed:
             # Whoever waits for an event gets to know.
             for one in batch:
                 _fail(one, failed)
             return
-        for one, pdu in made:
+        for one, pdu in (*made, *again):
             if not one.made.done():
                 one.made.set_result(pdu)
-            if self._observer is not None:
+        if self._observer is not None:
+            for _ in made:
                 self._observer.event_sent()
+
+    async def _make_all(
+        self, session: Session, room_id: str, batch: Sequence[_Waiting]
+    ) -> tuple[list[_Made], list[_Made]]:
+        """What was made, and what had been made under its transaction id before."""
+        draft = session.room(room_id)
+        sent = await fetch_sent(session.connection, room_id, {one.sent for one in batch if one.sent})
+        await draft.load(sent.values())
+        sent_now: dict[Sent, EventId] = {}
+        made: list[_Made] = []
+        again: list[_Made] = []
+        for one in batch:
+            if one.sent is not None and one.sent in sent:
+                again.append((one, draft.pdus[sent[one.sent]]))
+                continue
+            try:
+                pdu = await self._make(draft, one.event)
+            except (MatrixError, PeerError) as refused:
+                _fail(one, refused)
+                continue
+            made.append((one, pdu))
+            if one.sent is not None:
+                sent[one.sent] = sent_now[one.sent] = pdu.event_id
+        await insert_sent(session.connection, room_id, sent_now)
+        return made, again
 
     async def _make(self, draft: RoomDraft, event: NewEvent) -> Pdu:
         template = await self._template(draft, event)
@@ -153,7 +207,7 @@ class OwnEvents:
             event.type,
             event.sender,
             event.content,
-            self._now_ms(),
+            self._time_of(event),
             room_id=draft.room_id,
             state_key=event.state_key,
             redacts=event.redacts,
@@ -165,6 +219,9 @@ class OwnEvents:
             template,
             auth_events=[event_id for key in keys if (event_id := before.state.get(key)) is not None],
         )
+
+    def _time_of(self, event: NewEvent) -> int:
+        return self._now_ms() if event.ts is None else event.ts
 
     async def _prev_events(self, draft: RoomDraft) -> Sequence[EventId]:
         """All ends of the graph, which makes them one; if they are too many, those furthest on."""

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from federation.errors import MatrixError
 from federation.identifiers import domain
 from federation.known_event import KnownEvent
+from federation.message_content import relations_of
 from federation.pdu import EventId, Pdu, StateKey
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import Committed
@@ -15,6 +17,7 @@ from storage.current_state import CurrentStateRow, write_current_state
 from storage.database import Connection
 from storage.events import LARGEST_TIME, EventRow, write_events
 from storage.redactions import insert_redactions
+from storage.relations import insert_relations
 from storage.room_stream import Kind
 from storage.rooms import RoomRow, insert_room, update_rooms
 from storage.state_groups import StateGroupRow, insert_state_groups
@@ -38,6 +41,7 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
     removed: list[tuple[str, str, str]] = []
     told: list[tuple[str, str, Kind]] = []
     redactions: list[tuple[str, str]] = []
+    relations: list[tuple[str, str, str]] = []
     memories: list[RoomMemory] = []
     committed: list[Committed] = []
     for draft in drafts:
@@ -47,7 +51,9 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
         memories.append(memory)
         row = _room_row(memory)
         if draft.is_new:
-            assert await insert_room(connection, row), "a new room is made under its own lock"
+            if not await insert_room(connection, row):
+                # Another process was quicker: a lock on a row that is not there yet keeps nobody out.
+                raise MatrixError("M_ROOM_IN_USE", "There is such a room already.", 409)
         else:
             updated.append(row)
         groups += [_group_row(draft.room_id, *group) for group in draft.new_groups.values()]
@@ -63,10 +69,17 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
             entries.append(_state_row(draft.room_id, key, draft.pdus[after]))
             if after not in news and not draft.is_new:
                 told.append((draft.room_id, after, "state"))
-        for event in draft.timeline:
+        for event in draft.written.values():
+            if event.verdict != "accepted" or event.is_outlier:
+                continue
             target = event.pdu.redacts(draft.version)
             if target is not None and "\0" not in target:
                 redactions.append((target, event.pdu.event_id))
+            relations += [
+                (related, rel_type, event.pdu.event_id)
+                for rel_type, related in relations_of(event.pdu.content)
+            ]
+        for event in draft.timeline:
             sent_to = draft.destinations.get(event.pdu.event_id, frozenset())
             committed.append(Committed(event.pdu, draft.version, origin, sent_to))
     await insert_state_groups(connection, groups)
@@ -74,6 +87,7 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
     await write_current_state(connection, entries, removed)
     await update_rooms(connection, updated)
     await insert_redactions(connection, redactions)
+    await insert_relations(connection, relations)
     await room_stream.append(connection, told)
     return Outcome(memories, committed, bool(told))
 

@@ -14,6 +14,7 @@ from federation.service.room_import import RoomImport
 from federation.service.room_ports import (
     CommitHook,
     InCommit,
+    InCreation,
     Keys,
     NewEvent,
     PeerEvents,
@@ -77,8 +78,11 @@ class RoomGraph(RoomReading):
         state_key: str | None = None,
         *,
         redacts: EventId | None = None,
+        ts: int | None = None,
+        transaction_id: str | None = None,
     ) -> Pdu:
-        return await self._own_events.send(room_id, NewEvent(type_, sender, content, state_key, redacts))
+        event = NewEvent(type_, sender, content, state_key, redacts, ts)
+        return await self._own_events.send(room_id, event, transaction_id)
 
     async def fetch_history(self, peer: str, room_id: str, limit: int = 100) -> int:
         """Ask a server for what lies before the oldest events that are known here, to be read with
@@ -89,9 +93,14 @@ class RoomGraph(RoomReading):
         return await self._own_events.prepare(room_id, event)
 
     async def create_room(
-        self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
+        self,
+        version: RoomVersion,
+        events: Sequence[NewEvent],
+        *,
+        room_id: str | None = None,
+        in_commit: InCreation | None = None,
     ) -> list[Pdu]:
-        return await self._own_events.create(version, events, room_id)
+        return await self._own_events.create(version, events, room_id, in_commit)
 
     async def import_room(
         self,

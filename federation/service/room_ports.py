@@ -47,6 +47,8 @@ Results = Mapping[EventId, Receipt]
 CommitHook = Callable[[Connection, Sequence[Committed]], Awaitable[None]]
 """Writes in the transaction that commits the events. Not called when none is accepted."""
 InCommit = Callable[[Connection, Results], Awaitable[None]]
+InCreation = Callable[[Connection, str], Awaitable[None]]
+"""Given the id of the room that is being made, writes in the transaction that makes it. It may refuse."""
 
 
 class Rooms(Protocol):
@@ -70,8 +72,11 @@ class Rooms(Protocol):
         state_key: str | None = None,
         *,
         redacts: EventId | None = None,
+        ts: int | None = None,
+        transaction_id: str | None = None,
     ) -> Pdu:
-        """Make an event of ours at the head of the room. 403 when the rules do not allow it."""
+        """Make an event of ours at the head of the room. 403 when the rules do not allow it. `ts` is the time
+        that it bears. What a sender has sent into a room under a transaction id is not made again."""
         ...
 
     async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
@@ -80,7 +85,12 @@ class Rooms(Protocol):
         ...
 
     async def create_room(
-        self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
+        self,
+        version: RoomVersion,
+        events: Sequence[NewEvent],
+        *,
+        room_id: str | None = None,
+        in_commit: InCreation | None = None,
     ) -> list[Pdu]:
         """Make a room of these events, m.room.create first. All or nothing. `room_id` is given where the
         version does not make it from the create event."""

@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federation.pdu import Pdu
+from federation.canonical_json import decode
+from federation.pdu import Pdu, view
+from federation.room_version import ROOM_VERSIONS
 from federation.service.room_store import RoomStore
+from federation.stripped_state import Stripped
 from storage import room_stream
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
+from storage.outside_memberships import OutsideMembership, fetch_by_events
 from storage.room_stream import Kind
 
 LONGEST_WAIT: Final = 1.0
@@ -24,11 +28,21 @@ nobody."""
 
 @dataclass(frozen=True, slots=True)
 class StreamEntry:
-    """`kind`: `timeline` is new; `state` was known and is now current; `unset` was current and is no more."""
+    """`kind`: `timeline` is new; `state` was known and is now current; `unset` was current and is no more;
+    `invite` is one into a room that this server is not in, with what is shown of the room."""
 
     position: int
     kind: Kind
     pdu: Pdu
+    invite_state: tuple[Stripped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """`upto`: everything until there has been read, also what is told to nobody any more."""
+
+    entries: list[StreamEntry]
+    upto: int
 
 
 class RoomStream:
@@ -56,18 +70,36 @@ class RoomStream:
 
     async def read(self, after: int, limit: int = 100) -> list[StreamEntry]:
         """What follows a position; nothing, when all has been read."""
-        async with self._database.transaction() as connection:
-            rows = await room_stream.read(connection, after, limit)
-        events = await self._store.events([row.event_id for row in rows])
-        return [StreamEntry(row.position, row.kind, events[row.event_id].pdu) for row in rows]
+        return (await self.read_on(after, limit)).entries
+
+    async def read_on(self, after: int, limit: int = 100) -> Read:
+        """The same, and how far that is. An invite that has been answered, or has been followed by another
+        one, is told to nobody any more."""
+        while True:
+            async with self._database.transaction() as connection:
+                rows = await room_stream.read(connection, after, limit)
+                invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
+                standing = await fetch_by_events(connection, invites) if invites else {}
+            events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
+            entries = [
+                StreamEntry(row.position, row.kind, events[row.event_id].pdu)
+                if row.kind != "invite"
+                else _invite(row.position, standing[row.event_id])
+                for row in rows
+                if row.kind != "invite" or row.event_id in standing
+            ]
+            if entries or not rows:
+                return Read(entries, rows[-1].position if rows else after)
+            after = rows[-1].position
 
     async def next(self, after: int, limit: int = 100) -> Sequence[StreamEntry]:
-        """The same, waiting until there is something."""
+        """The same as `read`, waiting until there is something."""
         while True:
             woken = self._woken
-            entries = await self.read(after, limit)
-            if entries:
-                return entries
+            read = await self.read_on(after, limit)
+            if read.entries:
+                return read.entries
+            after = read.upto
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WAIT):
                     await woken.wait()
@@ -111,3 +143,8 @@ class RoomStream:
 
     def _heard(self, *_: Any) -> None:
         self._wake_readers()
+
+
+def _invite(position: int, invite: OutsideMembership) -> StreamEntry:
+    pdu = view(decode(invite.event), invite.event, invite.event_id, ROOM_VERSIONS[invite.version])
+    return StreamEntry(position, "invite", pdu, tuple(decode(invite.stripped_state)))

@@ -11,10 +11,13 @@ from federation.pdu.event_signatures import hash_and_sign
 from federation.pdu.limits import MAX_OWN_PREV_EVENTS
 from federation.receipt import ACCEPTED
 from federation.room_version import ROOM_VERSIONS
-from federation.service.room_ports import NewEvent
-from storage.database import Database
-from tests.support.graph import HERE, US, graph_on, join, raw
+from federation.service.room_ports import InCreation, NewEvent
+from storage.database import Connection, Database
+from tests.support.graph import HERE, US, Graph, graph_on, join, raw
+from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, public_room, signer
+
+THEM = f"@them:{HERE}"
 
 
 async def test_events_that_are_sent_at_once_form_a_chain(database: Database) -> None:
@@ -145,3 +148,129 @@ async def test_whoever_stops_waiting_does_not_stop_the_event(database: Database)
         sending.cancel()
         await here.graph.close()
         assert here.hook.committed[-1].pdu.content == {"body": "x"}
+
+
+async def send_as(here: Graph, room_id: str, body: str, transaction_id: str, user: str = US) -> Pdu:
+    return await here.graph.send_event(
+        room_id, "m.room.message", {"body": body}, user, transaction_id=transaction_id
+    )
+
+
+async def test_what_is_sent_again_is_the_same_event(database: Database) -> None:
+    """By sender, room and transaction id, within one commit, later, and by a process that remembers nothing.
+    Others are told of it once."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        first, second = await asyncio.gather(
+            send_as(here, room.room_id, "once", "1"), send_as(here, room.room_id, "twice", "1")
+        )
+        other = await send_as(here, room.room_id, "other", "2")
+        assert first == second
+        assert first.content == {"body": "once"}
+        assert other != first
+        assert here.counts.sent == 2
+    async with graph_on(database, room) as here:
+        assert await send_as(here, room.room_id, "again", "1") == first
+        assert here.hook.committed == []
+
+
+async def test_a_transaction_id_is_its_senders_and_its_rooms(database: Database) -> None:
+    """What another one sends under it, or the same one in another room, is something else."""
+    async with graph_on(database, public_room("12")) as here:
+        rooms = [await own_room(here), await own_room(here)]
+        await here.graph.send_event(rooms[0], "m.room.member", {"membership": "join"}, THEM, THEM)
+        made = [
+            await send_as(here, rooms[0], "x", "1"),
+            await send_as(here, rooms[0], "x", "1", THEM),
+            await send_as(here, rooms[1], "x", "1"),
+        ]
+        assert len({pdu.event_id for pdu in made}) == 3
+
+
+async def test_what_was_refused_may_be_sent_again(database: Database) -> None:
+    """A transaction id is used up by an event and by nothing else."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+            await send_as(here, room_id, "x", "1", THEM)
+        await here.graph.send_event(room_id, "m.room.member", {"membership": "join"}, THEM, THEM)
+        assert (await send_as(here, room_id, "x", "1", THEM)).sender == THEM
+
+
+async def test_an_event_may_bear_another_time(database: Database) -> None:
+    """That of what it stands for. Its place is at the head of the room all the same."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        past = await here.graph.send_event(room_id, "m.room.message", {}, US, ts=5)
+        now = await here.graph.send_event(room_id, "m.room.message", {}, US)
+        assert past.origin_server_ts == 5
+        assert now.prev_events == (past.event_id,)
+        assert now.origin_server_ts > 5
+
+
+async def test_two_rooms_that_are_made_alike_are_two(database: Database) -> None:
+    """Also in the same millisecond, where the first event makes the id. Of an id that was chosen there is
+    one."""
+    async with graph_on(database, public_room("12")) as here:
+        assert await own_room(here, ts=5) != await own_room(here, ts=5)
+        await own_room(here, "11", room_id=f"!mine:{HERE}")
+        with pytest.raises(MatrixError, match="409 M_ROOM_IN_USE"):
+            await own_room(here, "11", room_id=f"!mine:{HERE}")
+
+
+async def test_a_room_is_made_together_with_what_belongs_to_it(database: Database) -> None:
+    """Written in the same transaction; who cannot write it makes no room."""
+    told: list[str] = []
+
+    async def write(connection: Connection, room_id: str) -> None:
+        assert connection.is_in_transaction()
+        told.append(room_id)
+
+    async def refuse(connection: Connection, room_id: str) -> None:
+        told.append(room_id)
+        raise MatrixError("M_ROOM_IN_USE", "The alias is taken.")
+
+    async with graph_on(database, public_room("12")) as here:
+        assert await own_room(here, in_commit=write) == told[0]
+        with pytest.raises(MatrixError, match="alias"):
+            await own_room(here, in_commit=refuse)
+        assert await here.graph.room(told[0]) is not None
+        assert await here.graph.room(told[1]) is None
+
+
+async def test_of_two_processes_that_make_one_room_one_does(database: Database) -> None:
+    """The other one is told that there is such a room."""
+    async with (
+        graph_on(database, public_room("12")) as here,
+        pool_on(database.address) as pool,
+        graph_on(pool, public_room("12")) as there,
+    ):
+        results = await asyncio.gather(
+            own_room(here, "11", room_id=f"!mine:{HERE}"),
+            own_room(there, "11", room_id=f"!mine:{HERE}"),
+            return_exceptions=True,
+        )
+        refused = [one for one in results if isinstance(one, MatrixError)]
+        assert [one.errcode for one in refused] == ["M_ROOM_IN_USE"]
+        assert f"!mine:{HERE}" in results
+
+
+async def own_room(
+    here: Graph,
+    version: str = "12",
+    ts: int | None = None,
+    room_id: str | None = None,
+    in_commit: InCreation | None = None,
+) -> str:
+    create, *_ = await here.graph.create_room(
+        ROOM_VERSIONS[version],
+        [
+            NewEvent("m.room.create", US, {}, "", ts=ts),
+            NewEvent("m.room.member", US, {"membership": "join"}, US),
+            NewEvent("m.room.join_rules", US, {"join_rule": "public"}, ""),
+        ],
+        room_id=room_id,
+        in_commit=in_commit,
+    )
+    return create.room_id

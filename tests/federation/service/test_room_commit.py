@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from federation.message_content import reaction, reply
 from federation.receipt import ACCEPTED
 from storage.current_state import fetch_members, fetch_rooms_of_user
 from storage.database import Database
@@ -88,3 +89,28 @@ async def test_a_redaction_of_what_can_be_no_event_is_only_an_event(database: Da
         odd = room.send("m.room.redaction", BOB, {"redacts": "$\0"})
         assert await here.graph.receive("b.example", raw(odd)) == {odd.event_id: ACCEPTED}
         assert await rows(database, "SELECT target FROM redactions") == []
+
+
+async def test_what_relates_to_what_is_kept(database: Database) -> None:
+    """Of whatever was accepted, history that was fetched later included; and so are redactions."""
+    room = public_room("12", BOB)
+    said = room.say(ALICE, "hello")
+    old = room.send("m.reaction", BOB, reaction(said.event_id, "x"))
+    gone = room.say(BOB, "oops")
+    redaction = room.send("m.room.redaction", BOB, {"redacts": gone.event_id}, redacts=gone.event_id)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        new = room.send("m.room.message", BOB, reply(said.event_id, {"body": "good day"}))
+        refused = room.propose("m.reaction", CAROL, reaction(said.event_id, "x"))
+        await here.graph.receive("b.example", raw(new, refused))
+        assert await rows(database, "SELECT * FROM relations") == [
+            (said.event_id, "m.in_reply_to", new.event_id)
+        ]
+        await here.graph.fetch_history("a.example", room.room_id)
+        assert set(await rows(database, "SELECT * FROM relations")) == {
+            (said.event_id, "m.in_reply_to", new.event_id),
+            (said.event_id, "m.annotation", old.event_id),
+        }
+        assert await rows(database, "SELECT * FROM redactions") == [(gone.event_id, redaction.event_id)]
+        (shown,) = await here.graph.shown_to_people([gone])
+        assert shown.content == {}

@@ -2,12 +2,17 @@
 
 import asyncio
 
+import orjson
+import pytest
+
 from federation.service.room_store import RoomStore
 from federation.service.room_stream import RoomStream
+from federation.stripped_state import strip
 from storage.database import Database
-from tests.support.graph import US, graph_on, join
+from storage.outside_memberships import OutsideMembership, delete_membership, keep_invite
+from tests.support.graph import HERE, US, graph_on, join
 from tests.support.postgres import pool_on
-from tests.support.rooms import BOB, public_room
+from tests.support.rooms import ALICE, BOB, Room, public_room
 
 
 async def test_a_reader_is_woken_by_what_is_committed_here(database: Database) -> None:
@@ -54,3 +59,40 @@ async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> Non
         assert [one.pdu for one in await here.graph.stream.next(0)] == [joined]
         sent = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
         assert [one.pdu for one in await here.graph.stream.read(0)] == [joined, sent]
+
+
+def invite(room: Room, user: str = US) -> OutsideMembership:
+    """As it is kept for a user of a server that is not in the room."""
+    event = room.member(ALICE, user, "invite")
+    shown = orjson.dumps([strip(room.create)])
+    version = room.version.id
+    return OutsideMembership(
+        room.room_id, user, "invite", version, event.event_id, ALICE, "a.example", event.canonical, shown, 5
+    )
+
+
+@pytest.mark.parametrize("version", ["10", "11", "12"])
+async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Database, version: str) -> None:
+    """With what is shown of the room. What has been answered is passed over, however much of it there is,
+    and readers go on behind it."""
+    room, known = public_room(version), public_room("12", BOB)
+    kept = invite(room)
+    async with graph_on(database, known) as here:
+        stream = here.graph.stream
+        for number in range(3):
+            answered = invite(public_room(version), f"@gone{number}:{HERE}")
+            async with database.transaction() as connection:
+                assert await keep_invite(connection, answered)
+                await delete_membership(connection, answered.room_id, answered.user_id)
+        passed = await stream.read_on(0, 2)
+        assert (passed.entries, passed.upto) == ([], await stream.last_position())
+        async with database.transaction() as connection:
+            assert await keep_invite(connection, kept)
+        waiting = asyncio.create_task(stream.next(0, 2))
+        (entry,) = await waiting
+        assert (entry.kind, entry.pdu.event_id, entry.pdu.state_key) == ("invite", kept.event_id, US)
+        assert entry.pdu.room_id == room.room_id
+        assert [one["type"] for one in entry.invite_state] == ["m.room.create"]
+        joined = await join(here, known)
+        assert [one.kind for one in await stream.read(0)] == ["invite", "timeline"]
+        assert [one.pdu for one in await stream.next(entry.position)] == [joined]
