@@ -141,13 +141,20 @@ class Node:
         await self._stack.aclose()
 
     def reload(self) -> LocalError | None:
-        """Read the certificate again. What is wrong with the new one is logged, and the old one stays."""
-        problem = self.tls.reload()
+        """Read all certificates again. What is wrong with one is logged, and the old ones of its kind stay."""
+        problem = self.tls.reload() or self._reload_authorities()
         if problem is None:
-            log.info("The certificate was read again.")
+            log.info("The certificates were read again.")
         else:
-            log.error("The new certificate can't be used; the old one stays.", problem=str(problem))
+            log.error("A new certificate can't be used; the old one stays.", problem=str(problem))
         return problem
+
+    def _reload_authorities(self) -> LocalError | None:
+        try:
+            self.homeserver.connections.reload()
+        except LocalError as error:
+            return error
+        return None
 
     def summary(self) -> dict[str, Any]:
         """What a person wants to know first."""
@@ -183,7 +190,7 @@ class Node:
         problem = self.reload()
         if problem is not None:
             raise problem
-        return {"certificate": "read again"}
+        return {"certificates": "read again"}
 
 
 async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, Any]], None]) -> None:
