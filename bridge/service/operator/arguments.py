@@ -1,0 +1,55 @@
+"""What a command was given through the control socket, looked at before it is used.
+
+The command line that comes with this node sends nothing wrong; another program may.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from storage.errors import LocalError
+
+LONGEST: Final = 4_096
+"""Characters: more than any identifier or search has."""
+
+
+class Arguments:
+    """Every refusal is a `LocalError` for the person at the command line."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        value = self.optional_text(name)
+        if not value:
+            raise LocalError(f"The command needs {name}.", "`--help` shows how it is given.")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """It may be empty: a state key is."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or len(value) > LONGEST or not _is_storable(value):
+            raise LocalError(
+                f"{name} is not a text that anything here is called.", "Write it as it was shown."
+            )
+        return value
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """Between 1 and `most`."""
+        value = self._given.get(name)
+        if value is None:
+            return default
+        if type(value) is not int or not 1 <= value <= most:
+            raise LocalError(
+                f"{name} is not a number from 1 to {most}.", "Give one in between, or leave it out."
+            )
+        return value
+
+    def flag(self, name: str) -> bool:
+        return self._given.get(name) is True
+
+
+def _is_storable(text: str) -> bool:
+    """Postgres takes no NUL and no lone surrogate."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
