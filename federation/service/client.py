@@ -49,6 +49,20 @@ class ClientObserver(Protocol):
         """`endpoint` is the path as the specification writes it; no label names a server."""
 
 
+class ClientWitness(Protocol):
+    """Implemented by whoever keeps a record."""
+
+    async def request_ended(
+        self,
+        peer: str,
+        method: str,
+        target: RequestTarget,
+        content: Content,
+        problem: BaseException | None,
+    ) -> None:
+        """`problem` is None when it was answered well. Whoever asked waits for this; it raises nothing."""
+
+
 class PeerStream:
     """An answer whose body has not been read. `content_type` is what the peer calls it."""
 
@@ -86,6 +100,7 @@ class FederationClient:
         *,
         may_contact: Callable[[str], bool],
         observer: ClientObserver | None = None,
+        witness: ClientWitness | None = None,
     ) -> None:
         self._server_name = server_name
         self._own_keys = own_keys
@@ -93,6 +108,7 @@ class FederationClient:
         self._connections = connections
         self._may_contact = may_contact
         self._observer = observer
+        self._witness = witness
 
     async def request(
         self,
@@ -140,7 +156,32 @@ class FederationClient:
         signed: bool,
         idle: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The whole of a request, counted and in time; the answer has a good status."""
+        """The whole of a request, and a record of it."""
+        problem: BaseException | None = None
+        try:
+            async with self._counted(
+                method, destination, target, content, patience, signed, idle
+            ) as response:
+                yield response
+        except BaseException as error:
+            problem = error
+            raise
+        finally:
+            if self._witness is not None:
+                await self._witness.request_ended(destination, method, target, content, problem)
+
+    @contextlib.asynccontextmanager
+    async def _counted(
+        self,
+        method: str,
+        destination: str,
+        target: RequestTarget,
+        content: Content,
+        patience: float,
+        signed: bool,
+        idle: float | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Counted and in time; the answer has a good status."""
         assert (content is None) == (method == "GET"), "a PUT or POST carries JSON, a GET nothing"
         began = time.monotonic()
         problem: PeerError | None = None

@@ -1,6 +1,6 @@
 """Takes in the transactions of other servers, each once, one at a time of each server."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
@@ -30,11 +30,22 @@ class Edus(Protocol):
         """Raises only if what must not be lost could not be written. May be given the same EDUs twice."""
 
 
+Audit = Callable[[Connection, str, str, Sequence[Any], Sequence[Any], Results], Awaitable[None]]
+"""Writes down who sent which transaction of what PDUs and EDUs, and what became of it."""
+
+
+async def _no_audit(*_: object) -> None:
+    """Nobody wants to know."""
+
+
 class Inbox:
-    def __init__(self, database: Database, rooms: Receiver, edus: Edus) -> None:
+    """`audit` writes in the commit of each transaction that is taken in."""
+
+    def __init__(self, database: Database, rooms: Receiver, edus: Edus, *, audit: Audit = _no_audit) -> None:
         self._database = database
         self._rooms = rooms
         self._edus = edus
+        self._audit = audit
         self._in_flight: set[str] = set()
 
     async def take_in(self, origin: str, transaction_id: str, body: object) -> bytes:
@@ -73,6 +84,7 @@ class Inbox:
             nonlocal answered
             answered = answer(results)
             await insert_answer(connection, origin, transaction_id, answered)
+            await self._audit(connection, origin, transaction_id, pdus, edus, results)
 
         await self._rooms.receive(origin, pdus, in_commit=keep_answer)
         return answered

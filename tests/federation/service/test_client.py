@@ -19,7 +19,7 @@ from federation.peer_errors import (
 )
 from federation.request_auth import parse, signed_object
 from federation.request_target import request_target
-from federation.service.client import LARGE, SMALL
+from federation.service.client import LARGE, SMALL, FederationClient
 from federation.signatures import Verified, VerifyKey, verify
 from tests.support.loopback_server import LoopbackServer, raw_server
 from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood, Reach, answering
@@ -343,6 +343,62 @@ async def test_requests_are_counted_without_names(neighbourhood: Neighbourhood) 
         ("/_matrix/federation/v1/version", "GET", Outcome.FAILED),
         ("/_matrix/federation/v1/version", "GET", Outcome.UNREACHABLE),
     ]
+
+
+class Witness:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    async def request_ended(self, *told: Any) -> None:
+        self.told.append(told)
+
+
+async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
+    """With its server, what it carried and what went wrong, before whoever asked has the answer."""
+    server, reach, name = await one_server(neighbourhood, answering({}))
+    witness = Witness()
+    client = FederationClient(
+        OWN_NAME,
+        lambda: OWN_KEYS,
+        reach.resolver,
+        reach.connections,
+        may_contact=lambda other: other == name,
+        witness=witness,
+    )
+    await client.request("PUT", name, SEND, {"a": 1})
+    assert witness.told == [(name, "PUT", SEND, {"a": 1}, None)]
+    server.handler = answering({}, 403)
+    with pytest.raises(PeerRefused) as refused:
+        await client.request("GET", name, VERSION)
+    server.handler = answering(b"x")
+    with pytest.raises(PeerMalformed) as malformed:
+        await client.request("GET", name, VERSION)
+    with pytest.raises(PeerNotAllowed) as not_allowed:
+        await client.request("GET", "b.test", VERSION)
+    with pytest.raises(TimeoutError) as mine:
+        async with client.stream(name, MEDIA):
+            raise TimeoutError
+    assert [told[-1] for told in witness.told[1:]] == [
+        refused.value,
+        malformed.value,
+        not_allowed.value,
+        mine.value,
+    ]
+
+    async def silence(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.handler = silence
+    asking = asyncio.create_task(client.request("GET", name, VERSION))
+    while len(server.requests) < 5:
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert isinstance(witness.told[-1][-1], asyncio.CancelledError)
 
 
 async def test_a_cancelled_request_leaves_nothing_behind(neighbourhood: Neighbourhood) -> None:

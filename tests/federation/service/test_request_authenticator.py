@@ -15,9 +15,11 @@ from yarl import URL
 from federation.canonical_json import encode
 from federation.errors import MatrixError
 from federation.outgoing_request import authorization
+from federation.peer_limits import PeerLimits, Rate
 from federation.server_keys import OwnKey
 from federation.service.key_ring import KeyRing
-from federation.service.request_authenticator import AuthenticatedRequest, RequestAuthenticator
+from federation.service.peer_gate import PeerGate
+from federation.service.request_authenticator import ASKED, AuthenticatedRequest, RequestAuthenticator
 from storage.database import Database
 from tests.support.key_server import KeyServer, key_server
 from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood
@@ -34,6 +36,7 @@ class Gate:
     peer: KeyServer
     now_ms: list[int]
     clock: Any
+    limits: PeerGate
     heard: list[str] = field(default_factory=list)
     came: list[AuthenticatedRequest] = field(default_factory=list)
 
@@ -74,14 +77,17 @@ async def gate(neighbourhood: Neighbourhood, database: Database) -> AsyncIterato
         now_ms=lambda: now_ms[0],
         clock=neighbourhood.clock,
     )
-    made = Gate("", peer, now_ms, neighbourhood.clock)
+    # No address is exempt here, and a stranger may fail a hundred times.
+    limits = PeerLimits(queries=Rate(1, 150), failures=Rate(1, 100), shared_addresses=())
+    made = Gate("", peer, now_ms, neighbourhood.clock, PeerGate(limits, clock=neighbourhood.clock))
     authenticator = RequestAuthenticator(
-        OWN_NAME, ring, is_allowed=lambda name: name == peer.name, heard=made.heard.append
+        OWN_NAME, ring, is_allowed=lambda name: name == peer.name, heard=made.heard.append, gate=made.limits
     )
 
     async def handle(request: web.Request) -> web.Response:
         try:
             made.came.append(await authenticator.authenticate(request))
+            assert request[ASKED] is made.came[-1]
         except MatrixError as error:
             return web.json_response(error.body(), status=error.status)
         return web.json_response({})
@@ -169,3 +175,24 @@ async def test_a_server_whose_keys_are_not_to_be_had_stays_outside(gate: Gate) -
     for _ in range(10):
         assert await gate.send() == (401, "M_UNAUTHORIZED")
     assert gate.peer.asked == 1
+
+
+async def test_a_stranger_cannot_make_us_check_without_end(gate: Gate) -> None:
+    """After so many failures from his address he is not listened to, whoever he says he is; later he is."""
+    for _ in range(100):
+        assert await gate.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
+    assert await gate.send(signer=key("1", "other")) == (429, "M_LIMIT_EXCEEDED")
+    assert await gate.send() == (429, "M_LIMIT_EXCEEDED")
+    gate.clock.now += 1
+    for _ in range(3):
+        assert await gate.send() == (200, "")
+
+
+async def test_a_server_that_asks_too_much_is_told_so(gate: Gate) -> None:
+    """Only once it has shown who it is, so that nobody can use up what another may ask; and it is alive."""
+    for _ in range(150):
+        assert await gate.send() == (200, "")
+    assert await gate.send() == (429, "M_LIMIT_EXCEEDED")
+    assert await gate.send(signer=key("1", "other")) == (401, "M_UNAUTHORIZED")
+    assert len(gate.came) == 150
+    assert len(gate.heard) == 151

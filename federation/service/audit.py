@@ -1,0 +1,218 @@
+"""Writes down what servers do to each other.
+
+What changes something is written before it is answered, a transaction in the commit of its own events;
+everything else a moment later, many rows at once.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from federation import audit
+from federation.acts import OTHER, Act, Recorded, act_of
+from federation.audit import Direction, Ending, Entry, Named
+from federation.audit_buffer import AuditBuffer
+from federation.outgoing_request import Content
+from federation.pdu import EventId
+from federation.receipt import Receipt
+from federation.request_target import RequestTarget
+from storage.audit import AuditRow, AuditSearch, insert_entries, prune, search
+from storage.database import Connection, Database
+
+PAUSE: Final = 0.5
+"""Seconds for which rows are gathered; so much may be missing after the process was killed."""
+FORGOTTEN_AT_ONCE: Final = 10_000
+MOST_FOUND: Final = 100_000
+
+Report = Callable[[str, BaseException | None], None]
+
+
+class AuditTrail:
+    """`report` is told when something could not be written, with the error.
+
+    `start()` before the first act, `close()` after the last.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        now_ms: Callable[[], int],
+        report: Report = lambda sentence, error: None,
+        buffer: AuditBuffer | None = None,
+        pause: float = PAUSE,
+    ) -> None:
+        self._database = database
+        self._now_ms = now_ms
+        self._report = report
+        self._buffer = AuditBuffer() if buffer is None else buffer
+        self._pause = pause
+        self._noted = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        self._is_failing = False
+
+    def start(self) -> None:
+        self._writer = asyncio.create_task(self._write_for_ever())
+
+    async def close(self) -> None:
+        """Write what is left."""
+        self._closing.set()
+        self._noted.set()
+        if self._writer is not None:
+            await self._writer
+        await self._write_noted()
+        if self._buffer:
+            self._report(f"{len(self._buffer)} rows of the audit are lost: the database took none.", None)
+
+    @property
+    def lost(self) -> int:
+        """Acts that were too many to be kept. The audit says so too, at its time."""
+        return self._buffer.lost
+
+    # -- what others asked of us --
+
+    async def obeyed(self, peer: str | None, act: Act, named: Named) -> None:
+        """A request was done. Returns when it may be answered."""
+        if act.recorded in (Recorded.NOT, Recorded.BY_ITSELF):
+            return
+        entry = self._entry(peer, Direction.IN, act, Ending.DONE, named)
+        if act.recorded is Recorded.AT_ONCE:
+            await self._write([entry])
+        else:
+            self._note(entry)
+
+    def refused(self, peer: str | None, act: Act, named: Named, ending: Ending, detail: str) -> None:
+        self._note(self._entry(peer, Direction.IN, act, ending, named, detail))
+
+    async def transaction(
+        self,
+        connection: Connection,
+        origin: str,
+        transaction_id: str,
+        pdus: Sequence[Any],
+        edus: Sequence[Any],
+        results: Mapping[EventId, Receipt],
+    ) -> None:
+        """A transaction is being taken in, and this is its commit."""
+        act = act_of("PUT", "/_matrix/federation/v1/send/{txnId}")
+        assert act is not None, "it is in the table"
+        detail = audit.transaction_detail(results.values(), len(edus))
+        named = audit.named_by_transaction(transaction_id, pdus)
+        entry = self._entry(origin, Direction.IN, act, Ending.DONE, named, detail)
+        await insert_entries(connection, [_row(entry)])
+
+    # -- what we asked of others --
+
+    async def request_ended(
+        self,
+        peer: str,
+        method: str,
+        target: RequestTarget,
+        content: Content,
+        problem: BaseException | None,
+    ) -> None:
+        """The client's word on each request, before whoever made it has the answer."""
+        act = act_of(method, target.template) or OTHER
+        places = audit.places_in(target.template, target.uri)
+        query = audit.query_in(target.uri)
+        said = content if isinstance(content, Mapping) else None
+        ending, detail = audit.ending_of_problem(problem)
+        entry = self._entry(peer, Direction.OUT, act, ending, audit.named(act, places, query, said), detail)
+        if act.recorded is Recorded.AT_ONCE and ending is Ending.DONE:
+            try:
+                await self._write([entry])
+            except Exception:
+                # The other server has done it, and whoever asked it to must learn that all the same.
+                self._note(entry)
+        else:
+            self._note(entry)
+
+    # -- reading and forgetting --
+
+    async def search(self, wanted: AuditSearch, limit: int) -> list[AuditRow]:
+        """The newest first. What was noted just now may still be missing."""
+        async with self._database.transaction(readonly=True) as connection:
+            return await search(connection, wanted, min(limit, MOST_FOUND))
+
+    async def prune(self, days: float) -> int:
+        """Forget what is older; how many rows that were."""
+        before = _moment(self._now_ms()) - timedelta(days=days)
+        total = 0
+        while True:
+            async with self._database.transaction() as connection:
+                forgotten = await prune(connection, before, FORGOTTEN_AT_ONCE)
+            total += forgotten
+            if forgotten < FORGOTTEN_AT_ONCE:
+                return total
+
+    # -- writing --
+
+    def _entry(
+        self,
+        peer: str | None,
+        direction: Direction,
+        act: Act,
+        ending: Ending,
+        named: Named,
+        detail: str | None = None,
+    ) -> Entry:
+        now_ms, who = self._now_ms(), audit.cut(peer)
+        return Entry(now_ms, who, direction, act.name, ending, named, audit.cut_detail(detail))
+
+    def _note(self, entry: Entry) -> None:
+        self._buffer.note(entry, time.monotonic())
+        self._noted.set()
+
+    async def _write(self, entries: Sequence[Entry]) -> None:
+        async with self._database.transaction() as connection:
+            await insert_entries(connection, [_row(entry) for entry in entries])
+
+    async def _write_for_ever(self) -> None:
+        while not self._closing.is_set():
+            await self._noted.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause):
+                    await self._closing.wait()
+            self._noted.clear()
+            await self._write_noted()
+
+    async def _write_noted(self) -> None:
+        """Nothing is lost when it fails: it is tried again after the next pause. When the connection broke in
+        the very moment of the commit, all of it may be there twice."""
+        batch = self._buffer.take()
+        entries = batch.to_be_written()
+        if not entries:
+            return
+        try:
+            await self._write(entries)
+        except Exception as error:
+            self._buffer.give_back(batch)
+            self._noted.set()
+            if not self._is_failing:
+                self._report("The audit could not be written; it is kept in memory for now.", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def _moment(now_ms: int) -> datetime:
+    return datetime.fromtimestamp(now_ms / 1000, UTC)
+
+
+def _row(entry: Entry) -> AuditRow:
+    named = entry.named
+    return AuditRow(
+        _moment(entry.at_ms),
+        entry.peer,
+        entry.direction.value,
+        entry.act,
+        named.user_id,
+        named.room_id,
+        named.subject,
+        entry.ending.value,
+        entry.detail,
+    )

@@ -1,0 +1,24 @@
+-- name: insert_entries
+INSERT INTO audit (at, peer, direction, act, user_id, room_id, subject, outcome, detail)
+SELECT *
+FROM unnest(
+    $1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]
+);
+
+-- The newest first. What is null is not looked at.
+-- name: search
+SELECT at, peer, direction, act, user_id, room_id, subject, outcome, detail
+FROM audit
+WHERE ($1::text IS NULL OR peer = $1)
+    AND ($2::text IS NULL OR user_id = $2)
+    AND ($3::text IS NULL OR room_id = $3)
+    AND ($4::timestamptz IS NULL OR at >= $4)
+ORDER BY at DESC, id DESC
+LIMIT $5;
+
+-- Piece by piece: a table of many millions of rows must not be locked for as long as that takes.
+-- name: prune
+WITH forgotten AS (
+    DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT $2) RETURNING 1
+)
+SELECT count(*) FROM forgotten;
