@@ -61,13 +61,13 @@ class Users(Protocol):
     def ensure_user(self, user: str) -> Awaitable[None]: ...
 
     def profile(self, user: str) -> Awaitable[Mapping[str, Any] | None]:
-        """Of a user of this node; None when there is no such user."""
+        """Of anybody; None when there is no such user."""
         ...
 
     def set_profile(
         self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
     ) -> Awaitable[None]:
-        """What is None stays. The user's rooms are told."""
+        """What is None stays, and what is empty is taken out. The user's rooms are told."""
         ...
 
 
@@ -290,17 +290,21 @@ class Presences(Protocol):
         """Be told of each EDU of a type, as `federation.ephemeral` has them; gives what ends it."""
         ...
 
-    def send_edu(self, room_id: str, edu_type: str, content: Mapping[str, Any]) -> Awaitable[None]:
-        """To all servers of a room; a newer one of this type takes the place of one that still waits. Needs
-        `SideCapability.EDUS`."""
+    def send_edu(
+        self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
+    ) -> Awaitable[None]:
+        """To all other servers of a room. A newer one of this type and name takes the place of one that still
+        waits; after a minute it is not sent any more. Needs `SideCapability.EDUS`."""
         ...
 
     def device_messages(self, user: str, *, limit: int = 100) -> Awaitable[Sequence[DeviceMessage]]:
         """The oldest that wait. Needs `SideCapability.TO_DEVICE`."""
         ...
 
-    def forget_device_messages(self, connection: Connection, user: str, position: int) -> Awaitable[None]:
-        """Those up to a position have been read: in the transaction that commits what was made of them."""
+    def forget_device_messages(
+        self, connection: Connection, user: str, positions: Collection[int]
+    ) -> Awaitable[None]:
+        """They have been read: in the transaction that commits what was made of them."""
         ...
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from federation.edu import DeviceListUpdate, Other, PresenceOfUser, Receipt, SigningKeyUpdate
+from federation.edu import DeviceListUpdate, Other, PresenceOfUser, Receipt, SigningKeyUpdate, ToDevice
 
 PresenceState = Literal["online", "unavailable", "offline"]
 
@@ -39,7 +39,8 @@ class DeviceMessage:
     content: Mapping[str, Any] = field(repr=False)
 
 
-Ephemeral = TypingNow | Receipt | PresenceOfUser | DeviceListUpdate | SigningKeyUpdate | OtherFrom
+Ephemeral = TypingNow | Receipt | PresenceOfUser | DeviceListUpdate | SigningKeyUpdate | ToDevice | OtherFrom
+"""Of a `ToDevice` the messages can be read when this is heard."""
 Listener = Callable[[Ephemeral], None]
 """It returns at once."""
 
@@ -55,6 +56,8 @@ def edu_type(said: Ephemeral) -> str:
             return "m.presence"
         case DeviceListUpdate():
             return "m.device_list_update"
+        case ToDevice():
+            return "m.direct_to_device"
         case SigningKeyUpdate():
             return "m.signing_key_update"
         case OtherFrom():

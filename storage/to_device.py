@@ -29,10 +29,16 @@ class KeptMessage(NamedTuple):
 
 
 async def insert_messages(connection: Connection, rows: Sequence[NewMessage], most: int) -> None:
-    """Keep them, and of each user `most` at most: the oldest make way."""
+    """Keep those for users that there are, and of each user `most` at most: the oldest make way."""
     if rows:
         await connection.execute(SQL.insert_messages, *(list(column) for column in zip(*rows, strict=True)))
         await connection.execute(SQL.drop_oldest, list({row.user_id for row in rows}), most)
+
+
+async def transaction_id(connection: Connection) -> str:
+    """Of the transaction in which something has been written."""
+    given: str = await connection.fetchval(SQL.transaction_id)
+    return given
 
 
 async def fetch_messages(connection: Connection, user_id: str, limit: int) -> list[KeptMessage]:

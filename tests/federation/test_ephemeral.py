@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.edu import DeviceListUpdate, Other, PresenceOfUser, Receipt, SigningKeyUpdate
+from federation.edu import DeviceListUpdate, Other, PresenceOfUser, Receipt, SigningKeyUpdate, ToDevice
 from federation.ephemeral import Ephemeral, OtherFrom, TypingNow, edu_type
 
 
@@ -14,6 +14,7 @@ from federation.ephemeral import Ephemeral, OtherFrom, TypingNow, edu_type
         (PresenceOfUser("@a:b", "online"), "m.presence"),
         (DeviceListUpdate("@a:b", "D", 1, (), False, None, None), "m.device_list_update"),
         (SigningKeyUpdate("@a:b", None, None), "m.signing_key_update"),
+        (ToDevice("@a:b", "m.x", "1", {}), "m.direct_to_device"),
         (OtherFrom("b", Other("io.cis.agent.heartbeat", {})), "io.cis.agent.heartbeat"),
     ],
 )
