@@ -1,0 +1,169 @@
+"""The Matrix user that an agent appears as.
+
+`worker-1@kitchen.local` is `@worker-1:kitchen.local`, and back. What Matrix does not allow in the localpart
+of a new user, `=` itself among it, is escaped as in its own mapping from other character sets: `=` and two
+hexadecimal digits for each byte of UTF-8. That mapping writes capitals with `_`; here they are escaped like
+the rest, so that there is one rule.
+
+An agent on a node that is no homeserver cannot be a user of that node. It is a user of this one, its
+puppet: its whole address is escaped, with an `@` that no agent of this node has in its id.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+from bridge.address import AgentAddress
+from bridge.agent_status import AgentStatus
+from bridge.terminal_text import harmless
+from federation.ephemeral import PresenceState
+from federation.identifiers import MAX_BYTES, domain, fits, is_server_name, localpart
+from federation.profile import MOST_CHARACTERS, NAME
+
+# user_id_char = DIGIT / a-z / "-" / "." / "=" / "_" / "/" / "+"
+_ESCAPED: Final = re.compile(rb"[^a-z0-9._/+-]")
+_LOCALPART: Final = re.compile(r"(?:[a-z0-9._/+-]|=[0-9a-f]{2})+", re.ASCII)
+_ESCAPE: Final = re.compile(rb"=([0-9a-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class NoGhost:
+    """Why there is no Matrix user for this address: a sentence for whoever wants to register it."""
+
+    reason: str
+
+
+def user_id(address: AgentAddress) -> str | NoGhost:
+    """The user on the agent's own node."""
+    if not is_server_name(address.node_id):
+        return NoGhost(
+            f"The node of {harmless(str(address), 80)} has no name that a Matrix server could have."
+        )
+    return _user(_escape(address.agent_id), address.node_id)
+
+
+def address_of(user: str) -> AgentAddress | None:
+    """The address that has this user for its ghost; None if there is none.
+
+    Users of servers that do not escape have one too, unless their localpart holds a `=` or a capital. There
+    is no address left for those: each belongs to the user that escapes it.
+    """
+    # "The sender's domain may carry a port: split at the first colon."
+    name, server = localpart(user), domain(user)
+    if not user.startswith("@") or name is None or server is None or not fits(user):
+        return None
+    agent_id = _unescape(name)
+    if agent_id is None or not is_server_name(server):
+        return None
+    address = AgentAddress.of(agent_id, server)
+    return address if isinstance(address, AgentAddress) else None
+
+
+def puppet_id(address: AgentAddress, server_name: str) -> str | NoGhost:
+    """The user of this server for an agent whose node is no homeserver."""
+    assert address.node_id != server_name, "an agent of this node has a ghost of its own name"
+    return _user(_escape(str(address)), server_name)
+
+
+def puppet_of(user: str, server_name: str) -> AgentAddress | None:
+    """The agent whose puppet this user of our own server is; None if it is nobody's. What users of other
+    servers are called says nothing of agents elsewhere."""
+    name = localpart(user)
+    if not user.startswith("@") or name is None or domain(user) != server_name or not fits(user):
+        return None
+    text = _unescape(name)
+    address = AgentAddress.parse(text) if text is not None else None
+    if not isinstance(address, AgentAddress) or address.node_id == server_name:
+        return None
+    return address
+
+
+def display_name(agent_id: str) -> str:
+    """In one line, with nothing in it that hides or turns round what others see."""
+    shown, most = harmless(agent_id), MOST_CHARACTERS[NAME]
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _user(name: str, server: str) -> str | NoGhost:
+    user = f"@{name}:{server}"
+    if not fits(user):
+        return NoGhost(
+            f"As a Matrix user it would be called {len(user)} bytes long, and {MAX_BYTES} are allowed: choose"
+            " a shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which count once."
+        )
+    return user
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: b"=%02x" % found[0][0], text.encode()).decode()
+
+
+def _unescape(name: str) -> str | None:
+    """None for what `_escape` does not write: then two users would have one address."""
+    if _LOCALPART.fullmatch(name) is None:
+        return None
+    try:
+        text = _ESCAPE.sub(lambda found: bytes((int(found[1], 16),)), name.encode()).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if _escape(text) == name else None
+
+
+# -- what is seen of it --
+
+
+@dataclass(frozen=True, slots=True)
+class Avatar:
+    """Letters on a colour, `#rrggbb`. Agents of one runtime have the same one; `kind` is a name for it."""
+
+    kind: str
+    letters: str
+    colour: str
+
+
+_AVATARS: Final[Mapping[str, Avatar]] = MappingProxyType(
+    {
+        avatar.kind: avatar
+        for avatar in (
+            Avatar("claude", "Cl", "#b85c38"),
+            Avatar("open_code", "Oc", "#1f6f54"),
+            Avatar("kimi", "Ki", "#2d5aa8"),
+            Avatar("aider", "Ai", "#6b3fa0"),
+        )
+    }
+)
+
+
+def avatar(runtime: str) -> Avatar:
+    """By runtime. One that nobody has drawn gets its own letters and a colour that is always the same."""
+    known = _AVATARS.get(runtime)
+    if known is not None:
+        return known
+    letters = "".join(one for one in runtime if one.isalnum())[:2].capitalize()
+    # The upper bit of each byte is cleared: white letters can be read on it.
+    red, green, blue = (byte & 0x7F for byte in sha256(runtime.encode("utf-8", "replace")).digest()[:3])
+    return Avatar(f"other-{red:02x}{green:02x}{blue:02x}", letters or "?", f"#{red:02x}{green:02x}{blue:02x}")
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    state: PresenceState
+    status: str | None = None
+
+
+PRESENCE: Final[Mapping[AgentStatus, Presence]] = MappingProxyType(
+    {
+        AgentStatus.INITIAL: Presence("offline"),
+        AgentStatus.RUNNING: Presence("online"),
+        AgentStatus.IDLE: Presence("online"),
+        # "unavailable: The user is not reachable at this time". It is there, and would not begin.
+        AgentStatus.BUSY: Presence("unavailable", "busy"),
+        AgentStatus.ERROR: Presence("unavailable", "has failed"),
+        AgentStatus.SHUTDOWN: Presence("offline"),
+    }
+)
+GONE: Final = Presence("offline")
+"""Of an agent that is unregistered, or has not been heard of for too long."""
