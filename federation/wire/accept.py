@@ -5,6 +5,7 @@ import errno
 import socket
 from collections.abc import Callable
 
+from federation.wire.first_byte import readable
 from federation.wire.observer import Observer
 
 # Nothing is wrong here: the peer went away between its arrival and our taking notice.
@@ -27,11 +28,15 @@ async def accept(
 
     Trouble is reported once, not at every try, until a connection has been accepted again.
     """
-    loop = asyncio.get_running_loop()
     pause = 0.0
     while True:
+        # The event loop's own `sock_accept` loses a connection when it is cancelled in the very moment in
+        # which that arrives. Here nothing is awaited between its arrival and `take`.
         try:
-            accepted, address = await loop.sock_accept(listening)
+            accepted, address = listening.accept()
+        except BlockingIOError:
+            await readable(listening)
+            continue
         except OSError as error:
             if error.errno in PEER_WENT:
                 continue
@@ -42,4 +47,7 @@ async def accept(
             await asyncio.sleep(pause)
             continue
         pause = 0.0
+        accepted.setblocking(False)
         take(accepted, address[0])
+        # In a flood of them everything else gets its turn, too.
+        await asyncio.sleep(0)

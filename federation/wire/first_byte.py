@@ -11,7 +11,7 @@ async def first_byte(accepted: socket.socket) -> int | None:
         try:
             peeked = accepted.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
-            await _readable(accepted)
+            await readable(accepted)
         except OSError:
             return None
         else:
@@ -33,7 +33,8 @@ async def say_goodbye(accepted: socket.socket, answer: bytes, patience: float) -
                 pass
 
 
-async def _readable(accepted: socket.socket) -> None:
+async def readable(waiting: socket.socket) -> None:
+    """There is something to read, or for a listening socket somebody to accept."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
 
@@ -42,8 +43,8 @@ async def _readable(accepted: socket.socket) -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(accepted, on_readable)
+    loop.add_reader(waiting, on_readable)
     try:
         await ready
     finally:
-        loop.remove_reader(accepted)
+        loop.remove_reader(waiting)

@@ -6,6 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 
+import pytest
+
 from federation.wire.accept import OUT_OF, accept
 from federation.wire.bind import Bind, bind, bound_address
 from tests.federation.wire.running import PATIENCE, Recorder
@@ -49,6 +51,19 @@ async def test_every_connection_is_handed_on_with_its_host() -> None:
             for _ in range(3):
                 with closing(socket.create_connection(address)):
                     assert await taken.next() == "127.0.0.1"
+
+
+@pytest.mark.parametrize("rounds", range(5))
+async def test_no_connection_is_lost_between_two(rounds: int) -> None:
+    """Whenever the task is cancelled: what it has not handed on is left to whoever listens next."""
+    with listening_socket() as (listening, address), ExitStack() as clients:
+        async with accepting(listening, Recorder()) as taken:
+            await asyncio.sleep(0)
+            clients.enter_context(closing(socket.create_connection(address)))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+        async with accepting(listening, Recorder()) as left:
+            assert await (taken if taken.hosts.qsize() else left).next() == "127.0.0.1"
 
 
 async def test_running_out_of_files_is_reported_once_and_survived() -> None:
