@@ -344,6 +344,8 @@ CREATE TABLE agent_nodes (
     -- When it was last heard from, and the time that this heartbeat bore by the node's own clock.
     last_heartbeat bigint,
     heartbeat_said_at bigint,
+    -- Since when it counts as silent. Null: it is heard.
+    silent_since bigint,
     -- The transaction that changed more than the heartbeat: what processes ask for when they follow each other.
     changed_in bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint
 );
@@ -365,13 +367,17 @@ CREATE TABLE agents (
     -- Since when it is no longer there, and why. The row stays for a while: an old word must not bring it back.
     gone_at bigint,
     gone_reason text,
+    -- Whether that has still to be announced.
+    untold boolean NOT NULL DEFAULT false,
     changed_in bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     PRIMARY KEY (node_id, agent_id),
-    CHECK ((gone_at IS NULL) = (gone_reason IS NULL))
+    CHECK ((gone_at IS NULL) = (gone_reason IS NULL)),
+    CHECK (gone_at IS NOT NULL OR NOT untold)
 );
 CREATE INDEX agents_by_change ON agents (changed_in);
 CREATE INDEX agents_by_silence ON agents (last_seen) WHERE last_seen IS NOT NULL AND gone_at IS NULL;
 CREATE INDEX agents_by_end ON agents (gone_at) WHERE gone_at IS NOT NULL;
+CREATE INDEX agents_untold ON agents (node_id, agent_id) WHERE untold;
 
 -- From when to when some process of this node has been hearing others without a break: silence that nobody
 -- listened to is nobody's fault.

@@ -1,0 +1,29 @@
+"""How often a task is brought to an agent, and how long to wait in between.
+
+Agent federation 1.0.0, "Retry policy". The names are the specification's.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    max_retries: int = 3
+    base_delay_ms: int = 100
+    max_delay_ms: int = 5_000
+    backoff_multiplier: float = 2.0
+
+    def delay_ms(self, failures: int) -> int | None:
+        """How long to wait after so many attempts have failed; None when that was the last one."""
+        assert failures > 0, "nothing has failed"
+        if failures > self.max_retries:
+            return None
+        try:
+            delay = self.base_delay_ms * self.backoff_multiplier ** (failures - 1)
+        except OverflowError:  # many retries that were configured
+            return self.max_delay_ms
+        return int(min(delay, self.max_delay_ms))
+
+
+DEFAULT_RETRY_POLICY: Final = RetryPolicy()
