@@ -39,6 +39,12 @@ SUMMARISED: Final[tuple[StateKey, ...]] = tuple(
 )
 """The entries of the state that a summary is made of."""
 
+WORDS: Final[tuple[StateKey, ...]] = tuple(
+    key for name, key, _ in _TEXTS if name in ("name", "topic", "canonical_alias", "avatar_url")
+)
+"""Those of them that people have written or drawn, and may have taken back: they are shown redacted, while
+the others go on holding."""
+
 MOST_MEMBERS: Final = 2**53 - 1
 
 
