@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.table import Table
 
 from bridge.config_mistakes import Mistake
+from bridge.terminal_text import harmless_lines
 from storage.errors import LocalError
 
 FAILED = 1
@@ -55,7 +56,7 @@ class Output:
             sys.stdout.write(json.dumps({"error": answer}) + "\n")
         else:
             self.err.print("[bold red]palaver:[/] ", end="")
-            self.err.print(f"{error.problem} {error.advice}", markup=False)
+            self.err.print(harmless_lines(f"{error.problem} {error.advice}"), markup=False)
         raise typer.Exit(FAILED)
 
     @contextmanager

@@ -9,10 +9,14 @@ import typer
 from bridge.cli.config import app as config
 from bridge.cli.db import app as db
 from bridge.cli.doctor import doctor
+from bridge.cli.events import app as events
 from bridge.cli.init import init
 from bridge.cli.keys import app as keys
 from bridge.cli.migrate import migrate
 from bridge.cli.output import Output
+from bridge.cli.peers import app as peers
+from bridge.cli.queue import queue
+from bridge.cli.rooms import app as rooms
 from bridge.cli.run import run
 from bridge.cli.status import status
 from bridge.service.config_file import BadConfig
@@ -30,9 +34,13 @@ app.command("init")(init)
 app.command("doctor")(doctor)
 app.command("status")(status)
 app.command("migrate")(migrate)
+app.command("queue")(queue)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(db, name="db")
+app.add_typer(peers, name="peers")
+app.add_typer(rooms, name="rooms")
+app.add_typer(events, name="events")
 
 
 def _version(asked: bool) -> None:

@@ -9,8 +9,8 @@ import aiohttp
 from bridge.service.control_socket import FILE_NAME
 from storage.errors import LocalError
 
-# Long enough for a node that is busy, short enough for a person who waits.
-PATIENCE = aiohttp.ClientTimeout(total=30.0)
+# Seconds. Long enough for a node that is busy, short enough for a person who waits.
+PATIENCE = 30.0
 
 
 class NotRunning(LocalError):
@@ -20,13 +20,17 @@ class NotRunning(LocalError):
         super().__init__(f"No node is running on {data_dir}.", "`palaver run` starts one.")
 
 
-async def ask_node(data_dir: Path, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Have the node that runs on `data_dir` carry out `command`."""
+async def ask_node(
+    data_dir: Path, command: str, arguments: dict[str, Any] | None = None, *, patience: float = PATIENCE
+) -> dict[str, Any]:
+    """Have the node that runs on `data_dir` carry out `command`; `patience` is in seconds."""
     path = data_dir / FILE_NAME
     connector = aiohttp.UnixConnector(str(path))
     try:
         async with (
-            aiohttp.ClientSession(connector=connector, timeout=PATIENCE) as session,
+            aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=patience)
+            ) as session,
             session.post(f"http://node/{command}", json=arguments or {}) as response,
         ):
             answer: dict[str, Any] = json.loads(await response.read())

@@ -22,7 +22,7 @@ async def rooms_dag(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]
     arguments = Arguments(given)
     room_id = await find_room(parts, arguments.text("room"))
     limit = arguments.number("limit", PAGE, MOST)
-    depth = await _depth(parts, room_id, arguments.optional_text("from"))
+    depth = await _depth(parts, room_id, arguments.optional_text("start"))
     view = await parts.graph.room(room_id)
     assert view is not None, "it was found a moment ago, and rooms do not go away"
     async with parts.database.transaction(readonly=True) as connection:

@@ -1,7 +1,8 @@
 """The command line, called in this process."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import pytest
 
 from bridge.cli import main
+from bridge.service.control_socket import ControlSocket
+from bridge.service.operator import commands
+from tests.federation.service.nodes import Node, nodes
+from tests.support.postgres import Server
 
 
 @dataclass
@@ -44,3 +49,37 @@ def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         return Said(code or 0, out, err)
 
     return call
+
+
+@dataclass
+class Operated:
+    """A whole node, another one that it knows, and the command line of the first."""
+
+    node: Node
+    there: Node
+    _palaver: Palaver
+
+    async def palaver(self, *words: str) -> Said:
+        """Beside the node, as a process of its own would be."""
+        return await asyncio.to_thread(self._palaver, *words)
+
+    async def json(self, *words: str) -> Any:
+        said = await self.palaver(*words, "--json")
+        assert said.code == 0, said
+        return said.json
+
+
+@pytest.fixture
+async def operated(
+    palaver: Palaver, tmp_path: Path, postgres_server: Server, migrated_template: str
+) -> AsyncIterator[Operated]:
+    data = tmp_path / "data"
+    data.mkdir()
+    async with nodes(postgres_server, migrated_template) as running:
+        here, there = await running.start("here.test", "there.test")
+        control = ControlSocket(data, commands(here.homeserver))
+        await control.start()
+        try:
+            yield Operated(here, there, palaver)
+        finally:
+            await control.stop()

@@ -6,7 +6,20 @@ import pytest
 
 from tests.bridge.cli.conftest import Palaver
 
-COMMANDS = ["run", "init", "doctor", "status", "migrate", "config", "keys", "db"]
+COMMANDS = [
+    "run",
+    "init",
+    "doctor",
+    "status",
+    "migrate",
+    "queue",
+    "config",
+    "keys",
+    "db",
+    "peers",
+    "rooms",
+    "events",
+]
 
 
 def test_help_lists_every_command(palaver: Palaver) -> None:
@@ -21,6 +34,9 @@ GROUPS = {
     "config": ["show", "check", "example"],
     "keys": ["show", "rotate"],
     "db": ["shell", "dump", "restore"],
+    "peers": ["list", "retry"],
+    "rooms": ["list", "show", "state", "dag", "leave"],
+    "events": ["show"],
 }
 LEAVES = [
     [command, *leaf] for command in COMMANDS for leaf in [[each] for each in GROUPS.get(command, [])] or [[]]

@@ -59,15 +59,15 @@ async def test_forks_and_their_ends_are_seen(operator: Operator) -> None:
 async def test_a_part_of_the_graph_says_where_it_goes_on(operator: Operator) -> None:
     """From an event on, which must be one of the room."""
     room_id, before, mine, _ = await forked(operator)
-    dag = await operator.ask("rooms-dag", room=room_id, **{"from": before}, limit=1)
+    dag = await operator.ask("rooms-dag", room=room_id, start=before, limit=1)
     [event] = dag["events"]
     assert event["event_id"] == before
     assert dag["beyond"] == {event["prev_events"][0]: "accepted"}
     with pytest.raises(LocalError, match="has no event"):
-        await operator.ask("rooms-dag", room=room_id, **{"from": "$nothing"})
+        await operator.ask("rooms-dag", room=room_id, start="$nothing")
     elsewhere = await operator.node.create("12", operator.node.user("alice"))
     with pytest.raises(LocalError, match="an event of another room"):
-        await operator.ask("rooms-dag", room=elsewhere, **{"from": mine})
+        await operator.ask("rooms-dag", room=elsewhere, start=mine)
 
 
 async def test_a_gap_is_seen(operator: Operator) -> None:
