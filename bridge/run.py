@@ -141,7 +141,7 @@ class Node:
         await self._stack.aclose()
 
     def reload(self) -> LocalError | None:
-        """Read all certificates again. What is wrong with one is logged, and the old ones of its kind stay."""
+        """Read all certificates again. What is wrong with one is logged, and the old ones stay."""
         problem = self.tls.reload() or self._reload_authorities()
         if problem is None:
             log.info("The certificates were read again.")
