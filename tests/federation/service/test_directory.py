@@ -10,6 +10,7 @@ from federation.errors import MatrixError, PeerError
 from federation.peer_errors import PeerMalformed, PeerRefused
 from federation.service.directory import MOST_SERVERS, Directory
 from federation.service.handshakes import Handshakes
+from federation.service.membership import LocalAlias
 from storage.aliases import Alias
 from storage.database import Database
 from tests.support.graph import HERE, US, Graph, graph_on, join
@@ -62,7 +63,8 @@ async def test_an_alias_leads_to_a_room_and_its_servers(
     """Ourselves first."""
     await join(here, room)
     await directory.create(KITCHEN, room.room_id, US)
-    assert await directory.resolve(KITCHEN) == (room.room_id, (HERE, "a.example", "b.example"))
+    resolve: LocalAlias = directory.resolve
+    assert await resolve(KITCHEN) == (room.room_id, (HERE, "a.example", "b.example"))
     assert await directory.answer({"room_alias": KITCHEN}) == {
         "room_id": room.room_id,
         "servers": [HERE, "a.example", "b.example"],
