@@ -12,8 +12,6 @@ from federation.room_version import RoomVersion
 WHENEVER: Final = 0
 """For a signature whose key may have been valid at any time."""
 
-ANY: Final = ""
-"""No key id: any key that the server signs with will do."""
 AHEAD_MS: Final = 3600 * 1000
 """How far ahead every document reaches: none is published for less than an hour."""
 
@@ -66,6 +64,4 @@ def unmet(
 
 
 def _is_met(need: KeyNeed, keys: Mapping[str, ServerKey], now_ms: int) -> bool:
-    if need.key_id != ANY:
-        return suffices(keys.get(need.key_id), need, now_ms)
-    return any(key.expired_ts is None and suffices(key, need, now_ms) for key in keys.values())
+    return suffices(keys.get(need.key_id), need, now_ms)

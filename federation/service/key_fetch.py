@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from federation.errors import PeerError
 from federation.identifiers import is_key_id
 from federation.key_documents import KeyDocument, Notary, read
-from federation.key_needs import ANY, KeyNeed
+from federation.key_needs import KeyNeed
 from federation.peer_errors import Outcome, PeerMalformed, outcome_of
 from federation.request_target import request_target
 from federation.service.client import MIB, FederationClient
@@ -94,8 +94,7 @@ def _signing_keys(documents: Sequence[Mapping[str, Any]], notary: str) -> list[s
 
 
 def _criteria(needs: Sequence[KeyNeed]) -> dict[str, dict[str, int]]:
-    """ "If no key IDs are given to be queried, the notary server should query for all keys." """
-    return {need.key_id: {"minimum_valid_until_ts": need.valid_at} for need in needs if need.key_id != ANY}
+    return {need.key_id: {"minimum_valid_until_ts": need.valid_at} for need in needs}
 
 
 class _Counted:

@@ -16,7 +16,7 @@ from federation.errors import PeerError
 from federation.fetch_gate import FetchGate
 from federation.identifiers import is_server_name
 from federation.key_documents import KeyDocument, ServerKey, merge
-from federation.key_needs import ANY, KeyNeed, unmet
+from federation.key_needs import KeyNeed, unmet
 from federation.server_keys import OwnKeys
 from federation.service.client import FederationClient
 from federation.service.key_fetch import KeyFetcher, KeyObserver
@@ -86,12 +86,20 @@ class KeyRing:
         found = {key_id: known[key_id].for_requests(now) for key_id in key_ids if key_id in known}
         return {key_id: key for key_id, key in found.items() if key is not None}
 
-    async def documents(self, server: str, key_ids: Collection[str], valid_at: int) -> list[bytes]:
-        """What this server has published and signed, for a notary's answer: the documents with these keys,
-        or without any key ids all there are."""
-        await self._obtain([KeyNeed(server, key_id, valid_at) for key_id in key_ids or (ANY,)])
+    async def refresh(self, server: str) -> None:
+        """Ask a server what it publishes now, whatever is known of it. Raises `PeerError`."""
+        await self._fetching.run(server, lambda: self._fetch_directly(server))
+
+    async def known(self, server: str) -> Mapping[str, ServerKey]:
+        """All keys of a server that are stored; nobody is asked."""
+        await self._load([server])
+        return self._of(server)
+
+    async def documents(self, server: str, key_ids: Collection[str]) -> list[bytes]:
+        """What proves to others that these are keys of the server: what it has published and signed, as it is
+        stored."""
         async with self._database.transaction(readonly=True) as connection:
-            return await fetch_documents(connection, server, key_ids or list(self._of(server)))
+            return await fetch_documents(connection, server, key_ids)
 
     async def close(self) -> None:
         await self._fetching.close()
@@ -128,20 +136,25 @@ class KeyRing:
         }
 
     async def _fetch_once(self, server: str, needs: Sequence[KeyNeed]) -> None:
-        await self._fetching.run(server, lambda: self._fetch(server, needs))
+        # It may be a `refresh` that is waited for, which raises.
+        with contextlib.suppress(PeerError):
+            await self._fetching.run(server, lambda: self._fetch(server, needs))
 
     async def _fetch(self, server: str, needs: Sequence[KeyNeed]) -> None:
         # When it does not answer, the notaries may know all the same; and if not, the gate remembers.
         with contextlib.suppress(PeerError):
-            async with self._places:
-                document = await self._fetcher.from_server(server)
-            await self._store(server, [document])
+            await self._fetch_directly(server)
         left = unmet(needs, {server: self._of(server)}, self._now_ms())
         if left and self._notaries and server not in self._notaries:
             await self._store(server, await self._queue.documents(server, left[server]))
             left = unmet(needs, {server: self._of(server)}, self._now_ms())
         gate = self._gates.get(server) or FetchGate()
         self._gates.put(server, gate.after(self._clock(), found=not left))
+
+    async def _fetch_directly(self, server: str) -> None:
+        async with self._places:
+            document = await self._fetcher.from_server(server)
+        await self._store(server, [document])
 
     async def _ask_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
         """One after the other, until nothing is left to ask for."""

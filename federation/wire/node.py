@@ -24,6 +24,8 @@ class Node:
     readiness: Callable[[], Readiness]
     version: str
     rules: Rules = field(default_factory=Rules)
+    # Where others find this server, `host[:port]`, if that is not what its name says.
+    delegated_name: str | None = None
 
 
 NODE = web.AppKey("NODE", Node)

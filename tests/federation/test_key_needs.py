@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from federation.key_documents import DIRECT, ServerKey
-from federation.key_needs import AHEAD_MS, ANY, WHENEVER, KeyNeed, needs_of, suffices, unmet
+from federation.key_needs import AHEAD_MS, WHENEVER, KeyNeed, needs_of, suffices, unmet
 from federation.pdu import Pdu, Template, build
 from federation.pdu.event_signatures import add_signature
 from federation.pdu.pdu import view
@@ -84,11 +84,3 @@ def test_what_is_left_to_fetch() -> None:
     elsewhere = KeyNeed("b.test", KEY_ID, NOW)
     assert unmet([met, other, elsewhere], known, NOW) == {"a.test": (other,), "b.test": (elsewhere,)}
     assert unmet([met], known, NOW) == {}
-
-
-def test_any_key_of_now_will_do() -> None:
-    """A notary that is asked for no key in particular answers with what it has, if that still holds."""
-    need = KeyNeed("a.test", ANY, NOW)
-    assert unmet([need], {}, NOW) == {"a.test": (need,)}
-    assert unmet([need], {"a.test": {KEY_ID: key(NOW - 1), "old": key(NOW, expired=5)}}, NOW)
-    assert unmet([need], {"a.test": {KEY_ID: key(NOW)}}, NOW) == {}

@@ -186,6 +186,6 @@ async def test_it_vouches_for_others(synapse: Synapse, us: Us, database: Databas
     )
     keys = await other.keys_for([KeyNeed(us.name, us.keys.current.key_id, now_ms())])
     assert keys[us.name][us.keys.current.key_id].public == bytes(us.keys.current.signing_key.verify_key)
-    [document] = await other.documents(us.name, [], now_ms())
+    [document] = await other.documents(us.name, [us.keys.current.key_id])
     assert orjson.loads(document)["server_name"] == us.name
     await other.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from federation.errors import PeerError
-from federation.key_needs import ANY, KeyNeed
+from federation.key_needs import KeyNeed
 from federation.peer_errors import Outcome, PeerMalformed, PeerUnreachable
 from federation.service.key_fetch import KeyFetcher
 from federation.signatures import VerifyKey
@@ -52,7 +52,7 @@ async def test_a_notary_is_asked_for_several(neighbourhood: Neighbourhood) -> No
     server.vouched = {"x.test": key_document("x.test", FIRST), "y.test": key_document("z.test", FIRST)}
     needs = {
         "x.test": [KeyNeed("x.test", "ed25519:1", 5), KeyNeed("x.test", "ed25519:2", 6)],
-        "y.test": [KeyNeed("y.test", ANY, 7)],
+        "y.test": [KeyNeed("y.test", "ed25519:3", 7)],
     }
     asked = []
 
@@ -71,7 +71,7 @@ async def test_a_notary_is_asked_for_several(neighbourhood: Neighbourhood) -> No
                     "ed25519:1": {"minimum_valid_until_ts": 5},
                     "ed25519:2": {"minimum_valid_until_ts": 6},
                 },
-                "y.test": {},
+                "y.test": {"ed25519:3": {"minimum_valid_until_ts": 7}},
             }
         }
     ]

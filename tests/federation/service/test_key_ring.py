@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from federation.canonical_json import decode
+from federation.errors import PeerError
 from federation.key_needs import KeyNeed
 from federation.peer_errors import Outcome
 from federation.server_keys import OwnKeys, key_from_seed, rotate
@@ -337,16 +338,57 @@ async def test_a_notary_that_is_gone_itself_is_no_riddle(rings: Rings) -> None:
 
 
 async def test_documents_are_kept_for_a_notarys_answer(rings: Rings) -> None:
-    """As the server signed them; of a server that is not to be reached those that are known, or none."""
+    """As the server signed them. Of what is not known there is none, and nobody is asked for it."""
     a = await server(rings)
     ring = rings()
-    [document] = await ring.documents(a.name, [], NOW)
+    await ring.refresh(a.name)
+    [document] = await ring.documents(a.name, ["ed25519:1", "ed25519:unknown"])
     assert decode(document) == a.answer
-    assert await ring.documents(a.name, ["ed25519:1"], NOW) == [document]
+    assert await ring.documents(a.name, ["ed25519:unknown"]) == []
+    assert await ring.documents("gone.test:1", ["ed25519:1"]) == []
+    assert a.asked == 1
+
+
+async def test_a_server_can_be_asked_anew(rings: Rings) -> None:
+    """Although nothing is missing; what it says then is there for everybody. By whoever asks at once only
+    once."""
+    a = await server(rings)
+    ring = rings()
+    await ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)])
+    a.answer = key_document(a.name, FIRST, SECOND)
+    await asyncio.gather(*(ring.refresh(a.name) for _ in range(5)))
+    assert a.asked == 2
+    assert set(await rings().known(a.name)) == {"ed25519:1", "ed25519:2"}
+    assert await ring.known("gone.test:1") == {}
     a.status = 500
-    assert await ring.documents(a.name, ["ed25519:1"], NOW + 10 * DAY) == [document]
-    assert await ring.documents(a.name, ["ed25519:unknown"], NOW) == []
-    assert await ring.documents("gone.test:1", [], NOW) == []
+    with pytest.raises(PeerError):
+        await ring.refresh(a.name)
+
+
+async def test_a_fetch_that_others_wanted_otherwise_is_made_up_for(rings: Rings) -> None:
+    """Who needs a key and finds its server being asked anew, in vain, still gets it from a notary."""
+    a, notary = await server(rings), await server(rings, "notary.test", SECOND)
+    notary.vouched = {a.name: a.answer}
+    came, release = asyncio.Event(), asyncio.Event()
+
+    async def failing(request: web.Request) -> web.StreamResponse:
+        came.set()
+        await release.wait()
+        return web.Response(status=500)
+
+    a.server.handler = failing
+    ring = rings(notary.name)
+    refreshing = asyncio.create_task(ring.refresh(a.name))
+    await came.wait()
+    needing = asyncio.create_task(ring.keys_for([KeyNeed(a.name, "ed25519:1", NOW)]))
+    fetch: Any = ring._fetching._under_way[a.name]
+    waiting = len(fetch._callbacks)
+    while len(fetch._callbacks) == waiting:
+        await asyncio.sleep(0)
+    release.set()
+    with pytest.raises(PeerError):
+        await refreshing
+    assert set((await needing)[a.name]) == {"ed25519:1"}
 
 
 async def test_two_processes_share_what_they_fetch(rings: Rings) -> None:
