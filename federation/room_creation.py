@@ -57,7 +57,7 @@ def plan(
 
     Every refusal is a MatrixError for whoever asked.
     """
-    version = _version(request)
+    version = version_for_new(request.version)
     if domain(request.creator) != server or not is_user_id(request.creator):
         raise _invalid("The creator is no user of this server.")
     _refuse_invited(request)
@@ -80,6 +80,16 @@ def plan(
         alias,
         tuple(user for user in invited if user not in here),
     )
+
+
+def version_for_new(identifier: str) -> RoomVersion:
+    """Of a room that is to be made."""
+    version = room_version(identifier)
+    if version is None or version.id not in _NEW_ROOMS:
+        raise MatrixError(
+            "M_UNSUPPORTED_ROOM_VERSION", f"No rooms of version {identifier[:64]} are made here.", 400
+        )
+    return version
 
 
 def invite_content(request: RoomRequest, profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,15 +209,6 @@ def _join_rules(request: RoomRequest, by_preset: str) -> dict[str, Any]:
 
 
 # -- refusals --
-
-
-def _version(request: RoomRequest) -> RoomVersion:
-    version = room_version(request.version)
-    if version is None or version.id not in _NEW_ROOMS:
-        raise MatrixError(
-            "M_UNSUPPORTED_ROOM_VERSION", f"No rooms of version {request.version[:64]} are made here.", 400
-        )
-    return version
 
 
 def _refuse_invited(request: RoomRequest) -> None:
