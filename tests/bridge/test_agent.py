@@ -1,0 +1,23 @@
+"""What is known of an agent."""
+
+from bridge.address import AgentAddress
+from bridge.agent import TIMEOUT, Agent
+from bridge.agent_status import AgentStatus
+
+WORKER = Agent("worker-1", "kitchen.local", "cis", "claude", ("coding",), AgentStatus.IDLE, None, 1, 2, None)
+
+
+def test_its_address_is_made_of_its_two_names() -> None:
+    """The one name by which any agent can be reached."""
+    assert WORKER.address == AgentAddress("worker-1", "kitchen.local")
+
+
+def test_it_is_here_lost_or_gone() -> None:
+    """Whoever was not heard from is lost; whoever said goodbye is not."""
+    lost = WORKER._replace(gone_at=5, gone_reason=TIMEOUT)
+    gone = WORKER._replace(gone_at=5, gone_reason="shutdown")
+    assert [(one.is_here, one.is_lost) for one in (WORKER, lost, gone)] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
