@@ -101,6 +101,10 @@ class Outbox:
             for event in committed
             for destination in sorted(self._reachable(event.destinations))
         ]
+        for event in committed:
+            # Whether or not this is committed: what it refers to it has.
+            if event.origin is not None:
+                self.seen_by(event.origin, event.pdu.prev_events)
         for row in await outbox.queue_pdus(connection, entries, self._now_ms()):
             told = row.destination, Queued(pdus=(PduRef(row.position, row.room_id),))
             self._watch.add(row.written_by, [told])

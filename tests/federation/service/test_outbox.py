@@ -16,14 +16,14 @@ from federation.peer_errors import Outcome
 from federation.service.client import FederationClient
 from federation.service.outbox import Outbox
 from federation.service.outbox_observer import Waiting
-from federation.service.room_ports import CommitHook
+from federation.service.room_ports import CommitHook, Committed
 from storage import outbox as table
 from storage.database import Database, connect_once
 from storage.outages import fetch_outage
 from tests.federation.service.receiving_server import ReceivingServer
 from tests.federation.service.sending import Clock, Sending, committed, rooms, says, sending, write
 from tests.support.neighbourhood import OWN_NAME, Neighbourhood, answering
-from tests.support.rooms import public_room
+from tests.support.rooms import ALICE, public_room
 
 PEER = "peer.test"
 
@@ -267,6 +267,23 @@ async def test_signs_that_the_peer_has_an_event_let_the_next_go(us: Sending, pee
         sent = len(peer.received)
         us.outbox.seen_by(PEER, [pdus[sent - 1].event_id, "$unknown"])
         us.outbox.seen_by("stranger.test", [pdus[sent - 1].event_id])
+        await peer.until_received(sent + 1)
+
+
+async def test_what_an_event_of_the_peer_follows_the_peer_has(us: Sending, peer: ReceivingServer) -> None:
+    """Taking such an event in is the surest of all signs."""
+    peer.processed = False
+    peer.has = lambda event_id: False
+    room = public_room("11")
+    pdus = says(room, *map(str, range(100)))
+    await us.send(pdus, PEER)
+    while len(peer.received) < 100:
+        await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
+        sent = len(peer.received)
+        answer = room.propose("m.room.message", ALICE, {}, after=[pdus[sent - 1]], auth=[])
+        async with us.database.transaction() as connection:
+            theirs = Committed(answer, room.version, PEER, frozenset())
+            await us.outbox.on_commit(connection, [theirs])
         await peer.until_received(sent + 1)
 
 
