@@ -1,0 +1,162 @@
+"""What the fields of agent events may hold, as types for the models in `events`.
+
+A refusal is a ValueError, which pydantic takes for one; its text comes behind the field's name in a sentence.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import PlainSerializer, PlainValidator
+
+from bridge.address import AgentAddress, NotAnAddress, wrong_agent_id, wrong_node_id
+from bridge.agent_status import AgentStatus, read_status
+from bridge.connectors.cis import timestamps
+from federation.identifiers import MAX_BYTES, fits
+
+MOST_CAPABILITIES: Final = 100
+MAX_TIMEOUT_SECS: Final = 2**53 - 1
+
+
+def _agent_id(value: object) -> str:
+    return _checked(value, wrong_agent_id(_string(value)))
+
+
+def _node_id(value: object) -> str:
+    return _checked(value, wrong_node_id(_string(value)))
+
+
+def _address(value: object) -> AgentAddress:
+    if isinstance(value, AgentAddress):
+        return value
+    address = AgentAddress.parse(_string(value))
+    if isinstance(address, NotAnAddress):
+        raise ValueError("is not an address, as in worker-1@kitchen.local")
+    return address
+
+
+def _status(value: object) -> AgentStatus:
+    status = read_status(_string(value))
+    if status is None:
+        raise ValueError("is not running, idle, busy, error or shutdown")
+    return status
+
+
+def _runtime(value: object) -> str:
+    """Published nodes know four. Among ourselves an agent's runtime has its true name, whatever that is."""
+    name = _name(value)
+    # "`open_code` on the wire; `opencode` only when typed by a person": both are read.
+    return "open_code" if name == "opencode" else name
+
+
+def _timestamp(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    time = timestamps.read(_string(value))
+    if time is None:
+        raise ValueError("is not a time, as in 2026-02-08T10:30:00Z")
+    return time
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not a string")
+    return value
+
+
+def _text(value: object) -> str:
+    return _string(value)
+
+
+def _name(value: object) -> str:
+    """What tells one from another, and is kept as a key: short, and not nothing."""
+    text = _string(value)
+    if not text or "\0" in text or not fits(text):
+        raise ValueError(f"does not have 1 to {MAX_BYTES} bytes")
+    return text
+
+
+def _context(value: object) -> str:
+    return "" if value is None else _text(value)
+
+
+def _metadata(value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("is not an object")
+    return value
+
+
+def _capabilities(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("is not a list")
+    if len(value) > MOST_CAPABILITIES:
+        raise ValueError(f"names more than {MOST_CAPABILITIES}")
+    try:
+        return tuple(_name(one) for one in value)
+    except ValueError as problem:
+        raise ValueError(f"names one that {problem}") from None
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _exit_code(value: object) -> int:
+    # i32 where it is published.
+    return _integer(value, -(2**31), 2**31 - 1)
+
+
+def _timeout(value: object) -> int | None:
+    return None if value is None else _integer(value, 1, MAX_TIMEOUT_SECS)
+
+
+def _integer(value: object, least: int, most: int) -> int:
+    if type(value) is not int:  # True is an integer to Python, and not to JSON
+        raise ValueError("is not an integer")
+    if not least <= value <= most:
+        raise ValueError(f"is not between {least} and {most}")
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _optional_name(value: object) -> str | None:
+    return None if value is None else _name(value)
+
+
+def _optional_address(value: object) -> AgentAddress | None:
+    return None if value is None else _address(value)
+
+
+def _checked(value: object, reason: str | None) -> str:
+    if reason is not None:
+        raise ValueError("is not an id that there can be")
+    return _string(value)
+
+
+def _written(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+AgentId = Annotated[str, PlainValidator(_agent_id)]
+NodeId = Annotated[str, PlainValidator(_node_id)]
+Address = Annotated[AgentAddress, PlainValidator(_address), PlainSerializer(_written)]
+Name = Annotated[str, PlainValidator(_name)]
+Text = Annotated[str, PlainValidator(_text)]
+Metadata = Annotated[dict[str, Any], PlainValidator(_metadata)]
+Status = Annotated[AgentStatus, PlainValidator(_status), PlainSerializer(_written)]
+Timestamp = Annotated[datetime, PlainValidator(_timestamp), PlainSerializer(timestamps.write)]
+Runtime = Annotated[str, PlainValidator(_runtime)]
+Capabilities = Annotated[tuple[str, ...], PlainValidator(_capabilities), PlainSerializer(list)]
+Context = Annotated[str, PlainValidator(_context)]
+Boolean = Annotated[bool, PlainValidator(_boolean)]
+ExitCode = Annotated[int, PlainValidator(_exit_code)]
+TimeoutSecs = Annotated[int | None, PlainValidator(_timeout)]
+OptionalAddress = Annotated[AgentAddress | None, PlainValidator(_optional_address), PlainSerializer(_written)]
+OptionalText = Annotated[str | None, PlainValidator(_optional_text)]
+OptionalName = Annotated[str | None, PlainValidator(_optional_name)]
