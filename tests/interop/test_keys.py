@@ -1,0 +1,123 @@
+"""Keys of servers and of devices, between a node of ours and real Synapses."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from federation.key_documents import KeyDocument, Notary, read
+from federation.request_target import request_target
+from federation.service.peer_devices import PeerDevices
+from federation.signatures import VerifyKey
+from federation.wire.tls import TlsFiles
+from tests.federation.service.nodes import Node, keys_of, now_ms
+from tests.federation.wire.key_nodes import KeyNodes
+from tests.support.matrix_client import Homeserver
+from tests.support.postgres import Server
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+
+V1 = "/_matrix/federation/v1"
+QUERY = "/_matrix/key/v2/query"
+KEY_SERVER = request_target("/_matrix/key/v2/server")
+
+
+@pytest.fixture
+async def node(
+    postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
+) -> AsyncIterator[Node]:
+    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
+    trusted = authority.write(tmp_path, "ca")
+    async with AsyncExitStack() as stack:
+        nodes = KeyNodes(postgres_server, migrated_template, stack, TlsFiles(*issued), trusted)
+        yield await nodes.start_over_tls()
+
+
+def answered(node: Node, route: str) -> list[int]:
+    """With which status the node answered that route, each time."""
+    return [status for template, _, status in node.seen.answered if template == route]
+
+
+async def test_we_vouch_for_a_synapse(node: Node, synapse: Synapse) -> None:
+    """Whoever asks gets its signature and ours; both hold."""
+    us = keys_of(node.name).current
+    vouching = Notary(node.name, {us.key_id: VerifyKey(bytes(us.signing_key.verify_key), now_ms())})
+    published = await node.client.request("GET", synapse.server_name, KEY_SERVER, signed=False)
+    here = Homeserver(f"https://{node.name}", synapse.homeserver._tls)
+    question = {"server_keys": {synapse.server_name: {}, "localhost:1": {}}}
+    answers = [
+        await here.request("POST", QUERY, json=question),
+        await here.request("GET", f"{QUERY}/{synapse.server_name}"),
+    ]
+    await here.close()
+    for answer in answers:
+        [document] = answer["server_keys"]
+        believed = read(document, synapse.server_name, now_ms(), vouching)
+        assert isinstance(believed, KeyDocument), believed
+        assert {one.key_id for one in believed.keys} == set(published["verify_keys"])
+
+
+async def test_a_synapse_believes_us_as_its_notary(
+    node: Node, synapse: Synapse, make_synapse: SynapseFactory
+) -> None:
+    """It asks us, and not the server itself, for the key with which somebody's join was signed."""
+    us = keys_of(node.name).current
+    trusted = {"server_name": node.name, "verify_keys": {us.key_id: us.public}}
+    trusting = await make_synapse(settings={"trusted_key_servers": [trusted]})
+    alice, bob = await trusting.person(), await synapse.person()
+    room_id = await alice.create_room(preset="public_chat")
+    await bob.join(room_id, via=[trusting.server_name])
+    assert set(answered(node, QUERY)) == {200}
+    assert trusting.requests_made("query", to=node.name)
+    assert trusting.requests_made("server", to=synapse.server_name) == []
+
+
+async def test_our_users_have_no_devices_for_a_synapse(node: Node, synapse: Synapse) -> None:
+    """No failure is told to whoever asks, whether they share a room or not; nor to who claims keys."""
+    alice, bob = node.user("alice"), await synapse.person()
+    claim = {"one_time_keys": {alice: {"ABC": "signed_curve25519"}}}
+    for shared in (False, True):
+        if shared:
+            room_id = await bob.create_room(preset="public_chat", version="12")
+            await node.membership.join(room_id, alice, [synapse.server_name], {})
+        found = await bob.call("POST", "v3/keys/query", json={"device_keys": {alice: []}})
+        assert found["failures"] == {}
+        assert not found["device_keys"].get(alice)
+        claimed = await bob.call("POST", "v3/keys/claim", json=claim)
+        assert (claimed["failures"], claimed["one_time_keys"]) == ({}, {})
+    asked = {request.endpoint for request in synapse.requests_made(to=node.name)}
+    assert "user/keys" in asked
+    assert set(answered(node, f"{V1}/user/keys/query")) == {200}
+    assert set(answered(node, f"{V1}/user/keys/claim")) == {200}
+    assert set(answered(node, f"{V1}/user/devices/{{user_id}}")) <= {200}
+
+
+async def test_we_learn_the_devices_of_a_synapses_user(node: Node, synapse: Synapse) -> None:
+    """With the keys that it uploaded, each of which is given out once."""
+    bob = await synapse.person()
+    device = bob.device_id
+    assert device is not None
+    keys = {
+        "user_id": bob.user_id,
+        "device_id": device,
+        "algorithms": ["m.olm.v1.curve25519-aes-sha2"],
+        "keys": {f"ed25519:{device}": "abc", f"curve25519:{device}": "def"},
+        "signatures": {bob.user_id: {f"ed25519:{device}": "ghi"}},
+    }
+    one_time = {"signed_curve25519:AAAB": {"key": "jkl", "signatures": {}}}
+    await bob.call("POST", "v3/keys/upload", json={"device_keys": keys, "one_time_keys": one_time})
+    ask_them = PeerDevices(node.client)
+    known = await ask_them.devices(bob.user_id)
+    assert [(one.device_id, (one.keys or {}).get("keys")) for one in known.devices] == [
+        (device, keys["keys"])
+    ]
+    found = await ask_them.keys(synapse.server_name, {bob.user_id: []})
+    assert found.devices[bob.user_id][device]["keys"] == keys["keys"]
+    wanted = {bob.user_id: {device: "signed_curve25519"}}
+    assert await ask_them.claim(synapse.server_name, wanted) == {bob.user_id: {device: one_time}}
+    assert await ask_them.claim(synapse.server_name, wanted) == {}
