@@ -19,7 +19,7 @@ from federation.outgoing_request import Content
 from federation.pdu import EventId
 from federation.receipt import Receipt
 from federation.request_target import RequestTarget
-from storage.audit import AuditRow, AuditSearch, insert_entries, prune, search
+from storage.audit import AuditRow, AuditSearch, insert_entries, insert_entry, prune, search
 from storage.database import Connection, Database
 
 PAUSE: Final = 0.5
@@ -103,7 +103,7 @@ class AuditTrail:
         detail = audit.transaction_detail(results.values(), len(edus))
         named = audit.named_by_transaction(transaction_id, pdus)
         entry = self._entry(origin, Direction.IN, act, Ending.DONE, named, detail)
-        await insert_entries(connection, [_row(entry)])
+        await insert_entry(connection, _row(entry))
 
     # -- what we asked of others --
 
