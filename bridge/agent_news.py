@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bridge.address import AgentAddress
+from bridge.address import AgentAddress, is_unicode
 from bridge.agent import Agent, AgentNode
 from bridge.agent_status import AgentStatus
 from bridge.capability import Capabilities
 
 MOST_AHEAD_MS: Final = 5 * 60_000
+LONGEST_TEXT: Final = 256
+"""Characters of a runtime's name, a reason, a task's id."""
 SHUTDOWN: Final = "shutdown"
 
 
@@ -101,6 +103,13 @@ class Stale:
 
 
 @dataclass(frozen=True, slots=True)
+class Malformed:
+    """It holds what nobody can keep or show."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotKnown:
     """Of an agent that was never registered nothing can be said."""
 
@@ -114,11 +123,14 @@ class TooMany:
     address: AgentAddress
 
 
-Verdict: TypeAlias = Taken | Stale | NotKnown | TooMany
+Verdict: TypeAlias = Taken | Stale | Malformed | NotKnown | TooMany
 
 
 def decide(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms: int) -> Verdict:
     """What becomes of an agent. `node` is its own."""
+    malformed = _malformed(news)
+    if malformed is not None:
+        return malformed
     if not isinstance(news, LeftOut):
         stale = _stale(known, node, news, now_ms)
         if stale is not None:
@@ -130,10 +142,28 @@ def decide(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms:
     return Taken(_told(known, node, news, now_ms))
 
 
+def _malformed(news: AgentNews) -> Malformed | None:
+    match news:
+        case Registered(_, connector, runtime):
+            texts: tuple[str | None, ...] = (connector, runtime)
+        case Unregistered(_, reason):
+            texts = (reason,)
+        case StatusSaid(_, _, current_task):
+            texts = (current_task,)
+        case _:
+            return None
+    for text in texts:
+        if text is not None and (len(text) > LONGEST_TEXT or "\0" in text or not is_unicode(text)):
+            return Malformed(
+                f"a name or a reason has at most {LONGEST_TEXT} characters of Unicode, and no NUL"
+            )
+    return None
+
+
 def _stale(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms: int) -> Stale | None:
     assert not isinstance(news, LeftOut), "it is a conclusion, and nobody has said it"
-    if news.said_at > now_ms + MOST_AHEAD_MS:
-        return Stale("its time lies more than five minutes ahead")
+    if not 0 <= news.said_at <= now_ms + MOST_AHEAD_MS:
+        return Stale("its time lies more than five minutes ahead, or before 1970")
     if known is None:
         return None
     last = known.said_at
@@ -245,8 +275,8 @@ def decide_node(
     node: AgentNode | None, agents: Mapping[str, Agent], news: NodeHeartbeat, now_ms: int
 ) -> Differences | Stale:
     """A heartbeat is mostly what was known before: only what is new costs something."""
-    if news.said_at > now_ms + MOST_AHEAD_MS:
-        return Stale("its time lies more than five minutes ahead")
+    if not 0 <= news.said_at <= now_ms + MOST_AHEAD_MS:
+        return Stale("its time lies more than five minutes ahead, or before 1970")
     before = None if node is None else node.heartbeat_said_at
     if before is not None and news.said_at <= before:
         return Stale("a newer heartbeat of the node is known")

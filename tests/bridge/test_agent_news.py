@@ -11,6 +11,7 @@ from bridge.agent_news import (
     AgentNews,
     Heartbeat,
     LeftOut,
+    Malformed,
     NodeHeartbeat,
     NotKnown,
     Registered,
@@ -86,6 +87,28 @@ def test_a_heartbeat_of_the_node_is_a_word_on_each_of_its_agents() -> None:
     assert isinstance(decide(AGENT, node, said, NOW), Stale)
     assert isinstance(decide(AGENT._replace(last_seen=NOW - 1), node, said, NOW), Taken)
     assert isinstance(decide(AGENT, node, SpokenFor(W1, BUSY, SAID + 10), NOW), Taken)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        registered(runtime="x" * 257),
+        registered(connector="a\0"),
+        registered(runtime="\ud800"),
+        Unregistered(W1, "x\0", SAID),
+        StatusSaid(W1, BUSY, "x" * 257, SAID),
+    ],
+)
+def test_what_nobody_can_keep_is_refused(news: AgentNews) -> None:
+    """Lengths, NULs and halves of surrogates: it comes from strangers."""
+    assert isinstance(decide(AGENT, NODE, news, NOW), Malformed)
+
+
+@pytest.mark.parametrize("say", SAYINGS)
+def test_a_time_before_all_times_is_not_taken(say: Any) -> None:
+    """Nor one that no column can hold."""
+    for said_at in (-1, -(10**30), 10**30):
+        assert isinstance(decide(None, None, say(said_at), NOW), Stale)
 
 
 @pytest.mark.parametrize("say", SAYINGS[1:])
@@ -239,7 +262,7 @@ def test_a_heartbeat_for_all_alike_says_nothing_of_any() -> None:
     assert differences([AGENT, LOST], NodeHeartbeat("kitchen.local", SAID + 1)) == (set(), set())
 
 
-@pytest.mark.parametrize("said_at", [SAID - 5, SAID - 6, NOW + MOST_AHEAD_MS + 1])
+@pytest.mark.parametrize("said_at", [SAID - 5, SAID - 6, NOW + MOST_AHEAD_MS + 1, -1])
 def test_an_old_heartbeat_and_one_from_the_future_are_not_taken(said_at: int) -> None:
     """One that is repeated is no sign of life."""
     assert isinstance(decide_node(NODE, {}, beat(said_at), NOW), Stale)

@@ -179,8 +179,9 @@ def test_who_is_able_is_found_by_what_is_wanted() -> None:
 def test_equal_values_are_kept_once() -> None:
     """Most agents have the same few capabilities; a peer that gives each its own does not grow the memory."""
     routing = AgentRoutingTable()
-    first = routing.shared(tuple("coding test".split()))
-    assert routing.shared(tuple("coding test".split())) is first
+    names = ["coding", "test"]
+    first = routing.shared(tuple(names))
+    assert routing.shared(tuple(names)) is first
     for number in range(2 * MOST_SHARED):
         routing.shared((str(number),))
     assert len(routing._shared) <= MOST_SHARED
