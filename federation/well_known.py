@@ -5,12 +5,13 @@ Server-server API, "Resolving server names", step 3.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from yarl import URL
 
 from federation.canonical_json import NotJson, decode
+from federation.http_date import read_http_date
 from federation.identifiers import is_server_name
 from federation.server_discovery import LONGEST, WellKnownAnswer
 
@@ -25,9 +26,6 @@ LONGEST_FAILURE: Final = 3600.0
 """Seconds. "Errors are recommended to be cached for up to an hour.\""""
 
 _MAX_AGE: Final = re.compile(r'max-age\s*=\s*"?(\d{1,10})"?', re.IGNORECASE | re.ASCII)
-# RFC 9110, 5.6.7: the one form of a date that is still sent.
-_DATE: Final = re.compile(r"\w{3}, (\d{2}) (\w{3}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII)
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def first_url(host: str, port: int = 443) -> URL:
@@ -96,19 +94,7 @@ def _asked_for(headers: Mapping[str, str], now: datetime) -> float:
     expires = headers.get("Expires")
     if expires is None:
         return DEFAULT
-    date = _date(expires.strip())
+    date = read_http_date(expires)
     # RFC 9111, 5.3: "A cache recipient MUST interpret invalid date formats […] as representing a time in the
     # past".
     return 0.0 if date is None else (date - now).total_seconds()
-
-
-def _date(text: str) -> datetime | None:
-    match = _DATE.fullmatch(text)
-    if match is None or match[2] not in _MONTHS:
-        return None
-    day, month, year, hour, minute, second = match.groups()
-    try:
-        date = datetime(int(year), _MONTHS.index(month) + 1, int(day), tzinfo=UTC)
-        return date.replace(hour=int(hour), minute=int(minute), second=int(second))
-    except ValueError:
-        return None

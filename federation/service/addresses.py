@@ -27,15 +27,20 @@ class Addresses(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        # RFC 6761, 6.3: `localhost` is not asked for.
-        if self._dns.is_configured and host.lower() != "localhost":
-            found = [_result(host, address, port) for address in await self._dns.addresses(host)]
-        else:
-            found = await self._system.resolve(host, port, family)
+        found = await self.find(host, port, family)
         allowed = [one for one in found if not self.is_blocked(one["host"])]
         if not allowed:
             raise AddressBlocked(f"{host} leads to an address that is blocked")
         return allowed
+
+    async def find(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Where the name leads, blocked or not. Raises OSError where it leads nowhere."""
+        # RFC 6761, 6.3: `localhost` is not asked for.
+        if self._dns.is_configured and host.lower() != "localhost":
+            return [_result(host, address, port) for address in await self._dns.addresses(host)]
+        return await self._system.resolve(host, port, family)
 
     def is_blocked(self, address: str) -> bool:
         return is_within(read_address(address), self._blocked)

@@ -98,6 +98,23 @@ class PeerConnections:
         except (aiohttp.ClientError, OSError) as error:
             raise peer_error(peer, error) from error
 
+    def context(self, peer: str) -> ssl.SSLContext:
+        """What hands are shaken with, for whoever examines that server."""
+        return self._contexts[self._peers.of(peer).trust]
+
+    async def addresses(self, peer: str, host: str) -> dict[str, bool]:
+        """Where a candidate of that server leads, and of each address whether it is blocked. Raises OSError
+        where it leads nowhere."""
+        addresses = self._way(peer).addresses
+        if _is_taken_for_an_address(host):
+            try:
+                found = [str(ip_address(host))]
+            except ValueError:
+                raise OSError(f"{host} is no address") from None
+        else:
+            found = [one["host"] for one in await addresses.find(host)]
+        return {address: addresses.is_blocked(address) for address in found}
+
     async def close(self) -> None:
         await self._known.close()
         await self._strangers.close()
@@ -153,7 +170,7 @@ class _Way:
     """Connections under one rule on where they may lead."""
 
     def __init__(self, addresses: Addresses, user_agent: str) -> None:
-        self._addresses = addresses
+        self.addresses = addresses
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=MOST_CONNECTIONS,
@@ -171,19 +188,23 @@ class _Way:
 
     def refuse_blocked(self, peer: str, host: str) -> None:
         """What aiohttp takes for an address it does not look up, so that `Addresses` never sees it."""
-        if not (":" in host or host.replace(".", "").isdigit()):
+        if not _is_taken_for_an_address(host):
             return
         try:
             address = str(ip_address(host.strip("[]")))
         except ValueError:
             # Such as 127.1, which the system would complete.
             raise PeerUnreachable(peer, "has no address that could be found") from None
-        if self._addresses.is_blocked(address):
+        if self.addresses.is_blocked(address):
             raise PeerUnreachable(peer, "leads to an address that this server does not connect to")
 
     async def close(self) -> None:
         await self.session.close()
-        await self._addresses.close()
+        await self.addresses.close()
+
+
+def _is_taken_for_an_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _context(everybodys: Path | None, trust: Trust) -> ssl.SSLContext:

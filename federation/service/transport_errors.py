@@ -29,7 +29,7 @@ def peer_error(peer: str, error: Exception) -> PeerError:
     if isinstance(error, aiohttp.ClientConnectorDNSError) or _cause(error, socket.gaierror) is not None:
         return PeerUnreachable(peer, "has no address that could be found")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return PeerUnreachable(peer, f"could not be reached: {_reason(error.os_error)}")
+        return PeerUnreachable(peer, f"could not be reached: {reason(error.os_error)}")
     if isinstance(error, aiohttp.ClientResponseError):
         return PeerMalformed(peer, "answered with something that is not HTTP")
     if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
@@ -55,8 +55,8 @@ def _cause(error: BaseException | None, kind: type[T]) -> T | None:
     return found
 
 
-def _reason(error: OSError) -> str:
-    """In the system's words; asyncio's hold addresses."""
+def reason(error: OSError) -> str:
+    """Why there is no connection, in the system's words; asyncio's hold addresses."""
     if isinstance(error, ConnectionRefusedError):
         return "nobody listens there"
     return os.strerror(error.errno).lower() if error.errno else "nobody answers there"

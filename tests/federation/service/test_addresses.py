@@ -40,6 +40,15 @@ async def test_blocked_addresses_are_left_out(neighbourhood: Neighbourhood) -> N
     assert [one["host"] for one in found] == ["192.0.2.7"]
 
 
+async def test_all_addresses_are_found_for_whoever_only_looks(neighbourhood: Neighbourhood) -> None:
+    """Blocked or not; and where there is none that is an error."""
+    neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
+    addresses = addresses_of(neighbourhood, "127.0.0.0/8")
+    assert [one["host"] for one in await addresses.find("a.test")] == ["127.0.0.1", "192.0.2.7"]
+    with pytest.raises(OSError, match=r"b\.test has no address"):
+        await addresses.find("b.test")
+
+
 async def test_a_name_that_leads_only_to_blocked_ones_is_refused(neighbourhood: Neighbourhood) -> None:
     """A stranger's DNS must not make this node knock at doors inside its own network."""
     neighbourhood.names.add("a.test", "A", "10.0.0.1")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -179,6 +180,20 @@ async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood)
     assert server.requests[0].headers["Host"] == "b.test"
     with pytest.raises(PeerTlsFailure):
         await reach.client.request("GET", "a.test", VERSION)
+
+
+async def test_whoever_examines_a_server_sees_where_it_leads(neighbourhood: Neighbourhood) -> None:
+    """With what is blocked for it: of a server of the configuration, nothing."""
+    neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
+    settings = {"b.test": PeerSettings("192.0.2.1:1")}
+    connections = neighbourhood.reach(settings, blocked=[ip_network("127.0.0.0/8")]).connections
+    assert await connections.addresses("a.test", "a.test") == {"127.0.0.1": True, "192.0.2.7": False}
+    assert await connections.addresses("b.test", "a.test") == {"127.0.0.1": False, "192.0.2.7": False}
+    assert await connections.addresses("a.test", "::1") == {"::1": False}
+    for host in ("127.1", "::x", "nowhere.test"):
+        with pytest.raises(OSError, match="no address"):
+            await connections.addresses("a.test", host)
+    assert connections.context("a.test").verify_mode is ssl.CERT_REQUIRED
 
 
 async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None:
