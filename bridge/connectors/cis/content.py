@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from bridge.capability import MOST
 from bridge.connectors.cis import exact_numbers
 from bridge.connectors.cis.events import (
     EVENTS,
@@ -144,5 +145,6 @@ def _for_published(event: AnyEvent) -> AnyEvent:
     capabilities"."""
     if not isinstance(event, Registered) or event.runtime_type in PUBLISHED_RUNTIMES:
         return event
-    capabilities = (*event.capabilities, f"runtime:{event.runtime_type}")
+    # One fewer of its own, if it has as many as anybody may: this one says more.
+    capabilities = (*event.capabilities[: MOST - 1], f"runtime:{event.runtime_type}")
     return event.model_copy(update={"runtime_type": "claude", "capabilities": capabilities})

@@ -9,11 +9,13 @@ from typing import Annotated, Any, Final
 from pydantic import PlainSerializer, PlainValidator
 
 from bridge.address import AgentAddress, NotAnAddress, wrong_agent_id, wrong_node_id
+from bridge.agent_news import LONGEST_TEXT
 from bridge.agent_status import AgentStatus, read_status
+from bridge.capability import NoCapabilities, read_capabilities
 from bridge.connectors.cis import timestamps
 from federation.identifiers import MAX_BYTES, fits
 
-MOST_CAPABILITIES: Final = 100
+LONGEST_RUNTIME: Final = 64
 MAX_TIMEOUT_SECS: Final = 2**53 - 1
 
 
@@ -43,7 +45,9 @@ def _status(value: object) -> AgentStatus:
 
 def _runtime(value: object) -> str:
     """Published nodes know four. Among ourselves an agent's runtime has its true name, whatever that is."""
-    name = _name(value)
+    name = _string(value)
+    if not 0 < len(name) <= LONGEST_RUNTIME or not name.isprintable() or name != name.strip():
+        raise ValueError(f"is not a name of 1 to {LONGEST_RUNTIME} printable characters")
     # "`open_code` on the wire; `opencode` only when typed by a person": both are read.
     return "open_code" if name == "opencode" else name
 
@@ -88,14 +92,17 @@ def _metadata(value: object) -> dict[str, Any]:
 
 
 def _capabilities(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError("is not a list")
-    if len(value) > MOST_CAPABILITIES:
-        raise ValueError(f"names more than {MOST_CAPABILITIES}")
-    try:
-        return tuple(_name(one) for one in value)
-    except ValueError as problem:
-        raise ValueError(f"names one that {problem}") from None
+    capabilities = read_capabilities(value)
+    if isinstance(capabilities, NoCapabilities):
+        raise ValueError(f"is wrong: {capabilities.reason}")
+    return capabilities
+
+
+def _reason(value: object) -> str | None:
+    text = _optional_text(value)
+    if text is not None and len(text) > LONGEST_TEXT:
+        raise ValueError(f"has more than {LONGEST_TEXT} characters")
+    return text
 
 
 def _boolean(value: object) -> bool:
@@ -153,6 +160,7 @@ Status = Annotated[AgentStatus, PlainValidator(_status), PlainSerializer(_writte
 Timestamp = Annotated[datetime, PlainValidator(_timestamp), PlainSerializer(timestamps.write)]
 Runtime = Annotated[str, PlainValidator(_runtime)]
 Capabilities = Annotated[tuple[str, ...], PlainValidator(_capabilities), PlainSerializer(list)]
+Reason = Annotated[str | None, PlainValidator(_reason)]
 Context = Annotated[str, PlainValidator(_context)]
 Boolean = Annotated[bool, PlainValidator(_boolean)]
 ExitCode = Annotated[int, PlainValidator(_exit_code)]

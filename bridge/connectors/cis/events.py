@@ -24,6 +24,7 @@ from bridge.connectors.cis.event_fields import (
     OptionalAddress,
     OptionalName,
     OptionalText,
+    Reason,
     Runtime,
     Status,
     Text,
@@ -82,7 +83,7 @@ class Unregistered(AgentEvent):
 
     TYPE: ClassVar[str] = "io.cis.agent.unregistered"
 
-    reason: OptionalText = None
+    reason: Reason = None
 
 
 class Heartbeat(AgentEvent):

@@ -50,9 +50,3 @@ def of(milliseconds: int) -> datetime:
 def milliseconds(time: datetime) -> int:
     """Since 1970; what is finer is cut off."""
     return (time - _EPOCH) // _MILLISECOND
-
-
-def after(last_ms: int | None, now_ms: int) -> int:
-    """The time for the next word of an agent of ours: now, or just later than the last one. Others take only
-    what is newer, and two steps may fall into one millisecond."""
-    return now_ms if last_ms is None else max(now_ms, last_ms + 1)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from bridge.address import AgentAddress
 from bridge.agent_status import WIRE_STATUSES
+from bridge.capability import read_capabilities
 from bridge.connectors.cis import timestamps
 from bridge.connectors.cis.events import (
     AnyEvent,
@@ -77,6 +78,7 @@ _NAMES = HONEST_TEXT.filter(bool)
 _IDS = _NAMES.filter(lambda text: "@" not in text)
 _ADDRESSES = st.builds(AgentAddress, _IDS, _IDS)
 _TEXTS = HONEST_TEXT
+_CAPABILITIES = _NAMES.filter(lambda name: isinstance(read_capabilities([name]), tuple))
 _STATUSES = st.sampled_from(sorted(WIRE_STATUSES))
 _TIMES = st.integers(0, 2**42).map(timestamps.of)
 _OBJECTS = st.dictionaries(HONEST_TEXT, HONEST, max_size=3)
@@ -103,8 +105,8 @@ _RESULTS = st.builds(
 
 ANY: dict[str, st.SearchStrategy[AnyEvent]] = {
     Registered.TYPE: _any(
-        Registered, agent_id=_IDS, node_id=_IDS, runtime_type=_NAMES,
-        capabilities=st.lists(_NAMES, max_size=3),
+        Registered, agent_id=_IDS, node_id=_IDS, runtime_type=_CAPABILITIES,
+        capabilities=st.lists(_CAPABILITIES, max_size=3),
     ),
     Unregistered.TYPE: _any(Unregistered, agent_id=_IDS, node_id=_IDS, reason=st.none() | _TEXTS),
     Heartbeat.TYPE: _any(Heartbeat, agent_id=_IDS, node_id=_IDS, status=_STATUSES),

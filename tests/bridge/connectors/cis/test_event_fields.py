@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bridge.connectors.cis.event_fields import MOST_CAPABILITIES
-from bridge.connectors.cis.events import Registered, TaskResult
+from bridge.connectors.cis.events import Registered, TaskResult, Unregistered
 
 REGISTERED: dict[str, Any] = {
     "agent_id": "worker-1", "node_id": "kitchen.local", "runtime_type": "kimi", "capabilities": ["coding"],
@@ -18,14 +17,15 @@ RESULT: dict[str, Any] = {"success": True, "output": "", "exit_code": 0}
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"runtime_type": ""}, "does not have 1 to 255 bytes"),
+        ({"runtime_type": ""}, "is not a name of 1 to 64 printable characters"),
+        ({"runtime_type": " claude"}, "is not a name of 1 to 64 printable characters"),
+        ({"runtime_type": "a\nb"}, "is not a name of 1 to 64 printable characters"),
+        ({"runtime_type": "x" * 65}, "is not a name of 1 to 64 printable characters"),
         ({"runtime_type": None}, "is not a string"),
-        ({"capabilities": "coding"}, "is not a list"),
-        ({"capabilities": {"coding": True}}, "is not a list"),
-        ({"capabilities": ["coding", 1]}, "names one that is not a string"),
-        ({"capabilities": [""]}, "names one that does not have 1 to 255 bytes"),
-        ({"capabilities": ["ä" * 128]}, "names one that does not have 1 to 255 bytes"),
-        ({"capabilities": ["a"] * (MOST_CAPABILITIES + 1)}, "names more than 100"),
+        ({"capabilities": "coding"}, "is wrong: capabilities are a list of names"),
+        ({"capabilities": {"coding": True}}, "is wrong: capabilities are a list of names"),
+        ({"capabilities": ["coding", 1]}, "is wrong: the name of a capability is a string"),
+        ({"capabilities": ["x"] * 65}, "is wrong: an agent has at most 64 capabilities"),
     ],
 )
 def test_a_registration_has_limits(change: dict[str, Any], problem: str) -> None:
@@ -56,3 +56,11 @@ def test_two_names_of_one_runtime() -> None:
     """`open_code` on the wire, `opencode` where a person typed it."""
     for name in ("opencode", "open_code"):
         assert Registered.model_validate({**REGISTERED, "runtime_type": name}).runtime_type == "open_code"
+
+
+def test_a_reason_is_one_that_can_be_shown() -> None:
+    """In a list of agents, beside the one that has gone."""
+    gone = {"agent_id": "worker-1", "node_id": "kitchen.local", "timestamp": "2026-02-08T12:00:00Z"}
+    assert Unregistered.model_validate({**gone, "reason": "x" * 256}).reason == "x" * 256
+    with pytest.raises(ValidationError, match="has more than 256 characters"):
+        Unregistered.model_validate({**gone, "reason": "x" * 257})

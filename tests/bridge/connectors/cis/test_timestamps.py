@@ -86,11 +86,3 @@ def test_milliseconds_there_and_back() -> None:
     assert timestamps.milliseconds(TIME) == 1_770_546_600_000
     assert timestamps.of(1_770_546_600_000) == TIME
     assert timestamps.milliseconds(TIME + timedelta(microseconds=1_999)) == 1_770_546_600_001
-
-
-def test_each_word_is_later_than_the_one_before() -> None:
-    """Others drop what is not newer: busy and idle again may fall into one millisecond."""
-    assert timestamps.after(None, 1000) == 1000
-    assert timestamps.after(999, 1000) == 1000
-    assert timestamps.after(1000, 1000) == 1001
-    assert timestamps.after(5000, 1000) == 5001

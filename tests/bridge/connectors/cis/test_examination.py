@@ -1,0 +1,113 @@
+"""Whether an event of a peer is taken."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.connectors.cis import content
+from bridge.connectors.cis.envelope import Envelope
+from bridge.connectors.cis.examination import (
+    UNKNOWN_PEER,
+    UNTRUSTED_PEER,
+    Examined,
+    Kept,
+    Taken,
+    examine_envelope,
+    examine_pdu,
+)
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.published_signature import NOT_SIGNED
+from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
+from bridge.connectors.cis.rooms import FederationRoom
+from bridge.connectors.cis.sender import From
+from tests.bridge.connectors.cis.made import WORKER, heartbeat
+
+OWN = "living.local"
+PEER = Peer("kitchen.local", PeerProfile.CIS_1_1)
+BEAT = heartbeat()
+ROOM = FederationRoom("default", "kitchen.local")
+ENVELOPE = Envelope(
+    event_id="$1",
+    room_id="!agent-federation-default:kitchen.local",
+    sender="@worker-1:kitchen.local",
+    type=BEAT.TYPE,
+    content=content.render(BEAT, PeerProfile.CIS_1_1),
+    origin_server_ts=1_771_000_000_000,
+)
+
+
+def examined(peer: Peer | None = PEER, header: str | None = None, **changes: Any) -> Examined:
+    return examine_envelope(replace(ENVELOPE, **changes), peer, OWN, header=header)
+
+
+def test_an_honest_event() -> None:
+    """Without `origin`, as published nodes send it; with it, and with their header, it is the same."""
+    assert examined() == Taken(BEAT, From(WORKER), ROOM)
+    assert examined(origin="kitchen.local", header="kitchen.local") == Taken(BEAT, From(WORKER), ROOM)
+
+
+def test_who_is_not_known_is_refused_first() -> None:
+    """Whatever was sent: nothing of it is looked at."""
+    for changes in ({}, {"content": {}}, {"room_id": "!x:y"}):
+        assert examined(None, **changes) == UNKNOWN_PEER
+        assert examined(replace(PEER, trusted=False), **changes) == UNTRUSTED_PEER
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"room_id": "!agent-broadcast:living.local"}, "A node broadcasts in its own room."),
+        ({"room_id": "!agent-federation-secret:kitchen.local"}, "This namespace is not open to the peer."),
+        ({"sender": "@worker-1:third.local"}, "The sender does not name the peer that sent this."),
+        ({"origin": "third.local"}, "The origin does not name the peer that sent this."),
+        ({"header": "third.local"}, "The x-origin-server header does not name the peer that sent this."),
+        (
+            {"content": content.render(heartbeat(node_id="third.local"), PeerProfile.CIS_1_1)},
+            "The node_id does not name the peer that sent this.",
+        ),
+    ],
+)
+def test_what_the_peer_may_not_send(changes: dict[str, Any], reason: str) -> None:
+    """Each is refused with its reason."""
+    assert examined(**changes) == Forbidden(reason)
+
+
+def test_a_required_signature() -> None:
+    """Nothing is believed before it holds."""
+    assert examined(replace(PEER, public_key=bytes(32), require_signature=True)) == NOT_SIGNED
+
+
+def test_an_unknown_type_is_kept() -> None:
+    """It is stored and counted; but also of that no other node may be named."""
+    assert examined(type="io.cis.agent.sang", content={"a": 1}) == Kept("io.cis.agent.sang", ROOM)
+    refused = examined(type="io.cis.agent.sang", content={"a": 1}, origin="third.local")
+    assert refused == Forbidden("The origin does not name the peer that sent this.")
+    assert examined(type="m.room.message") == InvalidPayload("type", "is not that of an event about agents")
+
+
+def test_a_wrong_payload() -> None:
+    """The field is named."""
+    assert examined(content={}) == InvalidPayload("agent_id", "is missing")
+
+
+def test_an_event_of_a_room() -> None:
+    """A PDU of a homeserver: the same rules, in either shape."""
+    for profile in PeerProfile:
+        said = content.render(BEAT, profile)
+        for room_id, sender, expected in (
+            (ENVELOPE.room_id, ENVELOPE.sender, Taken(BEAT, From(WORKER), ROOM)),
+            (
+                ENVELOPE.room_id,
+                "@worker-1:third.local",
+                Forbidden("The sender does not name the peer that sent this."),
+            ),
+            (
+                "!agent-broadcast:living.local",
+                ENVELOPE.sender,
+                Forbidden("A node broadcasts in its own room."),
+            ),
+        ):
+            assert examine_pdu(BEAT.TYPE, said, room_id, sender, Peer("kitchen.local"), OWN) == expected
+        assert examine_pdu(BEAT.TYPE, said, ENVELOPE.room_id, ENVELOPE.sender, None, OWN) == UNKNOWN_PEER

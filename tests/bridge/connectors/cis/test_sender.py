@@ -1,0 +1,89 @@
+"""Who an event comes from."""
+
+import pytest
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.events import AnyEvent
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.refusals import Forbidden
+from bridge.connectors.cis.sender import HEADER, ORIGIN, SENDER, Claim, From, ToldGone, sender_of, wrong_claim
+from tests.bridge.connectors.cis.made import (
+    COORDINATOR,
+    WORKER,
+    heartbeat,
+    message,
+    registered,
+    request,
+    response,
+    unregistered,
+)
+
+OWN = "living.local"
+KITCHEN = Peer("kitchen.local")
+PUBLISHED = Peer("kitchen.local", PeerProfile.CIS_1_1)
+
+
+@pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), response(), message()])
+def test_an_agent_speaks_through_its_node(event: AnyEvent) -> None:
+    """What names the peer everywhere comes from the agent that it names."""
+    for claims in (
+        [],
+        [Claim(SENDER, "kitchen.local"), Claim(ORIGIN, None), Claim(HEADER, "kitchen.local:7676")],
+    ):
+        assert sender_of(event, claims, KITCHEN, OWN) == From(WORKER)
+
+
+@pytest.mark.parametrize("what", [SENDER, ORIGIN, HEADER])
+def test_every_claim_must_name_the_peer(what: str) -> None:
+    """All of them are self-declared, and none of them may say anything else."""
+    refused = sender_of(heartbeat(), [Claim(what, "third.local")], KITCHEN, OWN)
+    assert refused == Forbidden(f"The {what} does not name the peer that sent this.")
+    assert wrong_claim([Claim(what, "third.local")], KITCHEN) == refused
+    assert wrong_claim([Claim(what, "")], KITCHEN) == refused
+    assert wrong_claim([Claim(what, "kitchen.local")], KITCHEN) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (heartbeat(node_id="third.local"), "node_id"),
+        (heartbeat(node_id=OWN), "node_id"),
+        (heartbeat(node_id="KITCHEN.local"), "node_id"),
+        (heartbeat(node_id="kitchen.local:7676"), "node_id"),
+        (unregistered(node_id="third.local"), "node_id"),
+        (request(from_agent=AgentAddress("a", "third.local")), "from_agent"),
+        (request(from_agent=AgentAddress("a", OWN)), "from_agent"),
+    ],
+)
+def test_only_a_node_speaks_for_its_agents(event: AnyEvent, field: str) -> None:
+    """As the node of an agent it has one name: with a port, or in capitals, it would be another address."""
+    refused = sender_of(event, [], KITCHEN, OWN)
+    assert refused == Forbidden(f"The {field} does not name the peer that sent this.")
+
+
+def test_a_published_proxy() -> None:
+    """It puts the target's address into `sender`, `from_agent` and `to_agent`: taken as `proxy@{peer}`, in a
+    request of a published peer alone."""
+    target = AgentAddress("worker-7", OWN)
+    asked = request(from_agent=target, to_agent=target)
+    proxy = From(AgentAddress("proxy", "kitchen.local"), is_proxy=True)
+    assert sender_of(asked, [Claim(SENDER, OWN)], PUBLISHED, OWN) == proxy
+    assert sender_of(asked, [Claim(SENDER, "kitchen.local")], PUBLISHED, OWN) == proxy
+    for claim in (Claim(SENDER, "third.local"), Claim(ORIGIN, OWN), Claim(HEADER, OWN)):
+        assert isinstance(sender_of(asked, [claim], PUBLISHED, OWN), Forbidden)
+    assert isinstance(sender_of(asked, [], KITCHEN, OWN), Forbidden)
+    other = message(None, COORDINATOR).model_copy(update={"from_agent": COORDINATOR})
+    assert isinstance(sender_of(other, [], PUBLISHED, OWN), Forbidden)
+    different = request(from_agent=AgentAddress("worker-8", OWN), to_agent=target)
+    assert isinstance(sender_of(different, [], PUBLISHED, OWN), Forbidden)
+
+
+def test_a_peer_may_tell_that_it_lost_an_agent_of_ours() -> None:
+    """`unregistered` goes to the owning node when it times out. Nothing else may be said of our agents."""
+    gone = unregistered("worker-7", OWN, "timeout")
+    assert sender_of(gone, [Claim(SENDER, "kitchen.local")], KITCHEN, OWN) == ToldGone(
+        AgentAddress("worker-7", OWN)
+    )
+    assert isinstance(sender_of(gone, [Claim(SENDER, OWN)], KITCHEN, OWN), Forbidden)
+    assert isinstance(sender_of(gone, [], KITCHEN, "third.local"), Forbidden)
