@@ -1,0 +1,294 @@
+"""Examines a server as a federation tester does: every step on its own, every address by itself, nothing from
+memory. What follows from what was seen is decided in `federation.peer_check`."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+import aiohttp
+from yarl import URL
+
+from federation.canonical_json import NotJson, decode
+from federation.errors import PeerError
+from federation.homeserver_settings import HomeserverSettings
+from federation.identifiers import is_server_name
+from federation.key_documents import ServerKey
+from federation.key_needs import KeyNeed
+from federation.peer_check.certificate import Certificate, read_certificate
+from federation.peer_check.facts import Asked, Facts, Handshake, Place, Signed, Standing
+from federation.peer_errors import PeerMalformed, refusal
+from federation.peer_settings import Peers
+from federation.request_target import request_target
+from federation.server_discovery import Candidate, Route
+from federation.service.client import FederationClient, PeerStream
+from federation.service.key_ring import KeyRing
+from federation.service.peer_connections import PeerConnections
+from federation.service.resolver import Resolver
+from federation.service.transport_errors import peer_error, reason
+from storage.database import Database
+from storage.server_keys import fetch_keys
+
+CONNECT: Final = 10.0
+"""Seconds for a connection, and as many for the handshake on it."""
+ANSWER: Final = 15.0
+"""Seconds for an answer."""
+SIGNED: Final = 30.0
+"""Seconds: the server may have to fetch our keys first."""
+MOST_PLACES: Final = 16
+AT_ONCE: Final = 8
+LARGEST: Final = 256 * 1024
+"""Bytes of an answer."""
+
+_KEYS: Final = "/_matrix/key/v2/server"
+_VERSION: Final = "/_matrix/federation/v1/version"
+# There is no such event. Whoever reads a log knows from its name what was wanted.
+_EVENT: Final = request_target(
+    "/_matrix/federation/v1/event/{eventId}", eventId="$palaver-asks-whether-its-signature-is-believed"
+)
+
+
+class Means(Protocol):
+    """As much of `Homeserver` as an examination takes."""
+
+    @property
+    def settings(self) -> HomeserverSettings: ...
+    @property
+    def database(self) -> Database: ...
+    @property
+    def now_ms(self) -> Callable[[], int]: ...
+    @property
+    def resolver(self) -> Resolver: ...
+    @property
+    def connections(self) -> PeerConnections: ...
+    @property
+    def client(self) -> FederationClient: ...
+    @property
+    def key_ring(self) -> KeyRing: ...
+
+
+async def examine(means: Means, server: str) -> Facts:
+    """Everything that can be seen of a server, also of this one itself. Raises nothing for what it does."""
+    settings = means.settings
+    standing = _standing(settings, server)
+    facts = Facts(server, settings.server_name, means.now_ms(), standing)
+    if not is_server_name(server):
+        return facts
+    explained = await means.resolver.explained(server)
+    facts = replace(facts, asked=explained.asked, route=explained.route)
+    if not isinstance(explained.route, Route):
+        return facts
+    nowhere, found = await _addresses(means.connections, server, explained.route)
+    examiner = _PlaceExaminer(means, server, standing, explained.route)
+    places = await asyncio.gather(*(examiner.examine(place) for place in found[:MOST_PLACES]))
+    facts = replace(
+        facts,
+        names_without_address=nowhere,
+        places=tuple(places),
+        places_left_out=max(0, len(found) - MOST_PLACES),
+    )
+    if standing.is_self:
+        return replace(facts, own_keys=await _own_keys(means))
+    facts = replace(facts, known_keys=await _known_keys(means.database, server))
+    if standing.is_admitted and any(place.answers for place in places):
+        facts = replace(facts, signed=await _ask_signed(means.client, server))
+    return facts
+
+
+def _standing(settings: HomeserverSettings, server: str) -> Standing:
+    peers = Peers(settings.peers)
+    peer = peers.of(server)
+    return Standing(
+        is_self=server == settings.server_name,
+        is_admitted=settings.policy.admits(server),
+        is_configured=peers.know(server),
+        address=peer.address,
+        is_plain=peer.plain,
+    )
+
+
+async def _addresses(
+    connections: PeerConnections, server: str, route: Route
+) -> tuple[tuple[Candidate, ...], list[Place]]:
+    """The candidates that lead nowhere, and the places of the others."""
+    nowhere, places = [], []
+    for candidate in route.candidates:
+        try:
+            async with asyncio.timeout(CONNECT):
+                found = await connections.addresses(server, candidate.host)
+        except (OSError, TimeoutError):
+            nowhere.append(candidate)
+        else:
+            places += [Place(candidate, address, is_blocked) for address, is_blocked in found.items()]
+    return tuple(nowhere), places
+
+
+async def _known_keys(database: Database, server: str) -> dict[str, ServerKey]:
+    async with database.transaction(readonly=True) as connection:
+        rows = await fetch_keys(connection, [server])
+    return {
+        row.key_id: ServerKey(
+            row.server_name,
+            row.key_id,
+            row.public_key,
+            row.valid_until_ts,
+            row.expired_ts,
+            row.fetched_at,
+            row.source,
+        )
+        for row in rows
+    }
+
+
+async def _own_keys(means: Means) -> dict[str, bytes]:
+    """Of itself the key ring has all, whichever is asked for."""
+    own = means.settings.server_name
+    keys = await means.key_ring.keys_for([KeyNeed(own, "ed25519:own")])
+    return {key_id: key.public for key_id, key in keys[own].items()}
+
+
+async def _ask_signed(client: FederationClient, server: str) -> Signed:
+    try:
+        await client.request("GET", server, _EVENT, timeout=SIGNED)
+    except PeerError as error:
+        return Signed(error)
+    return Signed()
+
+
+class _PlaceExaminer:
+    """Examines the places of one server, each on connections of its own."""
+
+    def __init__(self, means: Means, server: str, standing: Standing, route: Route) -> None:
+        self._means = means
+        self._server = server
+        self._standing = standing
+        self._route = route
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._headers = {
+            "Host": route.host_header,
+            "User-Agent": f"Palaver/{means.settings.software_version}",
+            "Accept-Encoding": "identity",
+        }
+
+    async def examine(self, place: Place) -> Place:
+        # Others are never to lead us into these. Ourselves we may visit wherever we are.
+        if place.is_blocked and not self._standing.is_self:
+            return place
+        async with self._turns:
+            unreachable = await _unreachable(place)
+            if unreachable is not None:
+                return replace(place, unreachable=unreachable)
+            if not self._standing.is_plain:
+                place = replace(place, handshake=await self._shake_hands(place))
+                if place.handshake is None or place.handshake.version is None:
+                    return place
+            keys = await self._ask(place, _KEYS)
+            version = None if keys.problem is not None else await self._ask(place, _VERSION)
+            return replace(place, keys=keys, version=version)
+
+    async def _shake_hands(self, place: Place) -> Handshake:
+        name = self._route.certificate_name
+        shake = await _shake_hands(place, name, self._means.connections.context(self._server))
+        if shake.code is not None:
+            return replace(shake, certificate=(await _shake_hands(place, name, _trusting())).certificate)
+        if self._standing.is_self and shake.version is not None:
+            strict = await _shake_hands(place, name, ssl.create_default_context())
+            return replace(shake, by_everybody=strict.version is not None)
+        return shake
+
+    async def _ask(self, place: Place, path: str) -> Asked:
+        """Over a connection to this very address."""
+        scheme = "http" if self._standing.is_plain else "https"
+        plain = self._standing.is_plain
+        sent_at = self._means.now_ms()
+        try:
+            async with (
+                asyncio.timeout(ANSWER),
+                aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(force_close=True),
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    auto_decompress=False,
+                ) as session,
+                session.get(
+                    URL(f"{scheme}://{place.name}{path}", encoded=True),
+                    headers=self._headers,
+                    allow_redirects=False,
+                    ssl=self._means.connections.context(self._server),
+                    server_hostname=None if plain else self._route.certificate_name,
+                ) as response,
+            ):
+                came_at = self._means.now_ms()
+                content = await self._read(response)
+                date = response.headers.get("Date")
+                return Asked(None, content, date, sent_at, came_at)
+        except PeerError as error:
+            return Asked(error)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return Asked(peer_error(self._server, error))
+
+    async def _read(self, response: aiohttp.ClientResponse) -> Mapping[str, object]:
+        body = b"".join([chunk async for chunk in PeerStream(self._server, response).chunks(LARGEST)])
+        try:
+            content = decode(body)
+        except NotJson:
+            content = None
+        if response.status != 200:
+            raise refusal(self._server, response.status, content, response.headers)
+        if not isinstance(content, dict):
+            raise PeerMalformed(self._server, "answered with something that is not a JSON object")
+        return content
+
+
+async def _unreachable(place: Place) -> str | None:
+    """Why there is no connection; None if there is one."""
+    try:
+        async with asyncio.timeout(CONNECT):
+            _, writer = await asyncio.open_connection(place.address, place.candidate.port)
+    except TimeoutError:
+        return "nobody answers there"
+    except OSError as error:
+        return reason(error)
+    await _hang_up(writer)
+    return None
+
+
+async def _shake_hands(place: Place, name: str, context: ssl.SSLContext) -> Handshake:
+    try:
+        async with asyncio.timeout(CONNECT):
+            _, writer = await asyncio.open_connection(
+                place.address, place.candidate.port, ssl=context, server_hostname=name
+            )
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(code=error.verify_code, problem=error.verify_message)
+    except ssl.SSLError as error:
+        return Handshake(problem=(error.reason or "it broke off the handshake").lower().replace("_", " "))
+    except TimeoutError:
+        return Handshake(problem="it did not answer the handshake")
+    except OSError:
+        return Handshake(problem="it broke off the handshake")
+    try:
+        return Handshake(writer.get_extra_info("ssl_object").version(), certificate=_certificate(writer))
+    finally:
+        await _hang_up(writer)
+
+
+def _certificate(writer: asyncio.StreamWriter) -> Certificate | None:
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return None if der is None else read_certificate(der)
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """At once: some servers do not answer a polite farewell."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _trusting() -> ssl.SSLContext:
+    """To look at a certificate that is not believed. Nothing is said on such a connection."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,20 @@
+"""What was seen."""
+
+from dataclasses import replace
+
+from federation.peer_check.facts import Asked
+from federation.peer_errors import PeerMalformed
+from tests.federation.peer_check.seen import PLACE
+
+
+def test_a_place_answers_when_it_gave_its_keys() -> None:
+    """Nothing less shows that a Matrix server is there."""
+    assert PLACE.answers
+    assert not replace(PLACE, keys=None).answers
+    assert not replace(PLACE, keys=Asked(PeerMalformed("peer.test", "answered nonsense"))).answers
+
+
+def test_a_place_is_written_as_in_a_url() -> None:
+    """An IPv6 address stands in brackets."""
+    assert PLACE.name == "192.0.2.1:7676"
+    assert replace(PLACE, address="2001:db8::1").name == "[2001:db8::1]:7676"
