@@ -96,6 +96,13 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """The heartbeat of a node. `unknown` are the ids of agents in it that were never registered."""
+
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Stale:
     """Something newer is known, or it claims to come from the future."""
 
@@ -118,12 +125,12 @@ class NotKnown:
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """Its node has registered as many as it may."""
+    """Agents of a node, or nodes, are as many as there may be."""
 
-    address: AgentAddress
+    what: str
 
 
-Verdict: TypeAlias = Taken | Stale | Malformed | NotKnown | TooMany
+Verdict: TypeAlias = Taken | Heard | Stale | Malformed | NotKnown | TooMany
 
 
 def decide(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms: int) -> Verdict:

@@ -80,11 +80,6 @@ async def touch_agents(connection: Connection, heard: Sequence[tuple[str, str, i
         await connection.execute(SQL.touch_agents, *columns)
 
 
-async def delete_agent(connection: Connection, node_id: str, agent_id: str) -> bool:
-    deleted: bool | None = await connection.fetchval(SQL.delete_agent, node_id, agent_id)
-    return deleted is not None
-
-
 async def forget_agents(connection: Connection, gone_before: int, limit: int) -> int:
     """Up to `limit` of those that went before; how many they were."""
     forgotten: int = await connection.fetchval(SQL.forget_agents, gone_before, limit)
@@ -119,7 +114,7 @@ async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, sai
 
 
 async def begin_heartbeats(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
-    """From now on these nodes are listened for, if they were not before."""
+    """From now on these nodes are listened for, if they were not before, or not heard."""
     await connection.execute(SQL.begin_heartbeats, list(node_ids), now_ms)
 
 

@@ -92,10 +92,11 @@ UPDATE agent_nodes SET
     silent_since = NULL
 WHERE node_id = $1;
 
--- Agents that live with their node have been heard of, although it has not sent a heartbeat yet.
+-- Agents that live with their node have been heard of, although it has not sent a heartbeat yet, or was silent.
 -- name: begin_heartbeats
-UPDATE agent_nodes SET last_heartbeat = $2, changed_in = pg_current_xact_id()::text::bigint
-WHERE node_id = ANY($1::text[]) AND last_heartbeat IS NULL;
+UPDATE agent_nodes SET
+    last_heartbeat = $2, silent_since = NULL, changed_in = pg_current_xact_id()::text::bigint
+WHERE node_id = ANY($1::text[]) AND (last_heartbeat IS NULL OR silent_since IS NOT NULL);
 
 -- ---- following ----
 
@@ -186,6 +187,3 @@ WITH forgotten AS (
     RETURNING 1
 )
 SELECT count(*) FROM forgotten;
-
--- name: delete_agent
-DELETE FROM agents WHERE node_id = $1 AND agent_id = $2 RETURNING true;

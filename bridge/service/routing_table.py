@@ -1,0 +1,261 @@
+"""The routing table as all processes of a node share it: in Postgres, and in the memory of each.
+
+What is said of agents is decided on what the database has, under the lock of its rows, and written in the
+transaction of whoever brings it. The memory follows the database and nothing else: after each commit of this
+process, when another one tells that it has written, and in any case every few seconds. Heartbeats that say
+nothing new cost one row for each node, and nobody is told.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent, AgentNode
+from bridge.agent_news import Heartbeat, News, StatusSaid, Verdict
+from bridge.agent_status import AgentStatus
+from bridge.routing import AgentRoutingTable, Route, Target
+from bridge.service.agent_intake import AgentIntake, Applied, IntakeLimits
+from bridge.service.session import Report, Session
+from storage import agents
+from storage.agents import AgentRow
+from storage.connecting import ConnectionLost
+from storage.database import Connection, Database, Single
+
+LONGEST_WAIT: Final = 5.0
+"""Seconds after which a process looks by itself: one that was killed between commit and notice tells nobody.
+"""
+PAUSE: Final = 0.1
+"""Seconds for which words are gathered that may be written behind."""
+MOST_SAID: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """None before: it is new. None after: it is forgotten."""
+
+    before: Agent | None
+    after: Agent | None
+
+
+Listener = Callable[[Sequence[Change]], None]
+
+
+class RoutingTable:
+    """`table` is what this process knows: to be read, never to be written to."""
+
+    def __init__(
+        self,
+        node_id: str,
+        database: Database,
+        *,
+        now_ms: Callable[[], int],
+        report: Report = lambda sentence, error: None,
+        limits: IntakeLimits | None = None,
+        longest_wait: float = LONGEST_WAIT,
+    ) -> None:
+        self.node_id = node_id
+        self.table = AgentRoutingTable()
+        self._database = database
+        self._now_ms = now_ms
+        self._report = report
+        self._longest_wait = longest_wait
+        self._intake = AgentIntake(self.table, limits or IntakeLimits())
+        self._listeners: list[Listener] = []
+        self._horizon: int | None = None
+        self._reading = asyncio.Lock()
+        self._asked = 0
+        self._read = 0
+        self._woken = asyncio.Event()
+        self._to_tell = asyncio.Event()
+        self._said: dict[AgentAddress, StatusSaid | Heartbeat] = {}
+        self._to_write = asyncio.Event()
+        self._session = Session(
+            database.address, agents.CHANNEL, opened=self._opened, hear=self._heard, report=report
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Know all agents, and follow what becomes of them."""
+        async with self._database.transaction() as connection:
+            await agents.renumber(connection)
+        await self.refresh()
+        await self._session.start()
+        for work in (self._follow, self._tell, self._write_behind):
+            self._tasks.append(asyncio.create_task(work()))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._session.close()
+        with contextlib.suppress(ConnectionLost):
+            await self._write_said()
+
+    # -- asking --
+
+    def route(self, target: Target) -> Route:
+        return self.table.route(target, self.node_id)
+
+    def explain(self, target: Target) -> str:
+        return self.table.explain(target, self.node_id, self._now_ms())
+
+    def agent(self, address: AgentAddress) -> Agent | None:
+        return self.table.agent(address)
+
+    def agent_of(self, row: AgentRow) -> Agent:
+        """What the database has of an agent."""
+        return self._intake.agent_of(row)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Be told of changes, whichever process made them; gives what ends it."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
+
+    # -- what is said --
+
+    async def apply(self, connection: Connection, news: Sequence[News]) -> Applied:
+        """In the transaction of the caller, who calls `committed` after its end. Said a second time, it
+        changes nothing."""
+        return await self._intake.apply(connection, news, self._now_ms())
+
+    async def committed(self, applied: Applied) -> None:
+        """The transaction in which that was applied has been committed. On return it is known here."""
+        for beat in applied.beats:
+            self.table.heard(beat.node_id, self._now_ms(), beat.said_at)
+        if applied.has_changed:
+            self._to_tell.set()
+            await self.refresh()
+
+    async def take(self, news: Sequence[News]) -> list[Verdict]:
+        """Both, in a transaction of its own."""
+        async with self._database.transaction() as connection:
+            applied = await self.apply(connection, news)
+        await self.committed(applied)
+        return applied.verdicts
+
+    def say(self, news: StatusSaid | Heartbeat) -> None:
+        """To be written a moment later, the newest for each agent; a kill may lose it, and the next heartbeat
+        says it again."""
+        if len(self._said) < MOST_SAID or news.address in self._said:
+            before = self._said.get(news.address)
+            if before is None or before.said_at <= news.said_at:
+                self._said[news.address] = _both(before, news)
+                self._to_write.set()
+
+    async def set_node(self, node_id: str, url: str | None, *, trusted: bool) -> None:
+        """What the configuration says of a node."""
+        async with self._database.transaction() as connection:
+            await agents.write_node(connection, node_id, url, self._now_ms(), trusted=trusted)
+        await self.changed()
+
+    async def changed(self) -> None:
+        """Something was written apart from here. On return it is known."""
+        self._to_tell.set()
+        await self.refresh()
+
+    def forget_gone(self, before_ms: int) -> None:
+        """Of those that went before a time nothing more is kept in memory."""
+        gone = [agent for agent in self.table.agents() if (agent.gone_at or before_ms) < before_ms]
+        for agent in gone:
+            self.table.forget(agent.address)
+        self._tell_listeners([Change(agent, None) for agent in gone])
+
+    # -- following --
+
+    async def refresh(self) -> None:
+        """Read what has been changed. It begins after the call, however many call at once."""
+        self._asked += 1
+        wanted = self._asked
+        async with self._reading:
+            if self._read >= wanted:
+                return
+            asked = self._asked
+            async with self._database.transaction(isolation="repeatable_read", readonly=True) as connection:
+                found = await agents.list_changes(connection, self._horizon)
+            self._horizon = found.horizon
+            for row in found.nodes:
+                self.table.put_node(AgentNode(*row))
+            changes = []
+            for agent in map(self._intake.agent_of, found.agents):
+                before = self.table.agent(agent.address)
+                if agent != before:
+                    self.table.put(agent)
+                    changes.append(Change(before, agent))
+            self._read = asked
+        self._tell_listeners(changes)
+
+    def _tell_listeners(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        for listener in tuple(self._listeners):
+            try:
+                listener(changes)
+            except Exception as error:
+                # The others must hear of it all the same.
+                self._report("A change of the routing table was not worked on.", error)
+
+    async def _opened(self, connection: Single) -> None:
+        self._woken.set()
+
+    def _heard(self, payload: str) -> None:
+        self._woken.set()
+
+    async def _follow(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._longest_wait):
+                    await self._woken.wait()
+            self._woken.clear()
+            with contextlib.suppress(ConnectionLost):
+                await self.refresh()
+
+    async def _tell(self) -> None:
+        """One notice for all that is committed while the one before is on its way."""
+        while True:
+            await self._to_tell.wait()
+            self._to_tell.clear()
+            with contextlib.suppress(ConnectionLost):
+                async with self._database.transaction() as connection:
+                    await agents.notify(connection)
+
+    # -- writing behind --
+
+    async def _write_behind(self) -> None:
+        while True:
+            await self._to_write.wait()
+            await asyncio.sleep(PAUSE)
+            self._to_write.clear()
+            try:
+                await self._write_said()
+            except ConnectionLost as error:
+                self._report("What agents say of themselves waits, because Postgres is away.", error)
+                self._to_write.set()
+
+    async def _write_said(self) -> None:
+        said, self._said = self._said, {}
+        if not said:
+            return
+        try:
+            await self.take(list(said.values()))
+        except ConnectionLost:
+            self._said = {**said, **self._said}
+            raise
+
+
+def _both(before: StatusSaid | Heartbeat | None, news: StatusSaid | Heartbeat) -> StatusSaid | Heartbeat:
+    """A heartbeat does not say with what an agent is busy; the word before it did."""
+    if (
+        isinstance(before, StatusSaid)
+        and isinstance(news, Heartbeat)
+        and before.status is news.status is AgentStatus.BUSY
+    ):
+        return StatusSaid(news.address, news.status, before.current_task, news.said_at)
+    return news

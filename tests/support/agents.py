@@ -1,0 +1,49 @@
+"""Agents for tests: a clock that a test sets, and routing tables on one database."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from bridge.address import AgentAddress
+from bridge.agent_news import Registered
+from bridge.service.routing_table import RoutingTable
+from storage.database import Database
+
+NOW = 10**12
+
+
+class Clock:
+    """It stands still until it is moved."""
+
+    def __init__(self, now_ms: int = NOW) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+
+
+def address(text: str) -> AgentAddress:
+    parsed = AgentAddress.parse(text)
+    assert isinstance(parsed, AgentAddress)
+    return parsed
+
+
+def registered(text: str, said_at: int = NOW, *, by_itself: bool = False, **changed: Any) -> Registered:
+    known = {"connector": "cis", "runtime": "claude", "capabilities": ("coding",)}
+    return Registered(address(text), said_at=said_at, by_itself=by_itself, **{**known, **changed})
+
+
+@contextlib.asynccontextmanager
+async def routing_table(
+    database: Database, node_id: str = "here", **changed: Any
+) -> AsyncIterator[RoutingTable]:
+    """A started one, as another process on the same database would have it."""
+    routes = RoutingTable(node_id, database, **{"now_ms": Clock(), **changed})
+    try:
+        await routes.start()
+        yield routes
+    finally:
+        await routes.close()
