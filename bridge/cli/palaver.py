@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli.audit import audit
 from bridge.cli.config import app as config
 from bridge.cli.db import app as db
 from bridge.cli.doctor import doctor
@@ -35,6 +36,7 @@ app.command("doctor")(doctor)
 app.command("status")(status)
 app.command("migrate")(migrate)
 app.command("queue")(queue)
+app.command("audit")(audit)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(db, name="db")

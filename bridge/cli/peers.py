@@ -1,19 +1,30 @@
 """`palaver peers`: the servers that the running node deals with."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from bridge.cli.asking import ask
-from bridge.cli.cells import add, lines, table
+from bridge.cli.cells import add, cell, lines, table
 from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import Output
+from bridge.cli.output import FAILED, Output
 from bridge.cli.queue import next_attempt, state
 from bridge.clock import now_ms
 from bridge.time_text import ago, duration
 from storage.errors import LocalError
+
+# Seconds. A server that does not answer takes its time at every step.
+CHECKING = 300.0
+MARKS = {"fine": ("✓", "green"), "warning": ("!", "yellow"), "fault": ("✗", "red")}
+SUMMARIES = {
+    "fine": "Nothing is wrong with {}.",
+    "warning": "{} works, or may; look at what is marked with !.",
+    "fault": "{} does not work; begin with the first of what is marked with ✗.",
+}
 
 app = typer.Typer(help="Look at the servers that the running node deals with.", no_args_is_help=True)
 
@@ -58,6 +69,42 @@ def _known(peer: Mapping[str, Any]) -> str:
         *([] if peer["admitted"] else ["not admitted"]),
     ]
     return ", ".join(where) or "its requests"
+
+
+@app.command()
+def check(
+    peer: Annotated[str | None, typer.Argument(help="A server.", show_default=False)] = None,
+    itself: Annotated[bool, typer.Option("--self", help="This node, as others see it.")] = False,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether a server can be found, reached, believed and spoken with; and if not, what is wrong."""
+    if (peer is None) != itself:
+        raise LocalError("Which server is to be checked?", "Name one, or say --self for this node itself.")
+    output = Output(as_json=as_json)
+    if not as_json and output.err.is_terminal:
+        with output.err.status("Looking …"):
+            answer = _checked(path, peer, itself=itself)
+    else:
+        answer = _checked(path, peer, itself=itself)
+    output.show(answer, lambda console: _findings(console, answer))
+    if answer["verdict"] == "fault":
+        raise typer.Exit(FAILED)
+
+
+def _checked(path: Path | None, peer: str | None, *, itself: bool) -> dict[str, Any]:
+    return ask(path, "peers-check", patience=CHECKING, server=peer, self=itself or None)
+
+
+def _findings(console: Console, answer: Mapping[str, Any]) -> None:
+    for finding in answer["findings"]:
+        mark, style = MARKS.get(finding["verdict"], ("?", "yellow"))
+        subject = cell(finding["subject"], "bold")
+        console.print(Text.assemble((mark, style), " ", subject, "  ", cell(finding["text"])))
+        if finding["advice"]:
+            console.print(Text.assemble("    → ", cell(finding["advice"])))
+    console.print()
+    console.print(lines(SUMMARIES.get(answer["verdict"], "").format(answer["server"])))
 
 
 @app.command()

@@ -9,9 +9,11 @@ from functools import partial
 from typing import Final
 
 from bridge.service.control_socket import Command
+from bridge.service.operator.audit import audit
 from bridge.service.operator.events import events_show
 from bridge.service.operator.leaving import rooms_leave
 from bridge.service.operator.parts import Parts
+from bridge.service.operator.peer_check import peers_check
 from bridge.service.operator.peers import peers_list, peers_retry
 from bridge.service.operator.queue import queue
 from bridge.service.operator.room_dag import rooms_dag
@@ -22,6 +24,7 @@ __all__ = ["COMMANDS", "Parts", "commands"]
 
 COMMANDS: Final = {
     "peers-list": peers_list,
+    "peers-check": peers_check,
     "peers-retry": peers_retry,
     "queue": queue,
     "rooms-list": rooms_list,
@@ -30,6 +33,7 @@ COMMANDS: Final = {
     "rooms-dag": rooms_dag,
     "rooms-leave": rooms_leave,
     "events-show": events_show,
+    "audit": audit,
 }
 
 

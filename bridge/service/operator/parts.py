@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from federation.homeserver_settings import HomeserverSettings
+from federation.service.audit import AuditTrail
 from federation.service.client import FederationClient
 from federation.service.key_ring import KeyRing
 from federation.service.membership import Membership
@@ -39,3 +40,5 @@ class Parts(Protocol):
     def graph(self) -> RoomGraph: ...
     @property
     def membership(self) -> Membership: ...
+    @property
+    def audit(self) -> AuditTrail: ...

@@ -13,6 +13,7 @@ COMMANDS = [
     "status",
     "migrate",
     "queue",
+    "audit",
     "config",
     "keys",
     "db",
@@ -34,7 +35,7 @@ GROUPS = {
     "config": ["show", "check", "example"],
     "keys": ["show", "rotate"],
     "db": ["shell", "dump", "restore"],
-    "peers": ["list", "retry"],
+    "peers": ["list", "check", "retry"],
     "rooms": ["list", "show", "state", "dag", "leave"],
     "events": ["show"],
 }

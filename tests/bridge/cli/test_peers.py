@@ -42,3 +42,28 @@ def test_who_is_to_be_tried_must_be_said(palaver: Palaver, words: list[str]) -> 
     """One, or all."""
     said = palaver("peers", "retry", *words)
     assert (said.code, "--all" in said.err) == (1, True)
+
+
+async def test_a_peer_is_checked(operated: Operated) -> None:
+    """Step by step, with a mark for each; a fault makes the exit code one."""
+    said = await operated.palaver("peers", "check", "there.test")
+    assert (said.code, "It believes what here.test signs." in said.out) == (0, True)
+    assert "there.test works, or may" in said.out
+    operated.there.is_down = True
+    said = await operated.palaver("peers", "check", "there.test")
+    assert (said.code, "✗ keys" in said.out, "→" in said.out) == (1, True, True)
+    code = (await operated.palaver("peers", "check", "a[bold]\x1b[2J", "--json")).json
+    assert code["verdict"] == "fault"
+    assert "a[bold]\\x1b[2J is not" in (await operated.palaver("peers", "check", "a[bold]\x1b[2J")).out
+
+
+async def test_a_node_checks_itself(operated: Operated) -> None:
+    """As others see it."""
+    assert (await operated.json("peers", "check", "--self"))["server"] == "here.test"
+
+
+@pytest.mark.parametrize("words", [[], ["a.test", "--self"]])
+def test_what_is_to_be_checked_must_be_said(palaver: Palaver, words: list[str]) -> None:
+    """One of both."""
+    said = palaver("peers", "check", *words)
+    assert (said.code, "--self" in said.err) == (1, True)

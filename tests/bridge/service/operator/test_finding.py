@@ -47,8 +47,10 @@ async def test_a_room_is_found_by_its_alias(operator: Operator) -> None:
     here, there = operator.node, operator.there
     alice = there.user("alice")
     room_id, elsewhere = await there.create("12", alice), await there.create("12", alice)
-    there.aliases.update({"#kitchen:there.test": room_id, "#other:there.test": elsewhere})
-    there.aliases["#bad:there.test"] = "no id"
+    named_there = {"#kitchen:there.test": room_id, "#other:there.test": elsewhere, "#bad:there.test": "no id"}
+    async with there.database.transaction() as connection:
+        for alias, named_room in named_there.items():
+            await insert_alias(connection, Alias(alias, named_room, alice, 1))
     await here.membership.join("#kitchen:there.test", here.user("bob"))
     async with here.database.transaction() as connection:
         await insert_alias(connection, Alias("#ours:here.test", room_id, here.user("bob"), 1))

@@ -24,4 +24,4 @@ async def test_a_command_answers_or_says_what_is_missing(operator: Operator, nam
         except LocalError as refused:
             refusals.append((refused.problem, refused.advice))
     assert refusals
-    assert all(problem.endswith(".") and advice for problem, advice in refusals)
+    assert all(problem.endswith((".", "?")) and advice for problem, advice in refusals)

@@ -1,0 +1,40 @@
+"""`palaver audit`, from the words to the node and back."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from storage.audit import AuditRow, insert_entries
+from tests.bridge.cli.conftest import Operated, Palaver
+
+
+async def test_the_audit_is_shown(operated: Operated) -> None:
+    """Who did what, and how it ended; what others have written reaches no terminal."""
+    assert "Nothing is written down." in (await operated.palaver("audit")).out
+    now = datetime.now(UTC)
+    rows = [
+        AuditRow(now, "there.test", "in", "send_join", "@x\x1b[31m:there.test", "!r", "$e", "done", None),
+        AuditRow(now, None, "in", "send", None, None, None, "rate_limited", "429 [red]"),
+    ]
+    async with operated.node.database.transaction() as connection:
+        await insert_entries(connection, rows)
+    said = await operated.palaver("audit")
+    for words in (
+        "there.test",
+        "asked us",
+        "send_join",
+        "@x\\x1b[31m:there.test",
+        "somebody",
+        "rate limited: 429 [red]",
+    ):
+        assert words in said.out
+    assert "\x1b" not in said.out
+    assert "There is more" in (await operated.palaver("audit", "--limit", "1")).out
+    assert len((await operated.json("audit", "--since", "1h", "--peer", "there.test"))["acts"]) == 1
+
+
+@pytest.mark.parametrize("since", ["yesterday", "5", "0d", "-1h", "٣d", "1w"])
+def test_what_is_no_span_of_time_is_told(palaver: Palaver, since: str) -> None:
+    """With how one is written."""
+    said = palaver("audit", f"--since={since}")
+    assert (said.code, "90s, 15m, 2h, 7d" in said.err) == (1, True)
