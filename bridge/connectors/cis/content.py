@@ -114,7 +114,9 @@ def _is_ambiguous(type_: str, content: Mapping[str, Any]) -> bool:
 
 
 def _invalid(refused: ValidationError, path: str) -> InvalidPayload:
-    first, *_ = refused.errors(include_url=False, include_input=False)
+    # The time stands first in the model, but is the last thing that anybody would miss.
+    errors = refused.errors(include_url=False, include_input=False)
+    first = min(errors, key=lambda error: error["loc"] == ("timestamp",))
     field = path + ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return InvalidPayload(field, "is missing")

@@ -1,0 +1,114 @@
+"""Heartbeats between nodes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.address import AgentAddress
+from bridge.agent_news import Heartbeat, NodeHeartbeat
+from bridge.agent_status import WIRE_STATUSES, AgentStatus
+from bridge.connectors.cis import content, heartbeats
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
+from federation.canonical_json import encode
+from tests.bridge.connectors.cis.made import heartbeat
+from tests.bridge.connectors.cis.samples import HOSTILE
+
+NODE = "kitchen.local"
+SAID_AT = 1_770_552_000_250
+SAID: dict[str, Any] = {
+    "event_type": "io.cis.agent.heartbeat",
+    "node_id": NODE,
+    "timestamp": "2026-02-08T12:00:00.250Z",
+}
+IDS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=5)
+
+
+def test_one_for_all_agents_of_a_node() -> None:
+    """Each under what it does."""
+    statuses = {"b": AgentStatus.IDLE, "c": AgentStatus.BUSY, "a": AgentStatus.IDLE}
+    said = heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, statuses))
+    assert said == {**SAID, "agents": {"idle": ["a", "b"], "busy": ["c"]}}
+    assert heartbeats.read_edu(said, NODE) == NodeHeartbeat(NODE, SAID_AT, statuses)
+
+
+@given(st.dictionaries(IDS, st.sampled_from(sorted(WIRE_STATUSES)), max_size=10) | st.none())
+def test_what_is_packed_is_read_again(statuses: dict[str, AgentStatus] | None) -> None:
+    """Whatever agents are called; without a list it is for those that it was for before. As an EDU it is
+    canonical JSON."""
+    said = json.loads(encode(heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, statuses))))
+    assert heartbeats.read_edu(said, NODE) == NodeHeartbeat(NODE, SAID_AT, statuses)
+
+
+def test_however_many() -> None:
+    """Ten thousand are a few hundred kilobytes. A list that is too long for one EDU stays behind."""
+    many = {f"worker-{number}": AgentStatus.IDLE for number in range(10_000)}
+    said = heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, many))
+    assert len(encode(said)) < 200_000
+    assert heartbeats.read_edu(said, NODE) == NodeHeartbeat(NODE, SAID_AT, many)
+    long = {f"{number:0255}": AgentStatus.IDLE for number in range(33_000)}
+    assert heartbeats.edu_content(NodeHeartbeat(NODE, SAID_AT, long)) == SAID
+
+
+@pytest.mark.parametrize("profile", PeerProfile)
+def test_the_heartbeat_of_one_agent(profile: PeerProfile) -> None:
+    """As the specification has it, in either shape, as an EDU or as an event."""
+    event = heartbeat()
+    expected = Heartbeat(AgentAddress("worker-1", NODE), AgentStatus.IDLE, 1_770_552_000_000)
+    assert heartbeats.of_event(event) == expected
+    said = content.render(event, profile)
+    assert heartbeats.read_edu(said, NODE) == expected
+    assert heartbeats.read_edu(said, "living.local") == Forbidden(
+        "The node_id does not name the peer that sent this."
+    )
+    assert heartbeats.read_edu({"agent_id": "worker-1"}, NODE) == InvalidPayload("node_id", "is missing")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"event_type": "io.cis.agent.registered"}, "event_type"),
+        ({"timestamp": None}, "timestamp"),
+        ({"timestamp": "noon"}, "timestamp"),
+        ({"timestamp": 1}, "timestamp"),
+        ({"agents": ["a"]}, "agents"),
+        ({"agents": "a"}, "agents"),
+    ],
+)
+def test_what_is_no_heartbeat(change: dict[str, Any], field: str) -> None:
+    """The field is named."""
+    refused = heartbeats.read_edu({**SAID, **change}, NODE)
+    assert isinstance(refused, InvalidPayload)
+    assert refused.field == field
+
+
+def test_a_node_speaks_for_its_own() -> None:
+    """Nobody keeps the agents of others alive."""
+    for origin in ("living.local", "KITCHEN.local"):
+        assert isinstance(heartbeats.read_edu(SAID, origin), Forbidden)
+    assert isinstance(heartbeats.read_edu({**SAID, "node_id": None}, NODE), Forbidden)
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    """The others stay. An agent that is named twice does what is said first."""
+    agents = {
+        "idle": ["a", 1, None, "", "b@c", "\0", "\ud800", "x" * 256, ["d"]],
+        "sleeping": ["e"],
+        "initial": ["f"],
+        "busy": ["a", "g"],
+        "error": "hij",
+    }
+    expected = {"a": AgentStatus.IDLE, "g": AgentStatus.BUSY}
+    assert heartbeats.read_edu({**SAID, "agents": agents}, NODE) == NodeHeartbeat(NODE, SAID_AT, expected)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*SAID, "agents", "agent_id", "payload", "status"]), HOSTILE, max_size=4)
+)
+def test_anything_is_a_heartbeat_or_is_not(changes: dict[str, Any]) -> None:
+    """Nothing is raised."""
+    heartbeats.read_edu({**SAID, **changes}, NODE)
+    heartbeats.read_edu(changes, NODE)

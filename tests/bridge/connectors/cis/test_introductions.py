@@ -1,0 +1,91 @@
+"""When to answer a registration with the list of our own agents."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.connectors.cis.introductions import PAUSE_MS, Introductions
+
+NOW = 10**12
+
+
+def test_once_when_a_peer_first_appears() -> None:
+    """Its other agents, and its answer to ours, are not answered again: the exchange ends after one round."""
+    introductions = Introductions()
+    assert introductions.registered("kitchen.local", NOW)
+    assert not introductions.registered("kitchen.local", NOW)
+    assert not introductions.registered("kitchen.local", NOW + 10 * PAUSE_MS)
+    assert introductions.registered("living.local", NOW)
+    assert introductions.deadline() is None
+
+
+def test_again_when_it_was_away() -> None:
+    """It may have lost what it knew."""
+    introductions = Introductions()
+    introductions.registered("kitchen.local", NOW)
+    introductions.lost("kitchen.local")
+    assert introductions.registered("kitchen.local", NOW + PAUSE_MS)
+    assert not introductions.registered("kitchen.local", NOW + PAUSE_MS)
+
+
+def test_at_most_once_a_minute() -> None:
+    """A peer that comes and goes gets its answer when the minute is over, if it is still there then."""
+    introductions = Introductions()
+    introductions.registered("kitchen.local", NOW)
+    introductions.lost("kitchen.local")
+    assert not introductions.registered("kitchen.local", NOW + 1)
+    assert not introductions.registered("kitchen.local", NOW + 2)
+    assert introductions.deadline() == NOW + PAUSE_MS
+    assert introductions.due(NOW + PAUSE_MS - 1) == ()
+    assert introductions.due(NOW + PAUSE_MS) == ("kitchen.local",)
+    assert introductions.due(NOW + PAUSE_MS) == ()
+    assert introductions.deadline() is None
+    introductions.lost("kitchen.local")
+    introductions.registered("kitchen.local", NOW + PAUSE_MS + 1)
+    introductions.lost("kitchen.local")
+    assert introductions.deadline() is None
+    assert introductions.due(NOW + 5 * PAUSE_MS) == ()
+
+
+def test_losing_whom_nobody_knows_is_nothing() -> None:
+    """It will be met as any other."""
+    introductions = Introductions()
+    introductions.lost("kitchen.local")
+    assert introductions.registered("kitchen.local", NOW)
+
+
+def test_no_more_are_remembered_than_may_be() -> None:
+    """Those met longest ago are forgotten; but a flood of new names is not answered name by name."""
+    introductions = Introductions(most=2)
+    assert introductions.registered("a", NOW)
+    assert introductions.registered("b", NOW + 1)
+    assert not introductions.registered("c", NOW + 2)
+    assert introductions.registered("c", NOW + PAUSE_MS)
+    assert len(introductions) == 2
+    assert not introductions.registered("b", NOW + PAUSE_MS)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["registered", "lost", "due"]), st.sampled_from("ab"), st.integers(0, 40_000)
+        )
+    )
+)
+def test_two_nodes_that_answer_each_other_stop(steps: list[tuple[str, str, int]]) -> None:
+    """However peers come and go, no two answers to one of them lie within a minute; and what is owed has a
+    deadline."""
+    introductions, now = Introductions(), NOW
+    answered: dict[str, int] = {}
+    for step, peer, passed in steps:
+        now += passed
+        told = ()
+        if step == "lost":
+            introductions.lost(peer)
+        elif step == "registered":
+            told = (peer,) if introductions.registered(peer, now) else ()
+        else:
+            told = introductions.due(now)
+            assert (introductions.deadline() or now + 1) > now
+        for one in told:
+            assert now - answered.get(one, 0) >= PAUSE_MS
+            answered[one] = now
