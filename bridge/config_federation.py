@@ -43,6 +43,26 @@ class Federation(Section):
         " allowed to speak with them.",
         examples=[["matrix.org"]],
     )
+    delegate: HostPort | ServerName | None = Field(
+        default=None,
+        description="Where other servers find this one, if not under its own name: told to them under"
+        " `/.well-known/matrix/server`, for which somebody has to answer on port 443 of the server name.",
+        examples=["matrix.example.org:443"],
+    )
+    public_rooms: bool = Field(
+        default=True, description="Whether the servers that may speak with this one see its published rooms."
+    )
+    proxies: list[Network] = Field(
+        default=[],
+        description="Addresses of reverse proxies, behind which many servers stand: not limited as one.",
+        examples=[["192.168.1.2/32"]],
+    )
+    audit_days: int = Field(
+        default=90,
+        ge=1,
+        le=36_500,
+        description="Days for which `palaver audit` can tell what servers did to each other.",
+    )
 
 
 class Peer(Section):

@@ -27,7 +27,6 @@ from federation.canonical_json import encode
 from federation.server_keys import described
 from federation.service.homeserver import open_homeserver
 from federation.service.own_keys import OwnKeyFiles, PublishedKeys
-from federation.service.uninhabited import uninhabited
 from federation.wire.app import make_app
 from federation.wire.bind import bind
 from federation.wire.homeserver_routes import serve
@@ -91,7 +90,6 @@ class Node:
                 lambda: self.keys.keys,
                 now_ms=now_ms,
                 observer=FederationObserver(self.metrics.federation),
-                doors=uninhabited,
             )
         )
         self.listener = self._make_listener(settings, listening)
@@ -121,6 +119,7 @@ class Node:
             readiness=self._health.readiness,
             version=self.version,
             rules=Rules(settings.plain_networks),
+            delegated_name=self.config.federation.delegate,
         )
         app = make_app(wire, settings.limits)
         serve(app, self.homeserver)

@@ -8,6 +8,7 @@ from federation.admission import Network
 from federation.federation_policy import FederationPolicy, policy
 from federation.media_location import NOT_PUBLIC
 from federation.media_settings import MediaSettings
+from federation.peer_limits import PeerLimits
 from federation.peer_settings import PeerSettings
 from federation.send_join_answer import MOST_MEMBERS_IN_FULL
 
@@ -27,5 +28,12 @@ class HomeserverSettings:
     name_servers: tuple[tuple[str, int], ...] = ()
     notaries: tuple[str, ...] = ()
     media: MediaSettings = field(default_factory=MediaSettings)
+    # Whether other servers see the list of published rooms.
+    shows_public_rooms: bool = True
+    # Where others find this server, `host[:port]`, if that is not what its name says.
+    delegated_name: str | None = None
+    peer_limits: PeerLimits = field(default_factory=PeerLimits)
+    # For how many days the audit goes back.
+    audit_days: float = 90
     # How many members a room has at most of which all are told to a server that joins.
     members_in_full: int = MOST_MEMBERS_IN_FULL

@@ -3,10 +3,12 @@
 from bridge.config import Config
 from bridge.config_federation import Peer
 from bridge.service.config_file import read_secret
+from federation.admission import LOOPBACK
 from federation.federation_policy import policy
 from federation.homeserver_settings import HomeserverSettings
 from federation.media_location import NOT_PUBLIC
 from federation.media_settings import DAY_MS, MediaSettings
+from federation.peer_limits import PeerLimits
 from federation.peer_settings import CertificateFiles, PeerSettings
 from federation.wire.bind import Bind
 from federation.wire.development_certificate import ensure
@@ -84,6 +86,10 @@ def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
         name_servers=tuple(_host_and_port(server) for server in federation.name_servers),
         notaries=tuple(federation.notaries),
         media=_media_settings(config),
+        shows_public_rooms=federation.public_rooms,
+        delegated_name=federation.delegate,
+        peer_limits=PeerLimits(shared_addresses=(*LOOPBACK, *federation.proxies)),
+        audit_days=federation.audit_days,
     )
 
 

@@ -4,77 +4,48 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from federation.homeserver_settings import HomeserverSettings
 from federation.pdu import Signer
-from federation.peer_errors import Outcome
-from federation.peer_settings import Peers
 from federation.server_keys import OwnKeys
-from federation.service.client import ClientObserver, FederationClient
-from federation.service.dns import Dns
-from federation.service.edus import EduListener, IncomingEdus
+from federation.service.audit import AuditTrail
+from federation.service.client import FederationClient
+from federation.service.directory import Directory
+from federation.service.edus import IncomingEdus
+from federation.service.ephemeral import EphemeralNews
 from federation.service.handshakes import Handshakes
+from federation.service.homeserver_observer import HomeserverObserver
 from federation.service.inbox import Inbox
-from federation.service.key_fetch import KeyObserver
+from federation.service.invite_policy import invites_for
 from federation.service.key_ring import KeyRing
 from federation.service.media import Media
 from federation.service.media_fetcher import MediaFetcher
 from federation.service.media_store import MediaStore
-from federation.service.membership import LocalAlias, Membership
-from federation.service.membership_requests import InviteListener, InvitePolicy, MembershipRequests
+from federation.service.membership import Membership
+from federation.service.membership_requests import InvitePolicy, MembershipRequests
+from federation.service.notary import Notary
 from federation.service.outbox import Outbox
-from federation.service.outbox_observer import OutboxObserver, Silent
 from federation.service.peer_connections import PeerConnections
 from federation.service.peer_events import FederationEvents
-from federation.service.public_web import PublicWeb
+from federation.service.peer_gate import PeerGate
+from federation.service.profiles import Profiles
+from federation.service.public_rooms import PublicRooms
 from federation.service.request_authenticator import RequestAuthenticator
 from federation.service.resolver import Resolver
 from federation.service.room_graph import RoomGraph
-from federation.service.room_ports import RoomObserver
 from federation.service.room_requests import RoomRequests
+from federation.service.room_summaries import RoomSummaries
+from federation.service.rooms import Rooms
+from federation.service.space_hierarchy import Spaces
+from federation.service.ways_out import WaysOut, open_ways_out
 from storage.database import Database
 from storage.errors import LocalError
 from storage.media_files import MediaFiles
 
 PRUNED_EVERY: Final = 24 * 3600.0
 """Seconds between two prunings of what is remembered for a number of days."""
-
-
-class Observer(RoomObserver, OutboxObserver, ClientObserver, KeyObserver, Protocol):
-    """Whoever counts what a homeserver does."""
-
-    def kept_from(self, sentence: str) -> None:
-        """Another server could not or would not give what was needed."""
-
-
-class Unobserved(Silent):
-    """Nobody counts."""
-
-    def kept_from(self, sentence: str) -> None: ...
-
-    def request_ended(self, endpoint: str, method: str, outcome: Outcome, seconds: float) -> None: ...
-
-    def keys_fetched(self, source: str, outcome: Outcome) -> None: ...
-
-    def event_received(self, verdict: str) -> None: ...
-
-    def state_resolved(self, seconds: float) -> None: ...
-
-    def event_sent(self) -> None: ...
-
-
-class People(EduListener, InviteListener, Protocol):
-    """Those who live on this homeserver, as other servers' users meet them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """What the parts that deal with other servers ask of those that look after our own users."""
-
-    people: People
-    local_alias: LocalAlias
-    may_be_invited: InvitePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +61,23 @@ class Homeserver:
     client: FederationClient
     key_ring: KeyRing
     outbox: Outbox
-    # Rooms.
+    # Rooms, and those who live in them.
     graph: RoomGraph
     membership: Membership
     media: Media
+    profiles: Profiles
+    directory: Directory
+    public_rooms: PublicRooms
+    spaces: Spaces
+    rooms: Rooms
     # From others.
+    gate: PeerGate
     authenticator: RequestAuthenticator
+    notary: Notary
     room_requests: RoomRequests
     membership_requests: MembershipRequests
     inbox: Inbox
+    audit: AuditTrail
 
     @property
     def server_name(self) -> str:
@@ -112,39 +91,38 @@ async def open_homeserver(
     own_keys: Callable[[], OwnKeys],
     *,
     now_ms: Callable[[], int],
-    observer: Observer,
-    doors: Callable[[RoomGraph], Doors],
+    observer: HomeserverObserver,
+    may_be_invited: InvitePolicy | None = None,
 ) -> AsyncIterator[Homeserver]:
     """It works from here on, and has finished what was begun when the context ends. The port is opened by
-    others. Raises LocalError when a file that the settings name cannot be used."""
+    others. `may_be_invited` is asked after it was seen that there is such a user. Raises LocalError when a
+    file that the settings name cannot be used."""
     name, admits = settings.server_name, settings.policy.admits
+    report = partial(_report, observer)
 
     def signer() -> Signer:
         key = own_keys().current
         return Signer(name, key.key_id, key.signing_key)
 
     async with contextlib.AsyncExitStack() as stack:
-        dns, peers, user_agent = Dns(settings.name_servers), Peers(settings.peers), _user_agent(settings)
-        connections = PeerConnections(
-            dns, peers, user_agent=user_agent, authorities=settings.authorities, blocked=settings.blocked
-        )
-        stack.push_async_callback(connections.close)
-        resolver = Resolver(connections, dns, peers)
-        stack.push_async_callback(resolver.close)
-        client = FederationClient(
-            name, own_keys, resolver, connections, may_contact=admits, observer=observer
-        )
-        key_ring = KeyRing(
-            name,
-            own_keys,
-            client,
+        audit = AuditTrail(database, now_ms=now_ms, report=observer.problem)
+        audit.start()
+        stack.push_async_callback(audit.close)
+        ways = open_ways_out(
+            stack,
+            settings,
             database,
+            own_keys,
             now_ms=now_ms,
-            notaries=settings.notaries,
-            observer=observer,
+            client_observer=observer,
+            key_observer=observer,
+            witness=audit,
         )
-        stack.push_async_callback(key_ring.close)
+        client, key_ring = ways.client, ways.key_ring
+        handshakes = Handshakes(client)
         outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
+
+        # Rooms.
         graph = RoomGraph(
             name,
             database,
@@ -156,8 +134,7 @@ async def open_homeserver(
             observer=observer,
             report=observer.kept_from,
         )
-        opened = doors(graph)
-        handshakes = Handshakes(client)
+        directory = Directory(name, database, handshakes, graph, now_ms=now_ms)
         membership = Membership(
             name,
             graph,
@@ -166,9 +143,47 @@ async def open_homeserver(
             database,
             signer,
             now_ms=now_ms,
-            local_alias=opened.local_alias,
+            local_alias=directory.resolve,
         )
-        authenticator = RequestAuthenticator(name, key_ring, is_allowed=admits, heard=outbox.heard_from)
+
+        # Those who live in them.
+        media = await _open_media(stack, settings, database, ways, now_ms)
+        profiles = Profiles(name, database, client, graph, now_ms=now_ms, report=report)
+        summaries = RoomSummaries(name, database, graph)
+        public_rooms = PublicRooms(
+            database, client, summaries, public_rooms_over_federation=settings.shows_public_rooms
+        )
+        spaces = Spaces(name, database, client, graph, summaries, now_ms=now_ms)
+        stack.push_async_callback(spaces.close)
+        news = EphemeralNews(
+            name,
+            database,
+            now_ms=now_ms,
+            seen_by=outbox.seen_by,
+            woken=graph.stream.wake,
+            report=report,
+        )
+        rooms = Rooms(
+            name,
+            database,
+            graph=graph,
+            membership=membership,
+            profiles=profiles,
+            directory=directory,
+            media=media,
+            outbox=outbox,
+            news=news,
+            now_ms=now_ms,
+            report=report,
+        )
+
+        # From others.
+        gate = PeerGate(settings.peer_limits)
+        authenticator = RequestAuthenticator(
+            name, key_ring, is_allowed=admits, heard=outbox.heard_from, gate=gate
+        )
+        notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
+        stack.push_async_callback(notary.close)
         requests = MembershipRequests(
             name,
             graph,
@@ -176,63 +191,75 @@ async def open_homeserver(
             database,
             signer,
             now_ms=now_ms,
-            may_be_invited=opened.may_be_invited,
-            listener=opened.people,
+            may_be_invited=invites_for(profiles, may_be_invited),
+            listener=news,
             in_full=settings.members_in_full,
         )
-        edus = IncomingEdus(database, graph, opened.people)
-        inbox = Inbox(database, graph, edus)
-        media = await _open_media(stack, settings, database, client, dns, now_ms)
+        edus = IncomingEdus(database, graph, news)
+        inbox = Inbox(database, graph, edus, audit=audit.transaction)
 
         await outbox.start()
         stack.push_async_callback(outbox.close)
         graph.stream.start()
         stack.push_async_callback(graph.close)
-        for work in (media.keep_pruned(), _keep_pruned([inbox.prune, edus.prune], observer)):
+        for part in (news, rooms):
+            part.start()
+            stack.push_async_callback(part.close)
+        await profiles.start()
+        stack.push_async_callback(profiles.close)
+        prunings = (inbox.prune, edus.prune, rooms.prune, partial(audit.prune, settings.audit_days))
+        for work in (media.keep_pruned(), _keep_pruned(prunings, observer)):
             stack.push_async_callback(_end, asyncio.create_task(work))
         yield Homeserver(
             settings,
             database,
             now_ms,
-            resolver,
-            connections,
+            ways.resolver,
+            ways.connections,
             client,
             key_ring,
             outbox,
             graph,
             membership,
             media,
+            profiles,
+            directory,
+            public_rooms,
+            spaces,
+            rooms,
+            gate,
             authenticator,
+            notary,
             RoomRequests(name, graph),
             requests,
             inbox,
+            audit,
         )
 
 
-def _user_agent(settings: HomeserverSettings) -> str:
-    return f"Palaver/{settings.software_version}"
+def _report(observer: HomeserverObserver, sentence: str) -> None:
+    observer.problem(sentence, None)
 
 
 async def _open_media(
     stack: contextlib.AsyncExitStack,
     settings: HomeserverSettings,
     database: Database,
-    client: FederationClient,
-    dns: Dns,
+    ways: WaysOut,
     now_ms: Callable[[], int],
 ) -> Media:
-    web = PublicWeb(dns, user_agent=_user_agent(settings), authorities=settings.authorities)
-    stack.push_async_callback(web.close)
     files = MediaFiles(settings.media_directory, reserve=settings.media.reserve)
     store = MediaStore(database, files, now_ms)
-    fetcher = MediaFetcher(store, client, web, settings.media.max_remote_size)
+    fetcher = MediaFetcher(store, ways.client, ways.web, settings.media.max_remote_size)
     media = Media(settings.server_name, store, fetcher, settings.media)
     await media.start()
     stack.push_async_callback(media.close)
     return media
 
 
-async def _keep_pruned(prunings: Sequence[Callable[[], Awaitable[int]]], observer: Observer) -> None:
+async def _keep_pruned(
+    prunings: Sequence[Callable[[], Awaitable[int]]], observer: HomeserverObserver
+) -> None:
     """Forget once a day what nobody asks for any more, beginning with the start."""
     while True:
         for prune in prunings:

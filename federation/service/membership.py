@@ -15,6 +15,7 @@ from federation.knocking import knock
 from federation.leaving import leave
 from federation.pdu import CannotBuild, Pdu, Signer
 from federation.pdu.builder import finish
+from federation.peer_errors import PeerRefused
 from federation.receipt import Accepted
 from federation.remote_membership import Done, NobodyHelped
 from federation.restricted_joins import VouchedFor, authorise
@@ -227,6 +228,9 @@ class Membership:
                 server, room_id, invite.event_id, inviting.request(invite, state, version)
             )
         except PeerError as problem:
+            if isinstance(problem, PeerRefused) and problem.status == 404:
+                user = invite.state_key
+                raise MatrixError("M_NOT_FOUND", f"{server} knows of no user {user}.", 404) from problem
             raise NobodyHelped((problem,)).as_error() from problem
         signed = inviting.signed(answer, invite, version)
         if isinstance(signed, str):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from federation.auth_rules import selected
 from federation.errors import MatrixError, PeerError
+from federation.identifiers import is_room_id
 from federation.pdu import CannotBuild, EventId, Pdu, Signer, Template, build
 from federation.pdu.builder import as_event
 from federation.pdu.limits import MAX_OWN_PREV_EVENTS
@@ -61,6 +62,7 @@ class OwnEvents:
     async def send(self, room_id: str, event: NewEvent, transaction_id: str | None = None) -> Pdu:
         """Whoever stops waiting does not stop the event. Under a transaction id that its sender has used in
         the room it is the event that was made then, whatever it says now."""
+        _refuse_no_room(room_id)
         made: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(room_id, []).append(_Waiting(event, transaction_id, made))
         if room_id not in self._tasks:
@@ -115,6 +117,7 @@ class OwnEvents:
 
     async def prepare(self, room_id: str, event: NewEvent) -> dict[str, Any]:
         """The event as it would be made now, without hashes and signatures."""
+        _refuse_no_room(room_id)
         async with self._writing.session([room_id], None) as session:
             draft = session.room(room_id)
             template = await self._template(draft, event)
@@ -241,6 +244,12 @@ class OwnEvents:
         draft.destinations[pdu.event_id] = frozenset(await draft.joined()) - {self._server_name}
         await draft.place(pdu, verdict, before)
         return pdu
+
+
+def _refuse_no_room(room_id: str) -> None:
+    """What no room can be called is not looked up: Postgres takes no text with NUL."""
+    if not is_room_id(room_id):
+        raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
 
 
 def _refuse(verdict: Receipt) -> None:

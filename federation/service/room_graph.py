@@ -89,6 +89,15 @@ class RoomGraph(RoomReading):
         `backfill`; how many events that brought. Nobody is told of them by the stream."""
         return await self._reception.fetch_history(peer, room_id, limit)
 
+    async def version(self, room_id: str) -> RoomVersion:
+        """Of a room that there is."""
+        return await self._store.version(room_id)
+
+    async def servers_in_rooms(self, room_ids: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Of those of the rooms that are known."""
+        memories = await self._store.rooms(room_ids)
+        return {room_id: frozenset(memory.joined) for room_id, memory in memories.items()}
+
     async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
         return await self._own_events.prepare(room_id, event)
 

@@ -1,8 +1,7 @@
 """Stands round the endpoints for other servers: limits what needs no signature, and records what is asked."""
 
-from collections.abc import Awaitable, Callable
-
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from federation import audit
 from federation.acts import Act, Kind, act_of
@@ -12,9 +11,6 @@ from federation.service.audit import AuditTrail
 from federation.service.peer_gate import PeerGate
 from federation.service.request_authenticator import ASKED
 from federation.wire.middleware import PeerLeft
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 
 
 def peer_watch(trail: AuditTrail, gate: PeerGate) -> Middleware:

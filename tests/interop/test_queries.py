@@ -9,8 +9,8 @@ import pytest
 from federation.public_rooms import from_body, from_query
 from federation.wire.query_services import QueryServices
 from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node
-from tests.federation.wire.query_pair import QueryNodes, create_space, furnish, put_child, queries_of
+from tests.federation.service.nodes import Node, Nodes
+from tests.federation.wire.query_pair import create_space, furnish, put_child, queries_of
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Refused
 from tests.support.postgres import Server
@@ -28,7 +28,7 @@ async def node(
     issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
     trusted = authority.write(tmp_path, "ca")
     async with AsyncExitStack() as stack:
-        nodes = QueryNodes(postgres_server, migrated_template, stack, TlsFiles(*issued), trusted)
+        nodes = Nodes(postgres_server, migrated_template, stack, TlsFiles(*issued), trusted)
         yield await nodes.start_over_tls()
 
 

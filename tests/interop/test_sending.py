@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from federation.edu import Receipt, Receipts, Typing
+from federation.edu import Receipt, Typing
 from federation.edu.making import receipt, typing
+from federation.ephemeral import TypingNow
 from federation.wire.tls import TlsFiles
 from tests.federation.service.nodes import Node, nodes
 from tests.support.postgres import Server
@@ -46,8 +47,8 @@ async def test_typing_and_receipts_cross_both_ways(node: Node, synapse: Synapse)
     await bob.typing(room_id)
     await bob.read(room_id, said)
     async with asyncio.timeout(60):
-        await node.heard.until(lambda edu: edu == Typing(room_id, bob.user_id, True))
-        await node.heard.until(lambda edu: isinstance(edu, Receipts) and edu.receipts[0].event_id == said)
+        await node.heard.until(lambda edu: edu == TypingNow(room_id, (bob.user_id,)))
+        await node.heard.until(lambda edu: isinstance(edu, Receipt) and edu.event_id == said)
 
 
 async def test_a_synapse_that_was_killed_is_told_what_it_missed(

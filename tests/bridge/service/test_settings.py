@@ -111,6 +111,10 @@ def test_every_setting_of_federation_is_in_force() -> None:
                 "blocked_networks": ["10.0.0.0/8"],
                 "name_servers": ["[fd00::1]:53", "192.0.2.1:5353"],
                 "notaries": ["notary.example"],
+                "delegate": "matrix.kitchen.local:443",
+                "public_rooms": False,
+                "proxies": ["192.0.2.9/32"],
+                "audit_days": 7,
             },
             peers=[
                 {
@@ -130,6 +134,10 @@ def test_every_setting_of_federation_is_in_force() -> None:
     assert settings.blocked == (ip_network("10.0.0.0/8"),)
     assert settings.name_servers == (("fd00::1", 53), ("192.0.2.1", 5353))
     assert settings.notaries == ("notary.example",)
+    assert settings.delegated_name == "matrix.kitchen.local:443"
+    assert not settings.shows_public_rooms
+    assert ip_network("192.0.2.9/32") in settings.peer_limits.shared_addresses
+    assert settings.audit_days == 7
     shown = CertificateFiles(Path("/a.pem"), Path("/a.key"))
     assert settings.peers == {
         "kitchen.local": PeerSettings(

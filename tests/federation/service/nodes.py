@@ -5,7 +5,7 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from federation.admission import LOOPBACK, Rules
-from federation.edu import DeviceListUpdate, Other, Presence, Receipts, SigningKeyUpdate, ToDevice, Typing
+from federation.ephemeral import Ephemeral
 from federation.errors import MatrixError
 from federation.federation_policy import policy
 from federation.homeserver_settings import HomeserverSettings
@@ -25,13 +25,14 @@ from federation.room_version import ROOM_VERSIONS
 from federation.send_join_answer import MOST_MEMBERS_IN_FULL
 from federation.server_keys import OwnKeys, key_from_seed, published
 from federation.service.client import FederationClient
-from federation.service.homeserver import Doors, Homeserver, Unobserved, open_homeserver
+from federation.service.homeserver import Homeserver, open_homeserver
+from federation.service.homeserver_observer import Unobserved
 from federation.service.inbox import Inbox
 from federation.service.membership import Membership
 from federation.service.outbox import Outbox
 from federation.service.room_graph import RoomGraph
 from federation.service.room_ports import NewEvent
-from federation.wire.answers import json_answer
+from federation.service.rooms import Rooms
 from federation.wire.app import make_app
 from federation.wire.bind import Bind
 from federation.wire.homeserver_routes import serve
@@ -40,13 +41,21 @@ from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.node import Node as WireNode
 from federation.wire.node import Readiness
 from federation.wire.tls import Tls, TlsFiles
-from storage.database import Connection, Database
-from storage.outside_memberships import OutsideMembership
+from storage.database import Database
 from tests.federation.wire.running import Recorder
 from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
 PATIENCE = 30.0
+PEOPLE = ("alice", "bob", "carol", "eve", "fay", "mallory")
+TOLD = (
+    "m.typing",
+    "m.receipt",
+    "m.presence",
+    "m.device_list_update",
+    "m.signing_key_update",
+    "m.direct_to_device",
+)
 
 
 def keys_of(name: str) -> OwnKeys:
@@ -64,42 +73,20 @@ def now_ms() -> int:
 
 @dataclass
 class Heard:
-    """What a node's people are told."""
+    """What a node's people are told that is worth something for a moment."""
 
-    invites: list[tuple[OutsideMembership, str | None]] = field(default_factory=list)
-    edus: list[object] = field(default_factory=list)
+    edus: list[Ephemeral] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def until(self, condition: Callable[[object], object]) -> None:
-        """Such an EDU has come."""
+    def __call__(self, said: Ephemeral) -> None:
+        self.edus.append(said)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[Ephemeral], object]) -> None:
+        """Such a thing has come."""
         while not any(map(condition, self.edus)):
             self._changed.clear()
             await self._changed.wait()
-
-    def _hear(self, edu: object) -> None:
-        self.edus.append(edu)
-        self._changed.set()
-
-    def invited(self, invite: OutsideMembership, problem: str | None) -> None:
-        self.invites.append((invite, problem))
-
-    def typing(self, typing: Typing) -> None:
-        self._hear(typing)
-
-    def receipts(self, receipts: Receipts) -> None:
-        self._hear(receipts)
-
-    def presence(self, presence: Presence) -> None:
-        self._hear(presence)
-
-    def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
-        self._hear(update)
-
-    def other(self, origin: str, edu: Other) -> None:
-        self._hear((origin, edu))
-
-    async def to_device(self, connection: Connection, message: ToDevice) -> None:
-        self._hear(message)
 
 
 @dataclass
@@ -111,7 +98,6 @@ class Node:
     seen: Recorder
     refuses_invites: set[str] = field(default_factory=set)
     """Users who want none."""
-    aliases: dict[str, str] = field(default_factory=dict)
     is_down: bool = False
 
     @property
@@ -134,7 +120,12 @@ class Node:
     def membership(self) -> Membership:
         return self.homeserver.membership
 
+    @property
+    def rooms(self) -> Rooms:
+        return self.homeserver.rooms
+
     def user(self, localpart: str) -> str:
+        """Those of `PEOPLE` live here; of others only the name is known."""
         return f"@{localpart}:{self.name}"
 
     async def create(
@@ -199,8 +190,11 @@ class Nodes:
         authorities: Path | None = None,
         in_full: int = MOST_MEMBERS_IN_FULL,
         clock: Callable[[], int] = now_ms,
+        **more: Any,
     ) -> None:
+        """`more`: of the `HomeserverSettings` of each of them."""
         self._clock = clock
+        self._more = more
         self._in_full = in_full
         self._tls = tls
         self._authorities = authorities
@@ -229,9 +223,6 @@ class Nodes:
         heard, seen = Heard(), Recorder()
         node: Node
 
-        async def local_alias(alias: str) -> tuple[str, Sequence[str]] | None:
-            return (node.aliases[alias], [name]) if alias in node.aliases else None
-
         async def may_be_invited(user: str, sender: str, room_id: str) -> None:
             if user in node.refuses_invites:
                 raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
@@ -247,6 +238,7 @@ class Nodes:
             authorities=self._authorities,
             blocked=(),
             members_in_full=self._in_full,
+            **self._more,
         )
         opening = open_homeserver(
             settings,
@@ -254,9 +246,13 @@ class Nodes:
             lambda: keys,
             now_ms=self._clock,
             observer=Unobserved(),
-            doors=lambda _: Doors(heard, local_alias, may_be_invited),
+            may_be_invited=may_be_invited,
         )
         homeserver = await self._stack.enter_async_context(opening)
+        for localpart in PEOPLE:
+            await homeserver.profiles.ensure_user(f"@{localpart}:{name}")
+        for edu_type in TOLD:
+            homeserver.rooms.listen(edu_type, heard)
         node = Node(name, database, homeserver, heard, seen)
         port = int((self._address_of(name)).rpartition(":")[2])
         listening = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
@@ -272,12 +268,6 @@ class Nodes:
         return name if known is None or known.address is None else known.address
 
     def _app(self, node: Node, keys: OwnKeys) -> web.Application:
-        async def directory(request: web.Request) -> web.Response:
-            room_id = node.aliases.get(request.query["room_alias"])
-            if room_id is None:
-                raise MatrixError("M_NOT_FOUND", "No such alias.", 404)
-            return json_answer({"room_id": room_id, "servers": [node.name]})
-
         @web.middleware
         async def gate(request: web.Request, handler: Any) -> web.StreamResponse:
             if node.is_down:
@@ -291,13 +281,12 @@ class Nodes:
         app = make_app(WireNode(document, Readiness, "test", Rules(LOOPBACK)), Limits())
         app.middlewares.append(gate)
         serve(app, node.homeserver)
-        app.router.add_get("/_matrix/federation/v1/query/directory", directory)
         return app
 
 
 @contextlib.asynccontextmanager
 async def nodes(
-    server: Server, template: str, tls: TlsFiles | None = None, authorities: Path | None = None, **how: int
+    server: Server, template: str, tls: TlsFiles | None = None, authorities: Path | None = None, **how: Any
 ) -> AsyncIterator[Nodes]:
     async with AsyncExitStack() as stack:
         yield Nodes(server, template, stack, tls, authorities, **how)

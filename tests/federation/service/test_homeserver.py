@@ -10,30 +10,19 @@ from federation.federation_policy import policy
 from federation.homeserver_settings import HomeserverSettings
 from federation.peer_errors import PeerNotAllowed
 from federation.request_target import request_target
-from federation.service.homeserver import Doors, Homeserver, Unobserved, open_homeserver
-from federation.service.room_graph import RoomGraph
+from federation.service.homeserver import Homeserver, open_homeserver
+from federation.service.homeserver_observer import Unobserved
 from storage.database import Database
 from storage.errors import LocalError
-from tests.federation.service.nodes import Heard, keys_of, nodes, now_ms
+from tests.federation.service.nodes import keys_of, nodes, now_ms
 from tests.support.postgres import Server
 
 NAME = "kitchen.local"
 
 
-def _doors(_: RoomGraph) -> Doors:
-    async def local_alias(alias: str) -> None:
-        return None
-
-    async def may_be_invited(user: str, sender: str, room_id: str) -> None: ...
-
-    return Doors(Heard(), local_alias, may_be_invited)
-
-
 def _open(settings: HomeserverSettings, database: Database) -> AbstractAsyncContextManager[Homeserver]:
     keys = keys_of(NAME)
-    return open_homeserver(
-        settings, database, lambda: keys, now_ms=now_ms, observer=Unobserved(), doors=_doors
-    )
+    return open_homeserver(settings, database, lambda: keys, now_ms=now_ms, observer=Unobserved())
 
 
 async def test_it_speaks_only_with_those_it_may(database: Database, tmp_path: Path) -> None:

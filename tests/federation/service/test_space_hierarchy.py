@@ -9,8 +9,8 @@ import pytest
 from federation.errors import MatrixError
 from federation.service.room_summaries import RoomSummaries
 from federation.service.space_hierarchy import LONGEST_PAGE_MS, Spaces
-from tests.federation.service.nodes import Node, now_ms
-from tests.federation.wire.query_pair import QueryNodes, create_space, furnish, put_child
+from tests.federation.service.nodes import Node, Nodes, now_ms
+from tests.federation.wire.query_pair import create_space, furnish, put_child
 from tests.support.postgres import Server
 
 HERE, THERE = "here.test", "there.test"
@@ -19,7 +19,7 @@ HERE, THERE = "here.test", "there.test"
 @pytest.fixture
 async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator[tuple[Node, Node]]:
     async with AsyncExitStack() as stack:
-        here, there = await QueryNodes(postgres_server, migrated_template, stack).start(HERE, THERE)
+        here, there = await Nodes(postgres_server, migrated_template, stack).start(HERE, THERE)
         yield here, there
 
 

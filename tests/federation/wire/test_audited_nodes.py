@@ -5,39 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from aiohttp import web
 
 from federation.errors import MatrixError
-from federation.server_keys import OwnKeys
-from federation.service.audit import AuditTrail
-from federation.service.peer_gate import PeerGate
-from federation.wire.peer_watch import peer_watch
 from storage.audit import AuditSearch
-from tests.federation.service.nodes import PATIENCE, Node, Nodes, now_ms
+from tests.federation.service.nodes import PATIENCE, Node, Nodes
 from tests.support.postgres import Server
 
 Row = tuple[str | None, str, str, str | None, str | None, str | None, str]
 
 
 class AuditedNodes(Nodes):
-    """Each has an audit. What is asked for keys is not looked at here: it is asked whenever it is needed."""
-
-    def __init__(self, server: Server, template: str, stack: AsyncExitStack) -> None:
-        super().__init__(server, template, stack)
-        self.trails: dict[str, AuditTrail] = {}
-
-    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
-        app = super()._app(node, keys)
-        trail = self.trails[node.name] = AuditTrail(node.database, now_ms=now_ms)
-        node.client._witness = trail
-        node.inbox._audit = trail.transaction
-        app.middlewares.append(peer_watch(trail, PeerGate()))
-        return app
+    """What is asked for keys is not looked at here: it is asked whenever it is needed."""
 
     async def rows(self, node: Node) -> set[Row]:
         """Without time and detail."""
-        await self.trails[node.name]._write_noted()
-        found = await self.trails[node.name].search(AuditSearch(), 1000)
+        await node.homeserver.audit._write_noted()
+        found = await node.homeserver.audit.search(AuditSearch(), 1000)
         return {
             (row.peer, row.direction, row.act, row.user_id, row.room_id, row.subject, row.outcome)
             for row in found

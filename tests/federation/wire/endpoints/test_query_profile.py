@@ -33,7 +33,7 @@ async def test_what_is_refused(postgres_server: Server, migrated_template: str) 
             ("alice", (400, "M_INVALID_PARAM")),
             ("@a\0b:asked.test", (400, "M_INVALID_PARAM")),
             ("@" + "x" * 300 + ":asked.test", (400, "M_INVALID_PARAM")),
-            (pair.alice, (404, "M_NOT_FOUND")),
+            (pair.asked.user("nobody"), (404, "M_NOT_FOUND")),
             (pair.bob, (404, "M_NOT_FOUND")),
             ("@eve:other.test", (404, "M_NOT_FOUND")),
         ):

@@ -1,0 +1,65 @@
+"""The session by which a process is the one that reads the stream under a name: as long as it lives, its
+locks hold.
+
+Ended in whatever way, `kill -9` included, it leaves them to the next process. Ended without the process
+noticing, it leaves two of them reading; what the older one wants to commit is refused (`storage.consumers`).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import asyncpg
+
+from storage.address import DatabaseAddress
+from storage.consumers import try_lock_consumer, unlock_consumer
+from storage.database import Single, connect_once
+from storage.errors import LocalError
+
+ASKED_AGAIN: Final = 0.5
+"""Seconds until a lock that another process has is asked for again."""
+_BROKEN: Final = (OSError, LocalError, asyncpg.InterfaceError, asyncpg.PostgresError)
+
+
+class ConsumerLease:
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
+        self._connection: Single | None = None
+        self._using = asyncio.Lock()
+        # Postgres gives a session its own lock twice, so that those of one process wait for each other here.
+        self._readers: dict[str, asyncio.Lock] = {}
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(*_BROKEN):
+                await connection.close(timeout=5.0)
+
+    @contextlib.asynccontextmanager
+    async def held(self, name: str) -> AsyncIterator[None]:
+        """Wait until nobody else reads under the name."""
+        async with self._readers.setdefault(name, asyncio.Lock()):
+            while not await self._try_lock(name):  # noqa: ASYNC110 - it is another process's
+                await asyncio.sleep(ASKED_AGAIN)
+            try:
+                yield
+            finally:
+                await self._unlock(name)
+
+    async def _try_lock(self, name: str) -> bool:
+        async with self._using:
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await connect_once(self._address)
+                return await try_lock_consumer(self._connection, name)
+            except _BROKEN:
+                # Postgres is away. Whoever waits for a lock waits for it too.
+                return False
+
+    async def _unlock(self, name: str) -> None:
+        """Of a session that has ended since there is nothing left to give back."""
+        async with self._using:
+            if self._connection is not None and not self._connection.is_closed():
+                with contextlib.suppress(*_BROKEN):
+                    await unlock_consumer(self._connection, name)

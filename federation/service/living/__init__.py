@@ -1,0 +1,1 @@
+"""What this server's users do in rooms; `federation.service.rooms.Rooms` is all of it together."""

@@ -1,0 +1,133 @@
+"""Living in rooms: all that this server's users do, see and are told. It satisfies
+`bridge.matrix_side.MatrixSide`, which says what each operation does.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from federation.errors import MatrixError, PeerError
+from federation.media import MediaInfo
+from federation.remote_membership import NobodyHelped
+from federation.service.consumer_lease import ConsumerLease
+from federation.service.ephemeral import EphemeralNews
+from federation.service.living.memberships import Memberships
+from federation.service.living.parts import Directory, MediaRepository, OpenMedia, Parts, Profiles
+from federation.service.living.presences import Presences
+from federation.service.living.reading import Reading
+from federation.service.living.room_making import RoomMaking
+from federation.service.living.spaces import Spaces
+from federation.service.living.subscription import Subscription, subscribed
+from federation.service.living.upgrading import Upgrading
+from federation.service.membership import Membership
+from federation.service.own_ephemeral import OwnEphemeral, PassesOn
+from federation.service.room_graph import RoomGraph
+from federation.side_capability import SideCapability
+from storage.database import Database
+from storage.sent_transactions import prune_sent
+
+REPEATS: Final = timedelta(days=7)
+"""For how long a transaction id is remembered."""
+
+
+class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
+    """It runs between `start` and `close`, as do the parts that it is given."""
+
+    def __init__(
+        self,
+        server_name: str,
+        database: Database,
+        *,
+        graph: RoomGraph,
+        membership: Membership,
+        profiles: Profiles,
+        directory: Directory,
+        media: MediaRepository,
+        outbox: PassesOn,
+        news: EphemeralNews,
+        now_ms: Callable[[], int],
+        report: Callable[[str], None] = lambda problem: None,
+    ) -> None:
+        """`report` is given a sentence about what could not be told to others."""
+        own = OwnEphemeral(database, graph, outbox, news, now_ms=now_ms, report=report)
+        super().__init__(
+            Parts(
+                server_name=server_name,
+                database=database,
+                graph=graph,
+                membership=membership,
+                profiles=profiles,
+                directory=directory,
+                media=media,
+                news=news,
+                own=own,
+                now_ms=now_ms,
+            )
+        )
+        self._lease = ConsumerLease(database.address)
+
+    def start(self) -> None:
+        self._parts.own.start()
+
+    async def close(self) -> None:
+        await self._parts.own.close()
+        await self._lease.close()
+
+    async def prune(self) -> int:
+        """Forget the transaction ids that nobody will use again; how many they were."""
+        async with self._parts.database.transaction() as connection:
+            return await prune_sent(connection, REPEATS)
+
+    @property
+    def server_name(self) -> str:
+        return self._parts.server_name
+
+    @property
+    def capabilities(self) -> frozenset[SideCapability]:
+        return frozenset(SideCapability)
+
+    def subscription(self, name: str, *, from_now: bool = False) -> AbstractAsyncContextManager[Subscription]:
+        parts = self._parts
+        return subscribed(name, self._lease, parts.database, parts.graph, from_now=from_now)
+
+    # -- users --
+
+    async def ensure_user(self, user: str) -> None:
+        await self._parts.profiles.ensure_user(user)
+
+    async def profile(self, user: str) -> Mapping[str, Any] | None:
+        try:
+            return await self._parts.profiles.profile(user)
+        except PeerError as problem:
+            raise NobodyHelped((problem,)).as_error() from problem
+
+    async def set_profile(
+        self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
+    ) -> None:
+        self._refuse_strangers(user)
+        said = {"displayname": displayname, "avatar_url": avatar_url}
+        changes = {name: value for name, value in said.items() if value is not None}
+        if changes:
+            await self._parts.profiles.set_profile(user, **changes)
+
+    # -- media --
+
+    async def upload(
+        self,
+        user: str,
+        content: bytes | AsyncIterable[bytes],
+        content_type: str | None = None,
+        file_name: str | None = None,
+    ) -> MediaInfo:
+        self._refuse_strangers(user)
+        return await self._parts.media.upload(user, content, content_type, file_name)
+
+    @asynccontextmanager
+    async def download(self, mxc: str) -> AsyncIterator[OpenMedia]:
+        async with AsyncExitStack() as stack:
+            try:
+                opened = await stack.enter_async_context(self._parts.media.open(mxc))
+            except PeerError as problem:
+                raise MatrixError("M_UNKNOWN", f"{problem.peer} does not give it.", 502) from problem
+            yield opened

@@ -1,0 +1,187 @@
+"""Whole homeservers on loopback on which users live, each with a port and a database."""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from federation.admission import LOOPBACK, Rules
+from federation.errors import MatrixError
+from federation.federation_policy import policy
+from federation.homeserver_settings import HomeserverSettings
+from federation.peer_settings import PeerSettings
+from federation.room_event import RoomEvent, StreamedEvent
+from federation.room_request import RoomRequest
+from federation.server_keys import published
+from federation.service.homeserver import Homeserver, open_homeserver
+from federation.service.homeserver_observer import Unobserved
+from federation.service.room_graph import RoomGraph
+from federation.service.rooms import Rooms
+from federation.wire.app import make_app
+from federation.wire.bind import Bind
+from federation.wire.homeserver_routes import serve
+from federation.wire.limits import Limits
+from federation.wire.listener import Listener, ListenerSettings
+from federation.wire.node import Node as WireNode
+from federation.wire.node import Readiness
+from storage.address import DatabaseAddress
+from storage.database import Database
+from tests.federation.service.nodes import keys_of, now_ms
+from tests.federation.wire.running import Recorder
+from tests.support.ports import lasting_port, loopback_addresses
+from tests.support.postgres import Server, pool_on
+
+PATIENCE = 30.0
+
+
+@dataclass
+class Home:
+    name: str
+    database: Database
+    homeserver: Homeserver
+    refuses_invites: set[str]
+    """Users who want none."""
+    seen: Recorder = field(default_factory=Recorder)
+
+    @property
+    def rooms(self) -> Rooms:
+        return self.homeserver.rooms
+
+    @property
+    def graph(self) -> RoomGraph:
+        return self.homeserver.graph
+
+    async def user(self, localpart: str, displayname: str | None = None) -> str:
+        """One that there is from now on."""
+        user = f"@{localpart}:{self.name}"
+        await self.rooms.ensure_user(user)
+        if displayname is not None:
+            await self.rooms.set_profile(user, displayname=displayname)
+        return user
+
+    async def room(self, creator: str, **request: Any) -> str:
+        """One that everybody may come into, unless the request says otherwise."""
+        asked = {"preset": "public_chat", **request}
+        return (await self.rooms.create_room(RoomRequest(creator=creator, **asked))).room_id
+
+    async def say(self, room_id: str, user: str, body: str, **how: Any) -> str:
+        content = {"msgtype": "m.text", "body": body}
+        return await self.rooms.send(room_id, user, "m.room.message", content, **how)
+
+    async def state(self, room_id: str, type_: str, state_key: str = "") -> Any:
+        """The content of an entry; None where there is none."""
+        event = await self.rooms.state_event(room_id, type_, state_key)
+        return None if event is None else event.content
+
+    async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
+        """Such an event has been taken in."""
+        name = f"test {id(condition)}"
+        async with asyncio.timeout(PATIENCE), self.rooms.subscription(name) as subscription:
+            while True:
+                entries = await subscription.next()
+                for entry in entries:
+                    if condition(entry.event):
+                        return entry
+                async with self.database.transaction() as connection:
+                    await subscription.advance(connection, entries[-1].position)
+
+    async def until_event(self, event_id: str) -> StreamedEvent:
+        return await self.until(lambda event: event.event_id == event_id)
+
+    async def until_member(self, room_id: str, user: str, membership: str) -> None:
+        """As this node sees it."""
+        position = await self.graph.stream.last_position()
+        async with asyncio.timeout(PATIENCE):
+            while await self.rooms.membership(room_id, user) != membership:
+                position = (await self.graph.stream.next(position))[-1].position
+
+
+class Homes:
+    """They know of each other by name."""
+
+    def __init__(self, server: Server, template: str, stack: AsyncExitStack) -> None:
+        self._server = server
+        self._template = template
+        self._stack = stack
+        self._addresses: dict[str, PeerSettings] = {}
+
+    async def start(self, *names: str) -> list[Home]:
+        for name in names:
+            self._addresses[name] = PeerSettings(f"127.0.0.1:{lasting_port()}", plain=True)
+        return [await self._start(name) for name in names]
+
+    async def _start(self, name: str) -> Home:
+        address = await self._server.create(self._template)
+        self._stack.push_async_callback(self._server.drop, address)
+        database = await self._stack.enter_async_context(pool_on(address))
+        home = await self._stack.enter_async_context(inhabited(name, database, self._addresses))
+        app = make_app(
+            WireNode(
+                lambda: orjson.dumps(published(name, keys_of(name), now_ms())),
+                Readiness,
+                "test",
+                Rules(LOOPBACK),
+            ),
+            Limits(),
+        )
+        serve(app, home.homeserver)
+        port = int((self._addresses[name].address or "").rpartition(":")[2])
+        listening = ListenerSettings(tuple(map(Bind, loopback_addresses())), port, LOOPBACK, Limits())
+        listener = Listener(app, listening, None, home.seen)
+        await listener.start()
+        self._stack.push_async_callback(listener.close, 1.0)
+        return home
+
+
+@contextlib.asynccontextmanager
+async def inhabited(
+    name: str, database: Database, peers: "dict[str, PeerSettings] | None" = None
+) -> AsyncIterator[Home]:
+    """A homeserver without a port."""
+    refuses: set[str] = set()
+
+    async def may_be_invited(user: str, sender: str, room_id: str) -> None:
+        if user in refuses:
+            raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
+
+    async with AsyncExitStack() as stack:
+        media = await asyncio.to_thread(tempfile.mkdtemp)
+        stack.callback(shutil.rmtree, media)
+        settings = HomeserverSettings(
+            name, "test", Path(media), peers=peers or {}, policy=policy((), is_open=True), blocked=()
+        )
+        opening = open_homeserver(
+            settings,
+            database,
+            lambda: keys_of(name),
+            now_ms=now_ms,
+            observer=Unobserved(),
+            may_be_invited=may_be_invited,
+        )
+        homeserver = await stack.enter_async_context(opening)
+        yield Home(name, database, homeserver, refuses)
+
+
+@contextlib.asynccontextmanager
+async def homes(server: Server, template: str) -> AsyncIterator[Homes]:
+    async with AsyncExitStack() as stack:
+        yield Homes(server, template, stack)
+
+
+@contextlib.asynccontextmanager
+async def home_on(address: DatabaseAddress, name: str = "here.test") -> AsyncIterator[Home]:
+    """On a database that is there already: what is started again after a kill."""
+    async with pool_on(address) as database, inhabited(name, database) as home:
+        yield home
+
+
+def bodies(events: Iterable[RoomEvent]) -> list[object]:
+    """What messages among them say."""
+    return [event.content.get("body") for event in events if event.type == "m.room.message"]

@@ -1,0 +1,42 @@
+"""Everything that asks other servers."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from federation.federation_policy import policy
+from federation.homeserver_settings import HomeserverSettings
+from federation.peer_errors import PeerNotAllowed, PeerUnreachable
+from federation.request_target import request_target
+from federation.service.audit import AuditTrail
+from federation.service.homeserver_observer import Unobserved
+from federation.service.ways_out import open_ways_out
+from storage.database import Database
+from tests.federation.service.nodes import keys_of, now_ms
+from tests.support.ports import lasting_port
+
+VERSION = request_target("/_matrix/federation/v1/version")
+
+
+async def test_the_policy_and_the_blocked_networks_hold(database: Database, tmp_path: Path) -> None:
+    """An open node asks strangers, but is not led by them into its own network."""
+    keys = keys_of("us.test")
+    settings = HomeserverSettings(
+        "us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"])
+    )
+    async with AsyncExitStack() as stack:
+        ways = open_ways_out(
+            stack,
+            settings,
+            database,
+            lambda: keys,
+            now_ms=now_ms,
+            client_observer=Unobserved(),
+            key_observer=Unobserved(),
+            witness=AuditTrail(database, now_ms=now_ms),
+        )
+        with pytest.raises(PeerNotAllowed):
+            await ways.client.request("GET", "refused.test", VERSION)
+        with pytest.raises(PeerUnreachable, match="address"):
+            await ways.client.request("GET", f"127.0.0.1:{lasting_port()}", VERSION)
