@@ -66,9 +66,10 @@ class Place:
             else f"{self.address}:{self.candidate.port}"
         )
 
-    @property
-    def answers(self) -> bool:
-        return self.keys is not None and self.keys.problem is None
+    def answers_as(self, server: str) -> bool:
+        """Whether a Matrix server answers there that calls itself so."""
+        keys = self.keys
+        return keys is not None and keys.problem is None and keys.content.get("server_name") == server
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def report(facts: Facts) -> list[Finding]:
 def _findings(facts: Facts) -> Iterator[Finding]:
     yield on_name(facts)
     yield from on_standing(facts)
-    works = any(place.answers for place in facts.places)
+    works = any(place.answers_as(facts.server) for place in facts.places)
     yield from on_questions(facts, works=works)
     if facts.route is None:
         return

@@ -92,7 +92,7 @@ async def examine(means: Means, server: str) -> Facts:
     if standing.is_self:
         return replace(facts, own_keys=await _own_keys(means))
     facts = replace(facts, known_keys=await _known_keys(means.database, server))
-    if standing.is_admitted and any(place.answers for place in places):
+    if standing.is_admitted and any(place.answers_as(server) for place in places):
         facts = replace(facts, signed=await _ask_signed(means.client, server))
     return facts
 

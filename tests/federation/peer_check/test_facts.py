@@ -7,11 +7,13 @@ from federation.peer_errors import PeerMalformed
 from tests.federation.peer_check.seen import PLACE
 
 
-def test_a_place_answers_when_it_gave_its_keys() -> None:
+def test_a_place_answers_when_it_gave_the_servers_keys() -> None:
     """Nothing less shows that a Matrix server is there."""
-    assert PLACE.answers
-    assert not replace(PLACE, keys=None).answers
-    assert not replace(PLACE, keys=Asked(PeerMalformed("peer.test", "answered nonsense"))).answers
+    assert PLACE.answers_as("peer.test")
+    assert not PLACE.answers_as("other.test")
+    assert not replace(PLACE, keys=None).answers_as("peer.test")
+    nonsense = Asked(PeerMalformed("peer.test", "answered nonsense"))
+    assert not replace(PLACE, keys=nonsense).answers_as("peer.test")
 
 
 def test_a_place_is_written_as_in_a_url() -> None:

@@ -108,7 +108,7 @@ async def test_a_healthy_server(neighbourhood: Neighbourhood, look: Any) -> None
     assert place.handshake.version in {"TLSv1.2", "TLSv1.3"}
     assert place.handshake.certificate is not None
     assert place.handshake.certificate.names == (PEER,)
-    assert place.answers
+    assert place.answers_as(PEER)
     assert facts.signed is not None
     assert isinstance(facts.signed.problem, PeerRefused)
     assert {finding.verdict for finding in report(facts)} == {Verdict.FINE}
@@ -137,7 +137,7 @@ async def test_each_address_is_looked_at_by_itself(neighbourhood: Neighbourhood,
     neighbourhood.names.add(PEER, "A", "127.0.0.1", "127.0.0.9")
     facts = await look()
     places = {place.address: place for place in facts.places}
-    assert places["127.0.0.1"].answers
+    assert places["127.0.0.1"].answers_as(PEER)
     assert places["127.0.0.9"].unreachable == "nobody listens there"
     assert facts.signed is not None
 
@@ -158,7 +158,7 @@ async def test_a_blocked_address_is_not_connected_to(neighbourhood: Neighbourhoo
     peer = Peer()
     server = await listening(neighbourhood, peer)
     facts = await look(blocked=(ip_network("127.0.0.0/8"),))
-    assert (facts.places[0].is_blocked, facts.places[0].answers) == (True, False)
+    assert (facts.places[0].is_blocked, facts.places[0].answers_as(PEER)) == (True, False)
     assert peer.asked == []
     assert server.connections == set()
 
@@ -242,7 +242,9 @@ async def test_an_answer_that_is_none_is_a_finding(
 async def test_keys_of_another_server_are_seen(neighbourhood: Neighbourhood, look: Any) -> None:
     """Somebody listens there who is not who was asked for."""
     await listening(neighbourhood, Peer(keys=key_document("other.test", key("1"), until=now_ms() + DAY)))
-    assert any("the keys of other.test" in finding.text for finding in report(await look()))
+    facts = await look()
+    assert any("the keys of other.test" in finding.text for finding in report(facts))
+    assert facts.signed is None
 
 
 async def test_what_this_node_knows_of_its_keys_counts(
@@ -275,7 +277,7 @@ async def test_whom_we_do_not_admit_we_do_not_ask(neighbourhood: Neighbourhood, 
     peer = Peer()
     await listening(neighbourhood, peer)
     facts = await look(policy=policy((), is_open=False))
-    assert (facts.standing.is_admitted, facts.places[0].answers, facts.signed) == (False, True, None)
+    assert (facts.standing.is_admitted, facts.places[0].answers_as(PEER), facts.signed) == (False, True, None)
     assert all("Authorization" not in request.headers for request in peer.asked)
 
 
@@ -287,7 +289,7 @@ async def test_a_configured_address_is_looked_at(neighbourhood: Neighbourhood, l
     assert (facts.asked, facts.route.step) == ((), "configured")
     assert facts.standing.is_configured
     [place] = facts.places
-    assert (place.handshake, place.answers) == (None, True)
+    assert (place.handshake, place.answers_as(PEER)) == (None, True)
 
 
 async def test_this_node_is_seen_as_others_see_it(neighbourhood: Neighbourhood, look: Any) -> None:
@@ -298,7 +300,7 @@ async def test_this_node_is_seen_as_others_see_it(neighbourhood: Neighbourhood, 
     facts = await look("me.test", name="me.test", blocked=(ip_network("127.0.0.0/8"),))
     [place] = facts.places
     assert facts.standing.is_self
-    assert (place.is_blocked, place.answers, facts.signed) == (True, True, None)
+    assert (place.is_blocked, place.answers_as("me.test"), facts.signed) == (True, True, None)
     assert place.handshake.by_everybody is False
     assert facts.own_keys == {OWN_KEYS.current.key_id: bytes(OWN_KEYS.current.signing_key.verify_key)}
     texts = [finding.text for finding in report(facts)]

@@ -1,0 +1,101 @@
+"""A real Synapse, examined as a federation tester does."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from federation.peer_check import Finding, Verdict, report
+from federation.service.peer_check import examine
+from federation.wire.tls import TlsFiles
+from tests.federation.service.nodes import Node, nodes
+from tests.support.ports import lasting_port
+from tests.support.postgres import Server
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture
+async def node(
+    postgres_server: Server, migrated_template: str, authority: Authority, tmp_path: Path
+) -> AsyncIterator[Node]:
+    """Over TLS, certified and trusting as the Synapses of the tests are."""
+    issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "node")
+    trusted = authority.write(tmp_path, "ca")
+    async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
+        yield await running.start_over_tls()
+
+
+async def found(node: Node, server: str) -> dict[str, Finding]:
+    """The gravest finding on each subject."""
+    findings = report(await examine(node.homeserver, server))
+    gravest: dict[str, Finding] = {}
+    for finding in findings:
+        known = gravest.get(finding.subject)
+        if known is None or finding.verdict > known.verdict or known.verdict is Verdict.FINE:
+            gravest[finding.subject] = finding
+    return gravest
+
+
+def faults(findings: dict[str, Finding]) -> list[Finding]:
+    return [finding for finding in findings.values() if finding.verdict is Verdict.FAULT]
+
+
+async def test_a_healthy_synapse(node: Node, synapse: Synapse) -> None:
+    """Found, reached, believed; it says what it is, and believes what we sign."""
+    findings = await found(node, synapse.server_name)
+    assert faults(findings) == []
+    assert "signed by itself" in findings["keys"].text
+    assert findings["software"].text.startswith("It is Synapse 1.")
+    assert findings["clock"].verdict is Verdict.FINE
+    assert findings["signature"].text == f"It believes what {node.name} signs."
+
+
+async def test_this_node_as_others_see_it(node: Node) -> None:
+    """Nothing keeps a Synapse on this machine from it; others are told of what its name means to them."""
+    findings = await found(node, node.name)
+    assert faults(findings) == []
+    assert "leads every machine to itself" in findings["name"].text
+
+
+async def test_a_synapse_of_an_authority_that_we_do_not_know(
+    postgres_server: Server, migrated_template: str, synapse: Synapse
+) -> None:
+    """What it shows is read and not believed, and nothing is asked."""
+    async with nodes(postgres_server, migrated_template) as running:
+        [stranger] = await running.start("stranger.test")
+        findings = await found(stranger, synapse.server_name)
+    assert faults(findings)
+    assert all("by Authority of the tests" in finding.text for finding in faults(findings))
+    assert all("full chain" in finding.advice for finding in faults(findings))
+    assert "keys" not in findings
+
+
+async def test_the_wrong_port(node: Node) -> None:
+    """Nobody listens there."""
+    [*wrong] = faults(await found(node, f"localhost:{lasting_port()}"))
+    assert wrong
+    assert all("nobody listens there" in finding.text for finding in wrong)
+
+
+async def test_a_name_that_does_not_resolve(node: Node) -> None:
+    """RFC 6761, 6.4: `invalid` is a name that nobody has."""
+    [finding] = faults(await found(node, "nowhere.invalid:8448"))
+    assert finding.text == "nowhere.invalid has no address: no A record, no AAAA record."
+
+
+async def test_a_server_that_answers_with_the_key_of_another(node: Node, synapse: Synapse) -> None:
+    """Its certificate holds for the address; its keys are those of the name it knows itself by."""
+    findings = await found(node, f"127.0.0.1:{synapse.port}")
+    [finding] = faults(findings)
+    assert (finding.subject, f"the keys of {synapse.server_name}." in finding.text) == ("keys", True)
+
+
+async def test_a_synapse_that_does_not_admit_us(node: Node, make_synapse: SynapseFactory) -> None:
+    """All else is well."""
+    closed = await make_synapse(settings={"federation_domain_whitelist": ["elsewhere.test"]})
+    [finding] = faults(await found(node, closed.server_name))
+    assert (finding.subject, "federation_domain_whitelist" in finding.advice) == ("signature", True)
