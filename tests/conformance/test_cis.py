@@ -1,0 +1,159 @@
+"""CIS agent federation: what a node must read, and what it must refuse and how. See `cis/README.md`."""
+
+import copy
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nacl.signing import SigningKey
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis import answers, content, envelope, published_signature
+from bridge.connectors.cis.answers import Answer
+from bridge.connectors.cis.envelope import Envelope, Unread
+from bridge.connectors.cis.events import EVENTS
+from bridge.connectors.cis.examination import Kept, Taken, examine_envelope
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.published_signature import Signed
+from bridge.connectors.cis.sender import From
+from federation.canonical_json import encode
+
+DATA = Path(__file__).parent / "cis"
+SHAPES = sorted((*DATA.glob("*.flat.json"), *DATA.glob("*.nested.json")))
+SIGNED = json.loads((DATA / "signed-event.json").read_text("utf-8"))
+TABLE = json.loads((DATA / "refusals.json").read_text("utf-8"))
+NODE = "kitchen.local"
+PEERS: dict[str, Peer | None] = {
+    name: None
+    if said is None
+    else Peer(
+        NODE,
+        PeerProfile(said["profile"]),
+        trusted=said.get("trusted", True),
+        public_key=bytes.fromhex(said["public_key"]) if "public_key" in said else None,
+        require_signature=said.get("require_signature", False),
+    )
+    for name, said in TABLE["peers"].items()
+}
+
+
+# -- contents --
+
+
+def test_there_is_one_of_each_type_and_shape() -> None:
+    """Seven types, two shapes."""
+    assert {path.name for path in SHAPES} == {
+        f"{type_.removeprefix('io.cis.agent.')}.{shape}.json"
+        for type_ in EVENTS
+        for shape in ("flat", "nested")
+    }
+
+
+@pytest.mark.parametrize("path", SHAPES, ids=lambda path: path.name)
+def test_a_content_is_read_as_its_event(path: Path) -> None:
+    """Field by field; and what is written for either profile is read as the same event."""
+    given = json.loads(path.read_text("utf-8"))
+    event = content.read(given["type"], given["content"])
+    assert isinstance(event, EVENTS[given["type"]])
+    assert event.model_dump() == given["parsed"]
+    assert isinstance(event.timestamp, datetime)
+    for name in ("from_agent", "to_agent"):
+        if given["parsed"].get(name) is not None:
+            assert isinstance(getattr(event, name), AgentAddress)
+    flat = content.render(event, PeerProfile.MATRIX)
+    assert content.read(given["type"], json.loads(encode(flat))) == event
+    nested = content.render(event, PeerProfile.CIS_1_1)
+    assert nested == {"event_type": given["type"], "payload": given["parsed"]}
+    assert content.read(given["type"], nested) == event
+
+
+# -- signatures --
+
+
+def test_the_signed_event() -> None:
+    """Both published forms, bit for bit, and the hash."""
+    event = envelope.read(json.dumps(SIGNED["event"]).encode())
+    assert isinstance(event, Envelope)
+    key = SigningKey(bytes.fromhex(SIGNED["private_key"]))
+    assert bytes(key.verify_key).hex() == SIGNED["public_key"]
+    form = published_signature.signing_form(event, SIGNED["server"])
+    assert form.decode() == SIGNED["signing_form"]
+    assert len(form) == 390
+    assert key.sign(form).signature.hex() == SIGNED["signing_signature"]
+    assert key.sign(published_signature.checking_form(event)).signature.hex() == SIGNED["checking_signature"]
+    assert published_signature.digest(event) == SIGNED["sha256"]
+    signed = published_signature.signed(event, SIGNED["server"], key)
+    assert signed.signatures == {SIGNED["server"]: {"ed25519:0": SIGNED["signing_signature"]}}
+    assert signed.hashes == {"sha256": SIGNED["sha256"]}
+
+
+@pytest.mark.parametrize("form", ["signing_signature", "checking_signature"])
+def test_the_signed_event_is_believed(form: str) -> None:
+    """Whichever form was signed."""
+    signatures = {SIGNED["server"]: {"ed25519:0": SIGNED[form]}}
+    event = envelope.read(json.dumps({**SIGNED["event"], "signatures": signatures}).encode())
+    peer = PEERS["signing"]
+    assert isinstance(event, Envelope)
+    assert peer is not None
+    assert published_signature.check(event, peer) is Signed.HOLDS
+    assert isinstance(examine_envelope(event, peer, TABLE["own_node"]), Taken)
+
+
+# -- refusals --
+
+
+def body_of(refusal: dict[str, Any]) -> bytes:
+    if "size" in refusal:
+        return json.dumps({**TABLE["event"], "unsigned": "x" * refusal["size"]}).encode()
+    if "body" in refusal:
+        return str(refusal["body"]).encode()
+    event = copy.deepcopy(TABLE["event"])
+    for path, value in refusal.get("set", {}).items():
+        place, name = reached(event, path)
+        place[name] = value
+    if "without" in refusal:
+        place, name = reached(event, refusal["without"])
+        del place[name]
+    return json.dumps(event).encode()
+
+
+def reached(event: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+    *above, name = path.split(".")
+    for key in above:
+        event = event[key]
+    return event, name
+
+
+def received(body: bytes, peer: Peer | None, header: str | None = None) -> Answer | Taken:
+    """As an endpoint does it, but for what is kept."""
+    event = envelope.read(body)
+    if isinstance(event, Unread):
+        return answers.refused(event.refusal, event.event_id)
+    examined = examine_envelope(event, peer, TABLE["own_node"], header=header)
+    assert not isinstance(examined, Kept)
+    return examined if isinstance(examined, Taken) else answers.refused(examined, event.event_id)
+
+
+def test_the_event_of_the_table_is_taken() -> None:
+    """So that each refusal has the reason that stands beside it."""
+    taken = received(body_of({}), PEERS["published"], NODE)
+    assert isinstance(taken, Taken)
+    assert taken.sender == From(AgentAddress("worker-1", NODE))
+
+
+@pytest.mark.parametrize("refusal", TABLE["refusals"], ids=lambda refusal: refusal["why"])
+def test_a_refusal_has_its_status_and_text(refusal: dict[str, Any]) -> None:
+    """In the shape of published nodes: `accepted`, `error`, and the event's id if it has one."""
+    body = body_of(refusal)
+    answer = received(body, PEERS[refusal.get("peer", "published")], refusal.get("header"))
+    assert isinstance(answer, Answer)
+    assert answer.status == refusal["status"]
+    has_id = "event_id" not in refusal.get("without", "") and not {"body", "size"} & set(refusal)
+    assert answer.body == {
+        "accepted": False,
+        "error": refusal["error"],
+        "event_id": TABLE["event"]["event_id"] if has_id else "",
+    }
