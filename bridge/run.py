@@ -21,6 +21,7 @@ from bridge.service.health import Health
 from bridge.service.metrics_server import MetricsServer
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
+from bridge.service.operator import commands
 from bridge.service.settings import homeserver_settings, listener_settings, tls_files
 from federation.admission import Rules
 from federation.canonical_json import encode
@@ -107,7 +108,12 @@ class Node:
 
         control = ControlSocket(
             config.data_dir,
-            {"status": self._status, "rotate-keys": self._rotate_keys, "reload": self._reload},
+            {
+                "status": self._status,
+                "rotate-keys": self._rotate_keys,
+                "reload": self._reload,
+                **commands(self.homeserver),
+            },
         )
         await control.start()
         stack.push_async_callback(control.stop)
