@@ -13,7 +13,7 @@ from bridge.time_text import moment
 MOST_LANES: Final = 16
 """Side by side. Whoever makes a graph wide makes it no wider than this here."""
 SHORT: Final = 12
-"""Characters of an event's id: enough to find it by."""
+"""Characters of an id: enough to find an event or a room by."""
 LONGEST: Final = 60
 """Characters of a type, a key or a user."""
 _COLOURS: Final = {"accepted": "black", "soft_failed": "orange", "rejected": "red"}

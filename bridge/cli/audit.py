@@ -11,6 +11,7 @@ from bridge.cli.asking import ask
 from bridge.cli.cells import add, cell, table
 from bridge.cli.options import ConfigFile, Json
 from bridge.cli.output import Output
+from bridge.event_graph_text import short
 from bridge.time_text import moment
 from storage.errors import LocalError
 
@@ -51,11 +52,16 @@ def _show(console: Console, answer: Mapping[str, Any]) -> None:
     for act in answer["acts"]:
         ended = cell(_ended(act), "" if act["outcome"] == "done" else "yellow")
         direction = _DIRECTIONS.get(act["direction"], act["direction"])
-        about = (act["user_id"] or "", act["room_id"] or "", act["subject"] or "")
+        about = (act["user_id"] or "", short(act["room_id"] or ""), _subject(act["subject"] or ""))
         add(made, moment(act["at"]), act["peer"] or "somebody", direction, act["act"], ended, *about)
     console.print(made)
     if answer["more"]:
         console.print("There is more: use --since, --peer, --user, --room or --limit.", markup=False)
+
+
+def _subject(subject: str) -> str:
+    """The beginning of an event's id finds it; of what else there is only the whole does."""
+    return short(subject) if subject.startswith("$") else subject
 
 
 def _ended(act: Mapping[str, Any]) -> str:

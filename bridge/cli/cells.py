@@ -10,6 +10,7 @@ from rich.text import Text
 
 from bridge.terminal_text import harmless, harmless_lines
 
+_WHOLE: Final = frozenset({"at", "since", "next attempt", "state"})
 LONGEST: Final = 500
 """Characters in one cell."""
 
@@ -25,10 +26,10 @@ def lines(text: str, style: str = "") -> Text:
 
 
 def table(*columns: str) -> Table:
-    """What does not fit into its column goes on in the next line: half an id is of no use."""
+    """What does not fit into its column goes on in the next line: half a name is of no use."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column, overflow="fold")
+        made.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return made
 
 
@@ -46,6 +47,11 @@ def facts(said: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Table:
         if value is not None and value != []:
             made.add_row(Text(name, "bold"), value if isinstance(value, Text) else cell(value))
     return made
+
+
+def counted(number: int, word: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _plain(value: Any) -> str:

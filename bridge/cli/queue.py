@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, facts, table
+from bridge.cli.cells import add, cell, counted, facts, table
 from bridge.cli.options import ConfigFile, Json
 from bridge.cli.output import Output
 from bridge.clock import now_ms
+from bridge.event_graph_text import short
 from bridge.time_text import ago, duration, moment
 
 
@@ -47,7 +48,7 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
             [
                 ("server", one["server"]),
                 ("state", state(one)),
-                ("waiting", f"{one['pdus']} events, {one['edus']} EDUs"),
+                ("waiting", f"{counted(one['pdus'], 'event')}, {counted(one['edus'], 'EDU')}"),
                 (
                     "oldest",
                     f"{moment(one['oldest_at'])}, {duration(one['lag_ms'])} ago"
@@ -70,7 +71,7 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
     made = table("waiting", "what", "room", "since")
     for pdu in one["first_pdus"]:
         what = f"{pdu['type'] or 'an event that is gone'}{' (in flight)' if pdu['in_flight'] else ''}"
-        add(made, pdu["event_id"], what, pdu["room_id"], moment(pdu["queued_at"]))
+        add(made, short(pdu["event_id"]), what, short(pdu["room_id"]), moment(pdu["queued_at"]))
     for edu in one["first_edus"]:
         add(
             made,
@@ -84,7 +85,7 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
 
 
 def _transaction(transaction: Mapping[str, Any]) -> str:
-    count = f"{transaction['pdus']} events, {transaction['edus']} EDUs"
+    count = f"{counted(transaction['pdus'], 'event')}, {counted(transaction['edus'], 'EDU')}"
     return (
         f"{transaction['transaction_id']}: {count}, first sent {ago(transaction['first_sent_at'], now_ms())}"
     )

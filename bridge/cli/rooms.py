@@ -13,7 +13,7 @@ from bridge.cli.asking import ask
 from bridge.cli.cells import add, cell, facts, lines, table
 from bridge.cli.options import ConfigFile, Json
 from bridge.cli.output import FAILED, Output
-from bridge.event_graph_text import beyond, dot
+from bridge.event_graph_text import beyond, dot, short
 from bridge.event_graph_text import lines as graph_lines
 from bridge.time_text import moment
 from storage.errors import LocalError
@@ -102,7 +102,7 @@ def _show(console: Console, room: Mapping[str, Any]) -> None:
     made = table("last events", "at", "type", "key", "sender")
     for event in room["latest_events"]:
         at = moment(event["origin_server_ts"])
-        add(made, event["event_id"], at, event["type"], event["state_key"], event["sender"])
+        add(made, short(event["event_id"]), at, event["type"], event["state_key"], event["sender"])
     console.print(made)
 
 
@@ -143,7 +143,7 @@ def _state(console: Console, answer: Mapping[str, Any]) -> None:
         made = table("type", "key", "event", "sender", "at")
         for entry in entries:
             at = moment(entry["origin_server_ts"])
-            add(made, entry["type"], entry["state_key"], entry["event_id"], entry["sender"], at)
+            add(made, entry["type"], entry["state_key"], short(entry["event_id"]), entry["sender"], at)
         console.print(made)
     if answer["total"] > len(entries):
         console.print(f"{len(entries)} of {answer['total']}: name a type or a key, or use --limit.")

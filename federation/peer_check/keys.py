@@ -56,7 +56,7 @@ def _on_no_answer(place: Place, asked: Asked) -> Finding:
         advice = "It takes connections and does not answer them: is it overloaded, does it hang?"
     else:
         advice = "It must answer with the JSON of a Matrix server."
-    return fault("keys", f"{place.name} did not give its keys: it {problem.problem}.", advice)
+    return fault("keys", f"{place.name} did not give its keys: it {problem.problem.rstrip('.')}.", advice)
 
 
 def _on_document(facts: Facts, content: Mapping[str, Any], keys: tuple[ServerKey, ...]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ def on_version(asked: Asked) -> Finding:
         version = server.get("version")
         shown = f"{server['name']} {version}" if isinstance(version, str) else server["name"]
         return fine("software", f"It is {shown[:_LONGEST]}.")
-    why = f": it {asked.problem.problem}" if asked.problem is not None else ""
+    why = f": it {asked.problem.problem.rstrip('.')}" if asked.problem is not None else ""
     return warning(
         "software",
         f"It does not say what it is{why}.",
@@ -96,7 +96,7 @@ def on_signature(facts: Facts, signed: Signed) -> Finding:
         )
     else:
         advice = "Its log says why."
-    return fault("signature", f"A signed request did not end well: it {problem.problem}.", advice)
+    return fault("signature", f"A signed request did not end well: it {problem.problem.rstrip('.')}.", advice)
 
 
 def _says_that_there_is_none(problem: Exception) -> bool:

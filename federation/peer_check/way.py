@@ -139,7 +139,8 @@ def on_route(facts: Facts) -> Finding:
     assert isinstance(route, Route), "whoever asks for it has found it"
     places = ", ".join(f"{one.host} port {one.port}" for one in route.candidates)
     why = f"rule {route.step}, {_RULES[route.step]}" if route.step in _RULES else "as the configuration says"
-    return fine("way", f"It is reached at {places} ({why}), with a certificate for {route.certificate_name}.")
+    shown = "" if facts.standing.is_plain else f", with a certificate for {route.certificate_name}"
+    return fine("way", f"It is reached at {places} ({why}){shown}.")
 
 
 def on_addresses(facts: Facts) -> Iterator[Finding]:

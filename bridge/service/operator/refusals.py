@@ -11,5 +11,5 @@ def told(error: MatrixError | PeerError, advice: str) -> LocalError:
 def sentence(error: MatrixError | PeerError) -> str:
     """Whose refusal it is, and in which words."""
     if isinstance(error, PeerError):
-        return f"{error.peer} {error.problem}."
+        return f"{error.peer} {error.problem.rstrip('.')}."
     return f"{error.text} ({error.errcode})"

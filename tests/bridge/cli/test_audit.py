@@ -29,8 +29,13 @@ async def test_the_audit_is_shown(operated: Operated) -> None:
     ):
         assert words in said.out
     assert "\x1b" not in said.out
+    event = rows[0]._replace(subject="$" + "e" * 43, room_id="!" + "r" * 43)
+    async with operated.node.database.transaction() as connection:
+        await insert_entries(connection, [event, rows[0]._replace(subject="#kitchen:there.test")])
+    said = await operated.palaver("audit")
+    assert ("$" + "e" * 11 + " " in said.out, "#kitchen:there.test" in said.out) == (True, True)
     assert "There is more" in (await operated.palaver("audit", "--limit", "1")).out
-    assert len((await operated.json("audit", "--since", "1h", "--peer", "there.test"))["acts"]) == 1
+    assert len((await operated.json("audit", "--since", "1h", "--peer", "there.test"))["acts"]) == 3
 
 
 @pytest.mark.parametrize("since", ["yesterday", "5", "0d", "-1h", "٣d", "1w"])

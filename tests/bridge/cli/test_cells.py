@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.cells import LONGEST, add, cell, facts, lines, table
+from bridge.cli.cells import LONGEST, add, cell, counted, facts, lines, table
 
 
 def written(*what: object, width: int = 60) -> str:
@@ -41,6 +41,18 @@ def test_half_an_id_is_of_no_use() -> None:
     made = table("id")
     add(made, "$" + "x" * 100)
     assert written(made, width=40).count("x") == 100
+
+
+def test_a_time_stays_in_one_line() -> None:
+    """However little room there is for it."""
+    made = table("id", "at")
+    add(made, "x" * 100, "2026-11-18 15:56:21 UTC")
+    assert "2026-11-18 15:56:21 UTC" in written(made, width=50)
+
+
+def test_one_is_not_several() -> None:
+    """Nor is nothing."""
+    assert [counted(number, "event") for number in (0, 1, 2)] == ["0 events", "1 event", "2 events"]
 
 
 def test_a_fact_without_a_value_is_left_out() -> None:
