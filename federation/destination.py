@@ -149,7 +149,11 @@ class Destination:
             stale = self._queue.add(queued.pdus, queued.edus)
             return [*_stale(stale), *self._loads()]
         self._touched.update(pdu.room_id for pdu in queued.pdus)
-        return _stale(edu for edu in queued.edus if edu.ephemeral)
+        passing = [edu for edu in queued.edus if edu.ephemeral]
+        if self._schedule.failing_since is None:
+            # Nothing is known against the server: they wait only until all that is in Postgres is counted.
+            return _stale(self._queue.add((), passing))
+        return _stale(passing)
 
     def _keep_and_go(self, queued: Queued, now_ms: int) -> list[Effect]:
         return [*self._keep(queued, now_ms), *self._go(now_ms)]

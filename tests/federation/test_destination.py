@@ -350,6 +350,17 @@ def test_in_an_outage_ephemeral_things_are_dropped() -> None:
     assert effects[1:] == [Forget((), (typing,), Fate.STALE)]
 
 
+def test_what_wakes_a_sender_is_sent_also_if_it_is_ephemeral() -> None:
+    """It comes before anything has been counted, and nothing is known against the server."""
+    machine, typing = Destination(), EduRef(9, ephemeral=True)
+    assert machine.receive(Queued((), (typing,)), NOW) == []
+    assert machine.receive(Timer(), NOW) == [Survey()]
+    receipt = EduRef(10, ephemeral=True)
+    assert machine.receive(Queued((), (receipt,)), NOW) == []
+    effects = machine.receive(Surveyed(), NOW)
+    assert Send(1, (), (typing, receipt)) in effects
+
+
 def test_after_an_outage_it_is_counted_and_caught_up() -> None:
     """What was in flight goes first and unchanged; a short queue is sent whole, of a long one the newest."""
     machine, now = long_outage()

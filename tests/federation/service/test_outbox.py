@@ -302,6 +302,13 @@ async def test_edus_that_must_arrive_are_kept(us: Sending, peer: ReceivingServer
     assert len(set(peer.ids)) == 1
 
 
+async def test_a_passing_edu_is_the_first_thing_that_is_sent(us: Sending, peer: ReceivingServer) -> None:
+    """Most often it is: who reads a message says so after a while, and has had nothing else to say."""
+    us.outbox.pass_on([PEER], receipt(Receipt("!r:us.test", BOB, "$1", 1)))
+    await peer.until(lambda peer: peer.edus)
+    assert [edu["edu_type"] for edu in peer.edus] == ["m.receipt"]
+
+
 async def test_passing_edus_are_collapsed(us: Sending, peer: ReceivingServer) -> None:
     """What waits is replaced by what is newer, and nothing of it is in the database."""
     peer.holds.clear()
