@@ -77,6 +77,13 @@ def refusal(peer: str, status: int, content: Any, headers: Mapping[str, str]) ->
     )
 
 
+def may_pass(error: PeerError) -> bool:
+    """Whether the same question may be answered later: the peer was not reached, or was in trouble."""
+    return isinstance(error, PeerUnreachable) or (
+        isinstance(error, PeerRefused) and (error.status == 429 or error.status >= 500)
+    )
+
+
 def outcome_of(error: PeerError | None) -> Outcome:
     match error:
         case None:

@@ -93,6 +93,12 @@ async def fetch_oldest(connection: Connection, room_id: str, limit: int) -> list
     return [row[0] for row in await connection.fetch(SQL.fetch_oldest, room_id, limit)]
 
 
+async def least_depth(connection: Connection, room_id: str) -> int:
+    """At which depth the history begins that is known here."""
+    depth: int = await connection.fetchval(SQL.least_depth, room_id)
+    return depth
+
+
 async def nearest_to(
     connection: Connection, room_id: str, timestamp: int, direction: Direction
 ) -> tuple[str, int] | None:

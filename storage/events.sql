@@ -42,6 +42,9 @@ WHERE room_id = $1 AND state_before IS NOT NULL AND EXISTS (
 )
 ORDER BY depth DESC LIMIT $2;
 
+-- name: least_depth
+SELECT coalesce(min(depth), 0) FROM events WHERE room_id = $1 AND state_before IS NOT NULL;
+
 -- name: nearest_after
 SELECT event_id, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts >= $2

@@ -13,11 +13,13 @@ from typing import Any, Final
 from federation.errors import PeerError
 from federation.event_graph import missing
 from federation.pdu import EventId, Malformed, create_event_id
+from federation.peer_errors import may_pass
 from federation.receipt import Dropped, Genuine
 from federation.room_version import RoomVersion
 from federation.service.event_examiner import EventExaminer
 from federation.service.room_ports import PeerEvents, StateIds
 from federation.service.room_store import RoomStore
+from storage.events import least_depth
 
 ASKED_AT_ONCE: Final = 20
 """Events of one `get_missing_events`; Synapse gives no more."""
@@ -42,6 +44,19 @@ class RoomBatch:
     """Those on which they rest."""
     states: dict[EventId, StateIds] = field(default_factory=dict)
     """The state before events that lie behind a gap, as another server has it."""
+    first_depth: int = 0
+    """Where the history begins that is known here: what lies before it is none of the gap."""
+    is_reached: bool | None = None
+    """Whether the peer could be asked all that there was to ask; None while there was nothing."""
+
+    def reached(self) -> None:
+        """The peer has answered, whatever it said."""
+        if self.is_reached is None:
+            self.is_reached = True
+
+    def failed(self, problem: PeerError) -> None:
+        """The peer gave nothing. Where that may pass, it is too early to go on without."""
+        self.is_reached = self.is_reached is not False and not may_pass(problem)
 
 
 class GapFiller:
@@ -59,10 +74,16 @@ class GapFiller:
 
     async def fill(self, peer: str, batch: RoomBatch, extremities: Sequence[EventId]) -> None:
         """Add to the batch what it needs, as far as the peer has it. Nothing is asked where nothing lacks."""
-        for _ in range(MOST_ROUNDS):
+        for number in range(MOST_ROUNDS):
             unknown = await self._unknown_prevs(batch)
+            if unknown and not number:
+                async with self._store.connection() as connection:
+                    batch.first_depth = await least_depth(connection, batch.room_id)
             if not unknown or not await self._ask_for_missing(peer, batch, extremities, unknown):
                 break
+        if batch.is_reached is False:
+            # It could be a small gap, that is not to be jumped: what lies in it would never be known here.
+            return
         for event_id in sorted(await self._unknown_prevs(batch))[:MOST_GAPS]:
             await self._ask_for_state(peer, batch, event_id)
         await self.fill_auth_events(peer, batch)
@@ -106,14 +127,24 @@ class GapFiller:
                 earliest=extremities,
                 latest=latest[:ASKED_AT_ONCE],
                 limit=ASKED_AT_ONCE,
-                min_depth=0,
+                min_depth=batch.first_depth,
             )
         except PeerError as problem:
             self._report(f"No events for a gap in {batch.room_id}: {problem}")
+            batch.failed(problem)
             return False
+        batch.reached()
         new = await self._examined(batch, given[:ASKED_AT_ONCE])
         before = len(batch.events)
-        # What the answer holds beyond what is missing is not looked at: nobody asked for it.
+        # What the answer holds beyond what is missing is not looked at: nobody asked for it. Where the gap
+        # lies beside the ends of our graph, the peer goes on behind it through what is known here.
+        known = await self._store.events(new, placed=True)
+        new = {
+            event_id: genuine
+            for event_id, genuine in new.items()
+            if (event_id not in known or known[event_id].is_outlier)
+            and genuine.pdu.depth >= batch.first_depth
+        }
         wanted = set(unknown)
         to_visit = list(unknown)
         while to_visit:
@@ -128,6 +159,7 @@ class GapFiller:
     async def _ask_for_state(self, peer: str, batch: RoomBatch, event_id: EventId) -> None:
         try:
             ids = await self._peer_events.state_ids(peer, batch.room_id, event_id)
+            batch.reached()
             if len(ids.pdu_ids) + len(ids.auth_chain_ids) > MOST_STATE_EVENTS:
                 self._report(f"The state of {batch.room_id} that {peer} gave is larger than any room's.")
                 return
@@ -142,8 +174,10 @@ class GapFiller:
             await self._fetch(peer, batch, unknown[: 10 * SINGLY])
         except PeerError as problem:
             self._report(f"No state for a gap in {batch.room_id}: {problem}")
+            batch.failed(problem)
             return
-        batch.states[event_id] = ids
+        if batch.is_reached is not False:  # with holes where nobody answered it would be another state
+            batch.states[event_id] = ids
 
     async def fill_auth_events(self, peer: str, batch: RoomBatch) -> None:
         for _ in range(MOST_ROUNDS):
@@ -171,6 +205,7 @@ class GapFiller:
             batch.outliers |= {one: genuine for one, genuine in given.items() if one not in batch.events}
         except PeerError as problem:
             self._report(f"No auth chain of {event_id} in {batch.room_id}: {problem}")
+            batch.failed(problem)
         await self._fetch(peer, batch, [one for one in sorted(wanted) if one not in batch.outliers][:SINGLY])
         return len(batch.outliers) > had
 
@@ -198,6 +233,7 @@ class GapFiller:
                     return await self._peer_events.event(peer, event_id)
                 except PeerError as problem:
                     self._report(f"No event {event_id}: {problem}")
+                    batch.failed(problem)
                     return None
 
         wanted = await self._unknown(batch, event_ids)

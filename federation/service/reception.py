@@ -26,6 +26,10 @@ ACL: Final = ("m.room.server_acl", "")
 MOST_ACLS: Final = 1_000
 MOST_STARTS: Final = 20
 """Events from which history is asked for at once."""
+MOST_REFUSALS: Final = 6
+"""How often in a row a server is sent away that follows what we lack and cannot be asked for it. With the
+usual schedules of retrying that is some minutes."""
+MOST_UNREACHED: Final = 1_000
 
 
 @dataclass(eq=False, slots=True)
@@ -58,6 +62,7 @@ class Reception:
         self._observer = observer
         self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
         self._under_way: list[_UnderWay] = []
+        self._refusals: BoundedCache[str, int] = BoundedCache(MOST_UNREACHED)
 
     async def receive(self, origin: str, events: Sequence[Any], in_commit: InCommit | None) -> Results:
         under_way = _UnderWay({room_id for event in events if (room_id := room_id_of(event)) is not None})
@@ -86,6 +91,7 @@ class Reception:
             await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
             if memory is not None:
                 await self._policy.sign_missing(batch, memory)
+        self._refuse_unreached(origin, batches.values())
         async with self._writing.session(batches, origin) as session:
             await self._look_up(session, batches)
             for room_id, batch in batches.items():
@@ -122,6 +128,7 @@ class Reception:
         batch = RoomBatch(room_id, memory.view.version, {pdu.event_id: examined})
         if origin != self._server_name:
             await self._gaps.fill(origin, batch, memory.view.forward_extremities)
+            self._refuse_unreached(origin, [batch])
         await self._policy.sign_missing(batch, memory)
         async with self._writing.session([room_id], origin) as session:
             draft = session.room(room_id)
@@ -233,6 +240,19 @@ class Reception:
                 await other.parsed.wait()
                 if not absent.isdisjoint(other.event_ids):
                     await other.done.wait()
+
+    def _refuse_unreached(self, origin: str, batches: Iterable[RoomBatch]) -> None:
+        """Answered with 200, events that we cannot take in for want of others would not come again. So they
+        are to come again, until it looks as if we shall never reach their server."""
+        reached = {batch.is_reached for batch in batches}
+        if False in reached:
+            refusals = self._refusals.get(origin) or 0
+            if refusals < MOST_REFUSALS:
+                self._refusals.put(origin, refusals + 1)
+                text = "Your server could not be asked for what lies before these events: send them again."
+                raise MatrixError("M_UNKNOWN", text, 503)
+        elif True in reached:
+            self._refusals.put(origin, 0)
 
     def _count(self, receipts: Iterable[Receipt]) -> None:
         if self._observer is not None:

@@ -47,7 +47,7 @@ async def _take_one(draft: RoomDraft, batch: RoomBatch, genuine: Genuine, in_tim
     for prev_event in pdu.prev_events:
         if not draft.has_place(prev_event):
             ids = batch.states.get(prev_event)
-            if ids is None or not await _place_behind_gap(draft, batch, prev_event, ids):
+            if ids is None or not await _place_behind_gap(draft, batch, prev_event, ids, in_timeline):
                 return Dropped(f"{prev_event}, which it follows, is not to be had")
     before = await draft.state_before(pdu.prev_events)
     verdict = await draft.judge(genuine, before, current=current if in_timeline else None)
@@ -56,7 +56,9 @@ async def _take_one(draft: RoomDraft, batch: RoomBatch, genuine: Genuine, in_tim
     return verdict
 
 
-async def _place_behind_gap(draft: RoomDraft, batch: RoomBatch, event_id: EventId, ids: StateIds) -> bool:
+async def _place_behind_gap(
+    draft: RoomDraft, batch: RoomBatch, event_id: EventId, ids: StateIds, in_timeline: bool
+) -> bool:
     """Give an event its place of which another server has told the state before it."""
     genuine = batch.outliers.get(event_id) or batch.events.get(event_id)
     if genuine is None:
@@ -68,12 +70,15 @@ async def _place_behind_gap(draft: RoomDraft, batch: RoomBatch, event_id: EventI
     state = await state_of(draft, ids)
     if CREATE not in state:
         return False
-    before = await draft.group_of(state, await draft.current())
-    # Its place is long past: what the rules say today does not matter to it.
-    verdict = await draft.judge(genuine, before, current=None)
+    # When its own server sends it later it has its place already: so this is when others hear of it. To what
+    # lies before the history that is known here it does not matter what the rules say today.
+    is_news = in_timeline and genuine.pdu.depth >= batch.first_depth
+    current = await draft.current()
+    before = await draft.group_of(state, current)
+    verdict = await draft.judge(genuine, before, current=current if is_news else None)
     if isinstance(verdict, Dropped):
         return False
-    await draft.place(genuine.pdu, verdict, before, in_timeline=False)
+    await draft.place(genuine.pdu, verdict, before, in_timeline=is_news)
     return True
 
 

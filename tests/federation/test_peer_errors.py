@@ -14,6 +14,7 @@ from federation.peer_errors import (
     PeerTimedOut,
     PeerTlsFailure,
     PeerUnreachable,
+    may_pass,
     outcome_of,
     refusal,
 )
@@ -84,3 +85,13 @@ def test_a_peers_text_stays_small_and_on_its_line(content: object, errcode: str,
 def test_every_error_has_its_label(error: PeerError | None, outcome: Outcome) -> None:
     """One of a few, whatever the peer says."""
     assert outcome_of(error) is outcome
+
+
+def test_what_may_pass() -> None:
+    """A peer that is away or in trouble may answer later. One that says no, or nonsense, has answered."""
+    passing = (PeerUnreachable, PeerTimedOut, PeerTlsFailure)
+    assert all(may_pass(kind("a.test", "is away")) for kind in passing)
+    assert all(may_pass(PeerRefused("a.test", status, None, "")) for status in (429, 500, 503))
+    assert not any(may_pass(PeerRefused("a.test", status, None, "")) for status in (400, 403, 404))
+    assert not may_pass(PeerMalformed("a.test", "answered nonsense"))
+    assert not may_pass(PeerNotAllowed("a.test", "is not spoken with"))

@@ -10,6 +10,7 @@ from storage.events import (
     fetch_events,
     fetch_oldest,
     fetch_places,
+    least_depth,
     nearest_to,
     write_events,
 )
@@ -101,3 +102,11 @@ async def test_where_the_known_history_begins(database: Database) -> None:
         assert await fetch_oldest(connection, "!room", 10) == ["$4", "$2"]
         assert await fetch_oldest(connection, "!room", 1) == ["$4"]
         assert await fetch_oldest(connection, "!other", 10) == []
+
+
+async def test_how_far_back_the_known_history_reaches(database: Database) -> None:
+    """Outliers are no part of it."""
+    async with database.transaction() as connection:
+        await write_events(connection, [row("$2", 2), row("$3", 3), outlier("$o", depth=1)])
+        assert await least_depth(connection, "!room") == 2
+        assert await least_depth(connection, "!other") == 0

@@ -11,6 +11,7 @@ from federation.errors import PeerError
 from federation.event_graph import backwards, between
 from federation.key_needs import KeyNeed
 from federation.pdu import EventId, Pdu
+from federation.peer_errors import PeerUnreachable
 from federation.service.room_graph import RoomGraph
 from federation.service.room_ports import Committed, RemoteState, StateIds
 from federation.signatures import VerifyKey
@@ -43,6 +44,8 @@ class PeerRoom:
     """What it does not give, whoever asks."""
     no_missing: bool = False
     no_state: bool = False
+    unreachable: set[str] = field(default_factory=set)
+    """Questions on which the connection breaks off."""
     also: list[Any] = field(default_factory=list)
     """What it adds to every list of events."""
     policy: Callable[[Mapping[str, Any]], Any] = lambda event: {}
@@ -59,14 +62,14 @@ class PeerRoom:
         limit: int,
         min_depth: int,
     ) -> Sequence[Any]:
-        self.calls.append(("missing_events", room_id))
+        self._come("missing_events", room_id)
         if self.no_missing:
             raise PeerError(peer, "answered 404")
         walk = between(latest, earliest, self.room.events, limit=limit, min_depth=min_depth)
         return self._given(walk.found)
 
     async def state_ids(self, peer: str, room_id: str, event_id: EventId) -> StateIds:
-        self.calls.append(("state_ids", event_id))
+        self._come("state_ids", event_id)
         if self.no_state or event_id not in self.room.events:
             raise PeerError(peer, "answered 404")
         state = self._state_before(event_id)
@@ -74,19 +77,19 @@ class PeerRoom:
         return StateIds(tuple(state), tuple(chain))
 
     async def state(self, peer: str, room_id: str, event_id: EventId) -> RemoteState:
-        self.calls.append(("state", event_id))
+        self._come("state", event_id)
         state = self._state_before(event_id)
         chain = reachable(state, lambda one: self.room.events[one].auth_events)
         return RemoteState(self._given(state), self._given(chain))
 
     async def event(self, peer: str, event_id: EventId) -> Any:
-        self.calls.append(("event", event_id))
+        self._come("event", event_id)
         if event_id in self.hidden or event_id not in self.room.events:
             raise PeerError(peer, "answered 404")
         return self.room.events[event_id].event
 
     async def event_auth(self, peer: str, room_id: str, event_id: EventId) -> Sequence[Any]:
-        self.calls.append(("event_auth", event_id))
+        self._come("event_auth", event_id)
         if event_id not in self.room.events:
             raise PeerError(peer, "answered 404")
         chain = reachable([event_id], lambda one: self.room.events[one].auth_events)
@@ -95,17 +98,22 @@ class PeerRoom:
     async def backfill(
         self, peer: str, room_id: str, event_ids: Collection[EventId], limit: int
     ) -> Sequence[Any]:
-        self.calls.append(("backfill", room_id))
+        self._come("backfill", room_id)
         if self.no_missing:
             raise PeerError(peer, "answered 404")
         return self._given(backwards(event_ids, self.room.events, limit).found)
 
     async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
-        self.calls.append(("sign", server))
+        self._come("sign", server)
         return self.policy(event)
 
     def asked(self) -> list[str]:
         return [name for name, _ in self.calls]
+
+    def _come(self, question: str, about: str) -> None:
+        self.calls.append((question, about))
+        if question in self.unreachable:
+            raise PeerUnreachable("the peer", "broke off the connection")
 
     def _given(self, event_ids: Iterable[EventId]) -> list[Any]:
         return [self.room.events[one].event for one in event_ids if one not in self.hidden] + self.also

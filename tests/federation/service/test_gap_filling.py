@@ -32,6 +32,44 @@ async def test_a_small_gap_is_filled_with_what_lies_between(version: str, databa
 
 
 @VERSIONS
+async def test_of_a_branch_only_what_is_unknown_is_taken(version: str, database: Database) -> None:
+    """A peer that does not meet our ends of the graph goes on, through what is known here, to the beginning
+    of the room. That is no news."""
+    room = public_room(version, BOB)
+    old = [room.say(BOB, str(number)) for number in range(3)]
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        common = room.say(BOB, "common")
+        await here.graph.receive("b.example", raw(common))
+        ours = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        lost = room.say(BOB, "lost", after=[common])
+        last = room.say(BOB, "last", after=[lost])
+        here.peer.also = [pdu.event for pdu in (*old, room.create)]
+        results = await here.graph.receive("b.example", raw(last))
+        assert results == {lost.event_id: ACCEPTED, last.event_id: ACCEPTED}
+        assert [entry.pdu for entry in await here.graph.stream.read(0)][1:] == [common, ours, lost, last]
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert set(view.forward_extremities) == {ours.event_id, last.event_id}
+
+
+@VERSIONS
+async def test_what_lies_before_our_join_is_no_gap(version: str, database: Database) -> None:
+    """Somebody spoke who had not seen us come. What he followed gets its place and is told to nobody."""
+    room = public_room(version, BOB)
+    for number in range(3):
+        room.say(BOB, str(number))
+    before = room.head
+    async with graph_on(database, room) as here:
+        joined = await join(here, room)
+        beside = room.say(ALICE, "beside", after=before)
+        here.peer.also = [before[0].event]
+        assert await here.graph.receive("a.example", raw(beside)) == {beside.event_id: ACCEPTED}
+        assert [entry.pdu for entry in await here.graph.stream.read(0)] == [joined, beside]
+        assert await here.graph.state_at(beside.event_id) == ids(room, before)
+
+
+@VERSIONS
 async def test_a_larger_gap_takes_several_questions(version: str, database: Database) -> None:
     """As long as each answer helps."""
     room = public_room(version, BOB)
@@ -99,6 +137,32 @@ async def test_a_gap_that_nobody_fills_keeps_only_that_event_out(version: str, d
         # When it comes again together with what was missing, it is as good as any other.
         results = await here.graph.receive("b.example", raw(orphan, hidden))
         assert set(results.values()) == {ACCEPTED}
+
+
+@VERSIONS
+@pytest.mark.parametrize("question", ["missing_events", "state_ids", "state", "event"])
+async def test_a_gap_is_not_crossed_while_nobody_answers(
+    version: str, question: str, database: Database
+) -> None:
+    """Half of a state would be another state, and what lies in a gap that was jumped is never known here. The
+    event is to come again."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        before = await here.graph.room(room.room_id)
+        for number in range(25 if question == "state" else 5):
+            room.join(f"@guest{number}:c.example")
+        lost = room.say(BOB, "lost")
+        last = room.say(BOB, "last", after=[lost])
+        here.peer.no_missing = question != "missing_events"
+        here.peer.unreachable = {question}
+        with pytest.raises(MatrixError, match="503"):
+            await here.graph.receive("b.example", raw(last))
+        assert await here.graph.room(room.room_id) == before
+        here.peer.unreachable = set()
+        results = await here.graph.receive("b.example", raw(last))
+        assert set(results.values()) == {ACCEPTED}
+        assert await here.graph.state_at(last.event_id) == ids(room, [lost])
 
 
 @VERSIONS

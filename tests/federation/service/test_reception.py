@@ -9,6 +9,7 @@ import pytest
 from federation.errors import MatrixError
 from federation.pdu.event_signatures import add_signature
 from federation.receipt import ACCEPTED, Dropped, Rejected, SoftFailed
+from federation.service.reception import MOST_REFUSALS
 from storage.database import Database
 from tests.support.graph import HERE, US, Graph, graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
@@ -322,3 +323,45 @@ async def test_an_invite_of_ours_that_another_server_has_signed(database: Databa
         pdu = await here.graph.accept_membership(HERE, room.room_id, signed)
         assert set(pdu.signatures) == {HERE, "c.example"}
         assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
+
+
+async def test_a_server_that_cannot_be_asked_is_sent_away_for_a_while(database: Database) -> None:
+    """What it sent follows what we lack: answered with 200 it would not come again. After some attempts it
+    looks as if we shall never reach it, and the rest of what it sends is taken in."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        good = room.say(ALICE, after=start)
+        orphan = room.say(BOB, after=[room.say(BOB, after=start)])
+        dropped = Dropped(f"{orphan.prev_events[0]}, which it follows, is not to be had")
+        here.peer.unreachable = {"missing_events"}
+        for _ in range(MOST_REFUSALS):
+            with pytest.raises(MatrixError, match="503 M_UNKNOWN"):
+                await here.graph.receive("b.example", raw(orphan, good))
+        with pytest.raises(MatrixError, match="503 M_UNKNOWN"):
+            await here.graph.receive("a.example", raw(orphan))
+        for _ in range(2):
+            results = await here.graph.receive("b.example", raw(orphan, good))
+            assert results == {orphan.event_id: dropped, good.event_id: ACCEPTED}
+        # Once it was reached, it has as many attempts as at the beginning.
+        here.peer.unreachable = set()
+        assert set((await here.graph.receive("b.example", raw(orphan))).values()) == {ACCEPTED}
+        here.peer.unreachable = {"missing_events"}
+        another = room.say(BOB, after=[room.say(BOB, after=start)])
+        with pytest.raises(MatrixError, match="503 M_UNKNOWN"):
+            await here.graph.receive("b.example", raw(another))
+
+
+async def test_a_membership_is_not_refused_for_what_could_not_be_asked(database: Database) -> None:
+    """403 would be the last word on it."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        lost = room.say(BOB)
+        joined = room.propose("m.room.member", CAROL, {"membership": "join"}, CAROL, after=[lost])
+        here.peer.unreachable = {"missing_events"}
+        with pytest.raises(MatrixError, match="503 M_UNKNOWN"):
+            await here.graph.accept_membership("c.example", room.room_id, joined.event)
+        here.peer.unreachable = set()
+        assert await here.graph.accept_membership("c.example", room.room_id, joined.event) == joined

@@ -60,7 +60,32 @@ async def test_a_gap_is_crossed_only_with_a_state_that_holds(database: Database)
             batch.states = {lost.event_id: state}
             assert await take_in(draft, batch) == {last.event_id: ACCEPTED}
             assert draft.has_place(lost.event_id)
-            assert [event.pdu for event in draft.timeline] == [last]
+            # Sent later by its own server it has its place already, so others hear of it now.
+            assert [event.pdu for event in draft.timeline] == [lost, last]
+
+
+async def test_what_lies_right_behind_a_gap_is_held_against_today(database: Database) -> None:
+    """Somebody who was banned could otherwise speak on through a friend, who refers to what he says."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        state = StateIds(tuple(pdu.event_id for pdu in room.state().values()), ())
+        start = room.head
+        banned = room.member(ALICE, BOB, "ban", after=start)
+        late = room.say(BOB, "late", after=[room.say(BOB, "lost", after=start)])
+        friends = room.say(ALICE, "listen to him", after=[late, banned])
+        await here.graph.receive("a.example", [banned.event])
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            for first_depth, verdict in ((0, "soft_failed"), (late.depth + 1, "accepted")):
+                draft = RoomDraft(store, connection, memory)
+                batch = batch_of(room, friends)
+                batch.outliers, batch.states = {late.event_id: Genuine(late)}, {late.event_id: state}
+                batch.first_depth = first_depth
+                assert await take_in(draft, batch) == {friends.event_id: ACCEPTED}
+                assert draft.known[late.event_id].verdict == verdict
+                assert [event.pdu for event in draft.timeline] == [friends]
 
 
 async def test_a_state_holds_what_is_of_the_room_and_was_not_rejected(database: Database) -> None:
