@@ -168,12 +168,18 @@ class Media:
 
         First what a kill has left is cleared away.
         """
-        if cleared := await self._store.clear_away():
-            log.info("Files of media that no row names were deleted.", count=cleared)
+        is_cleared = False
         while True:
             self._much_fetched.clear()
             self._fetched = 0
-            await self.prune()
+            try:
+                if not is_cleared and (cleared := await self._store.clear_away()):
+                    log.info("Files of media that no row names were deleted.", count=cleared)
+                is_cleared = True
+                await self.prune()
+            except (LocalError, OSError) as error:
+                # The next time is soon enough: nothing depends on it but the room on the disk.
+                log.warning("Media could not be pruned.", problem=str(error))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PRUNED_EVERY):
                     await self._much_fetched.wait()

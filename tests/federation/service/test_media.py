@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from PIL import Image
+from structlog.testing import capture_logs
 
 from federation.errors import MatrixError
 from federation.media import Mxc, parse_mxc
@@ -22,6 +23,7 @@ from federation.service.media_store import GRACE
 from federation.service.public_web import PublicWeb
 from federation.service.thumbnailer import Thumbnailer
 from federation.thumbnail_size import Method, choose
+from storage.address import DatabaseAddress
 from storage.database import Database
 from storage.errors import LocalError
 from storage.media_files import MediaFiles
@@ -29,6 +31,7 @@ from tests.federation.pictures import HTML, picture
 from tests.federation.service.repository import ALICE, US, Repository, pieces, read, repository
 from tests.support.loopback_server import LoopbackServer
 from tests.support.neighbourhood import Neighbourhood
+from tests.support.postgres import pool_on
 
 
 async def test_what_is_uploaded_can_be_opened(media_repository: Repository) -> None:
@@ -276,6 +279,34 @@ async def test_the_cache_is_pruned_soon_after_much_was_fetched(
             await pruning
         media_repository.times.now += settings.remote_cache_age + 1
         assert await media.prune() == 1
+
+
+async def test_pruning_goes_on_when_the_database_was_away(
+    database_address: DatabaseAddress, tmp_path: Path
+) -> None:
+    """Failed once, it is tried again in its turn; what a kill has left is cleared away then."""
+    async with pool_on(database_address, patience=0.0) as database:
+        kept = repository(database, tmp_path)
+        left = kept.files.path(b"x" * 32)
+        left.parent.mkdir(parents=True)
+        left.write_bytes(b"left by a kill")
+        media = kept.media()
+        database._pool.set_connect_args("postgresql://nobody@127.0.0.1:1/nothing")
+        await database._pool.expire_connections()
+        with capture_logs() as logged:
+            pruning = asyncio.create_task(media.keep_pruned())
+            async with asyncio.timeout(60):
+                while not logged:
+                    await asyncio.sleep(0)
+                assert left.exists()
+                database._pool.set_connect_args(database_address.url)
+                media._much_fetched.set()
+                while left.exists():
+                    await asyncio.sleep(0.01)
+        pruning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pruning
+        assert logged[0]["log_level"] == "warning"
 
 
 async def test_a_file_of_the_wrong_kind_is_not_followed(media_repository: Repository, tmp_path: Path) -> None:
