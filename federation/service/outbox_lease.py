@@ -33,7 +33,11 @@ class OutboxLease:
 
     async def open(self) -> None:
         connection = await connect_once(self._address)
-        await connection.add_listener(outbox.CHANNEL, self._notified)
+        try:
+            await connection.add_listener(outbox.CHANNEL, self._notified)
+        except BaseException:
+            connection.terminate()
+            raise
         connection.add_termination_listener(self._terminated)
         self._connection = connection
 

@@ -1,6 +1,9 @@
 """The session that decides which process sends to whom."""
 
 import asyncio
+import contextlib
+import gc
+from itertools import count
 
 import pytest
 
@@ -73,3 +76,20 @@ async def test_what_other_processes_queue_is_heard(database: Database) -> None:
     await mine.close()
     await mine.close()
     assert not told.lost.is_set()
+
+
+async def test_whoever_stops_waiting_for_a_session_leaves_none_behind(database: Database) -> None:
+    """At whatever moment: a connection that nobody closes would be reported here."""
+    mine, _ = lease(database)
+    for rounds in count():
+        opening = asyncio.create_task(mine.open())
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        if opening.done():
+            break
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await opening
+    assert mine.is_open
+    await mine.close()
+    gc.collect()
