@@ -302,6 +302,8 @@ def decide_node(
             agent.status is not status or agent.last_seen is not None
         ) and news.said_at >= agent.said_at:  # a newer word on it stands
             found.append(SpokenFor(agent.address, status, news.said_at))
+    if len(news.statuses) - len(unknown) == len(agents):
+        return Differences(tuple(found), tuple(unknown))  # nobody is left out
     last_seen = now_ms if node is None or node.last_heartbeat is None else node.last_heartbeat
     for agent_id in agents.keys() - news.statuses.keys():
         agent = agents[agent_id]

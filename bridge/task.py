@@ -1,0 +1,340 @@
+"""A task: the one model of work. Every protocol's request is translated into it, and answered out of it.
+
+It is answered once. It is given to its agent as often as that takes, but begun once: the one step from
+`accepted` to `running` is what a runner needs before it runs anything. What was begun and lost is answered
+with an error, what was not begun is given again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from bridge.task_answer import Answer, cancelled, failure
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_messages import (
+    Accept,
+    AgentGone,
+    AskAgain,
+    Cancel,
+    Dropped,
+    Due,
+    Effect,
+    Enqueue,
+    Error,
+    Freed,
+    Message,
+    Progress,
+    Renew,
+    Result,
+    RunnerLost,
+    SendProgress,
+    Start,
+    Tick,
+    Unreachable,
+)
+from bridge.task_request import TaskKey, TaskRequest
+
+
+class State(StrEnum):
+    RECEIVED = "received"
+    """Where it goes is not decided yet."""
+    QUEUED = "queued"
+    """Its agent is busy, and it waits."""
+    ACCEPTED = "accepted"
+    """It is on its way to the agent, or there and not begun."""
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    """By the agent's own word, or with one of the codes."""
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL: Final = frozenset({State.DONE, State.FAILED, State.CANCELLED, State.TIMED_OUT})
+LIVE: Final = frozenset(State) - FINAL
+LOST: Final = "The process that ran the task has ended. Whether the work was done is not known."
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`elsewhere`: another node runs it. `version` grows with every step."""
+
+    request: TaskRequest
+    received_at: int
+    deadline: int
+    elsewhere: bool = False
+    state: State = State.RECEIVED
+    version: int = 1
+    asked: int = 1
+    started_at: int | None = None
+    finished_at: int | None = None
+    runner: str | None = None
+    lease_until: int | None = None
+    answer: Answer | None = None
+    due: frozenset[Due] = frozenset()
+    id: int = 0
+    """The database's own."""
+
+    @property
+    def key(self) -> TaskKey:
+        return self.request.key
+
+    def next_deadline(self) -> int | None:
+        """When `Tick` is wanted."""
+        if self.state.is_final:
+            return None
+        return self.deadline if self.lease_until is None else min(self.deadline, self.lease_until)
+
+
+class Step(NamedTuple):
+    """What the task is now, and what has to be done once that is stored, besides what is `due`."""
+
+    task: Task
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What is done, and where it may lead."""
+
+    action: Callable[[Task, Any, int], Step]
+    to: frozenset[State]
+
+
+def receive(task: Task, message: Message, now_ms: int) -> Step:
+    """The task after what happened. `now_ms` is milliseconds since 1970."""
+    transition = TRANSITIONS[task.state, type(message)]
+    step = transition.action(task, message, now_ms)
+    assert step.task.state in transition.to, f"{type(message).__name__} led to {step.task.state}"
+    if step.task == task:
+        return step
+    return step._replace(task=replace(step.task, version=task.version + 1))
+
+
+# ---- on its way --------------------------------------------------------------------------------------
+
+
+def _accept(task: Task, message: Accept, now_ms: int) -> Step:
+    return Step(replace(task, state=State.ACCEPTED, due=frozenset({Due.DELIVER, Due.SHOW})))
+
+
+def _enqueue(task: Task, message: Enqueue, now_ms: int) -> Step:
+    return Step(replace(task, state=State.QUEUED, due=frozenset({Due.SHOW})))
+
+
+def _start(task: Task, message: Start, now_ms: int) -> Step:
+    return Step(
+        replace(
+            task,
+            state=State.RUNNING,
+            started_at=now_ms,
+            runner=message.runner,
+            lease_until=message.lease_until,
+            due=frozenset({Due.SHOW}),
+        )
+    )
+
+
+def _start_again(task: Task, message: Start, now_ms: int) -> Step:
+    """The runner that has it may ask twice, for it may have missed the answer."""
+    if message.runner == task.runner:
+        return Step(task)
+    return Step(task, (Dropped("start", "another runner has it"),))
+
+
+def _renew(task: Task, message: Renew, now_ms: int) -> Step:
+    if message.runner != task.runner or task.lease_until is None:
+        return Step(task, (Dropped("renewal", "this runner does not have it"),))
+    return Step(replace(task, lease_until=max(task.lease_until, message.lease_until)))
+
+
+def _progress(task: Task, message: Progress, now_ms: int) -> Step:
+    return Step(task, (SendProgress(message.content),))
+
+
+def _progress_of_accepted(task: Task, message: Progress, now_ms: int) -> Step:
+    """Another node does not say that it begins; its first words on the work do."""
+    if not task.elsewhere:
+        return Step(task, (Dropped("progress", "the task has not been started"),))
+    return Step(
+        _start(task, Start(task.request.to_address.node_id), now_ms).task, (SendProgress(message.content),)
+    )
+
+
+def _lost_on_its_way(task: Task, message: RunnerLost, now_ms: int) -> Step:
+    """It was not begun, so it is given again."""
+    return Step(replace(task, due=task.due | {Due.DELIVER}))
+
+
+def _lost(task: Task, message: RunnerLost | Tick, now_ms: int) -> Step:
+    """It was begun, and is not begun a second time. Another node looks after its own runners."""
+    if task.elsewhere:
+        return Step(task)
+    error = TaskError(ErrorCode.NODE_UNREACHABLE, LOST, {"interrupted": True})
+    return _end(task, State.FAILED, failure(error), now_ms, Due.CANCEL)
+
+
+def _ask_again(task: Task, message: AskAgain, now_ms: int) -> Step:
+    request = task.request.asked_again(message.origin)
+    due = task.due | {Due.ANSWER} if task.state.is_final else task.due
+    return Step(replace(task, request=request, asked=task.asked + 1, due=due))
+
+
+# ---- the end -----------------------------------------------------------------------------------------
+
+
+def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> Step:
+    """`also` is for an agent that may be at it, and does not know."""
+    was_given = task.state in _GIVEN
+    ended = replace(
+        task,
+        state=state,
+        finished_at=now_ms,
+        lease_until=None,
+        answer=answer,
+        due=frozenset({Due.ANSWER, Due.SHOW, *(also if was_given else ())}),
+    )
+    return Step(ended, (Freed(),) if was_given and not task.elsewhere else ())
+
+
+def _result(task: Task, message: Result, now_ms: int) -> Step:
+    state = State.DONE if message.answer.success else State.FAILED
+    if message.answer.error_code is ErrorCode.TIMEOUT:
+        state = State.TIMED_OUT
+    return _end(task, state, message.answer, now_ms)
+
+
+def _result_of_accepted(task: Task, message: Result, now_ms: int) -> Step:
+    if not task.elsewhere:
+        return Step(task, (Dropped("result", "the task has not been started"),))
+    return _result(task, message, now_ms)
+
+
+def _error(task: Task, message: Error, now_ms: int) -> Step:
+    state = State.TIMED_OUT if message.error.code is ErrorCode.TIMEOUT else State.FAILED
+    return _end(task, state, failure(message.error), now_ms)
+
+
+def _cancel(task: Task, message: Cancel, now_ms: int) -> Step:
+    return _end(task, State.CANCELLED, cancelled(message.by, message.reason), now_ms, Due.CANCEL)
+
+
+def _tick(task: Task, message: Tick, now_ms: int) -> Step:
+    """ "`timeout_secs` counted from receipt, … then `TIMEOUT`"."""
+    if now_ms >= task.deadline:
+        seconds = (task.deadline - task.received_at) / 1000
+        error = TaskError(ErrorCode.TIMEOUT, f"The task was not done within {seconds:g} s.")
+        return _end(task, State.TIMED_OUT, failure(error), now_ms, Due.CANCEL)
+    if task.lease_until is not None and now_ms >= task.lease_until:
+        return _lost(task, message, now_ms)
+    return Step(task)
+
+
+def _unreachable(task: Task, message: Unreachable, now_ms: int) -> Step:
+    error = TaskError(ErrorCode.NODE_UNREACHABLE, message.reason)
+    return _end(task, State.FAILED, failure(error), now_ms, *_only_if(task.state is State.RUNNING))
+
+
+def _agent_gone(task: Task, message: AgentGone, now_ms: int) -> Step:
+    """ "routes end, waiting tasks fail". It may come back and still be at it."""
+    return _end(task, State.FAILED, failure(message.error), now_ms, Due.CANCEL)
+
+
+def _only_if(condition: bool) -> tuple[Due, ...]:
+    return (Due.CANCEL,) if condition else ()
+
+
+# ---- what is not taken -------------------------------------------------------------------------------
+
+
+def _late(task: Task, message: Message, now_ms: int) -> Step:
+    """ "A late answer is audited and dropped"."""
+    return Step(task, (Dropped(type(message).__name__.lower(), f"the task is {task.state} already"),))
+
+
+def _early(task: Task, message: Message, now_ms: int) -> Step:
+    return Step(task, (Dropped(type(message).__name__.lower(), "the task has not been given to the agent"),))
+
+
+def _stay(task: Task, message: Message, now_ms: int) -> Step:
+    return Step(task)
+
+
+# ---- the table ---------------------------------------------------------------------------------------
+
+_GIVEN: Final = frozenset({State.ACCEPTED, State.RUNNING})
+
+
+def _to(action: Callable[[Task, Any, int], Step], *states: State) -> Transition:
+    return Transition(action, frozenset(states))
+
+
+def _ends(state: State) -> dict[tuple[State, type[Message]], Transition]:
+    """From every state that is not final."""
+    return {
+        (state, Error): _to(_error, State.FAILED, State.TIMED_OUT),
+        (state, Cancel): _to(_cancel, State.CANCELLED),
+        (state, Tick): _to(
+            _tick, state, State.TIMED_OUT, *([State.FAILED] if state is State.RUNNING else [])
+        ),
+        (state, Unreachable): _to(_unreachable, State.FAILED),
+        (state, AgentGone): _to(_agent_gone, State.FAILED),
+        (state, AskAgain): _to(_ask_again, state),
+    }
+
+
+def _final(state: State) -> dict[tuple[State, type[Message]], Transition]:
+    late = dict.fromkeys((Start, Renew, Progress, Result, Error), _to(_late, state))
+    over = dict.fromkeys(
+        (Accept, Enqueue, Cancel, Tick, Unreachable, AgentGone, RunnerLost), _to(_stay, state)
+    )
+    return {
+        (state, kind): transition
+        for kind, transition in {**late, **over, AskAgain: _to(_ask_again, state)}.items()
+    }
+
+
+def _waiting(state: State) -> dict[tuple[State, type[Message]], Transition]:
+    """Nobody has it yet."""
+    early = dict.fromkeys((Start, Renew, Progress, Result), _to(_early, state))
+    return {
+        **{(state, kind): transition for kind, transition in early.items()},
+        (state, Accept): _to(_accept, State.ACCEPTED),
+        (state, RunnerLost): _to(_stay, state),
+    }
+
+
+# It is total: whatever a peer or an agent says at whatever time, there is a place for it.
+TRANSITIONS: Final[Mapping[tuple[State, type[Message]], Transition]] = {
+    **_waiting(State.RECEIVED),
+    **_ends(State.RECEIVED),
+    (State.RECEIVED, Enqueue): _to(_enqueue, State.QUEUED),
+    **_waiting(State.QUEUED),
+    **_ends(State.QUEUED),
+    (State.QUEUED, Enqueue): _to(_stay, State.QUEUED),
+    **_ends(State.ACCEPTED),
+    (State.ACCEPTED, Accept): _to(_stay, State.ACCEPTED),
+    (State.ACCEPTED, Enqueue): _to(_stay, State.ACCEPTED),
+    (State.ACCEPTED, Start): _to(_start, State.RUNNING),
+    (State.ACCEPTED, Renew): _to(_early, State.ACCEPTED),
+    (State.ACCEPTED, Progress): _to(_progress_of_accepted, State.ACCEPTED, State.RUNNING),
+    (State.ACCEPTED, Result): _to(_result_of_accepted, State.ACCEPTED, *FINAL - {State.CANCELLED}),
+    (State.ACCEPTED, RunnerLost): _to(_lost_on_its_way, State.ACCEPTED),
+    **_ends(State.RUNNING),
+    (State.RUNNING, Accept): _to(_stay, State.RUNNING),
+    (State.RUNNING, Enqueue): _to(_stay, State.RUNNING),
+    (State.RUNNING, Start): _to(_start_again, State.RUNNING),
+    (State.RUNNING, Renew): _to(_renew, State.RUNNING),
+    (State.RUNNING, Progress): _to(_progress, State.RUNNING),
+    (State.RUNNING, Result): _to(_result, *FINAL - {State.CANCELLED}),
+    (State.RUNNING, RunnerLost): _to(_lost, State.RUNNING, State.FAILED),
+    **_final(State.DONE),
+    **_final(State.FAILED),
+    **_final(State.CANCELLED),
+    **_final(State.TIMED_OUT),
+}
