@@ -60,8 +60,11 @@ async def test_an_event_that_the_rules_refuse_is_no_harm_to_others(database: Dat
         assert "power level" in bad.text
         assert isinstance(strange, MatrixError)
         assert strange.errcode == "M_BAD_JSON"
-        with pytest.raises(MatrixError, match="M_NOT_FOUND"):
-            await here.graph.send_event("!nowhere:a.example", "m.room.message", {}, US)
+        for nowhere in ("!nowhere:a.example", "!\0:a.example", "nowhere"):
+            with pytest.raises(MatrixError, match="M_NOT_FOUND"):
+                await here.graph.send_event(nowhere, "m.room.message", {}, US)
+            with pytest.raises(MatrixError, match="M_NOT_FOUND"):
+                await here.graph.prepare_event(nowhere, NewEvent("m.room.message", US, {}))
 
 
 async def test_who_is_banned_still_hears_of_it(database: Database) -> None:

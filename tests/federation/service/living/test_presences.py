@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from federation.edu import PresenceOfUser, Receipt, ToDevice
+from federation.edu.limits import MAX_STATUS_BYTES
 from federation.edu.making import to_device
 from federation.ephemeral import Ephemeral, OtherFrom, TypingNow
 from federation.errors import MatrixError
-from federation.edu.limits import MAX_STATUS_BYTES
 from tests.federation.service.living.homes import PATIENCE, Home
 
 
@@ -49,7 +49,7 @@ async def meeting(pair: tuple[Home, Home]) -> tuple[str, str, str]:
 async def test_who_types_is_seen_typing_until_they_stop(pair: tuple[Home, Home]) -> None:
     """Here and elsewhere; by saying so, or by not saying any more that they type."""
     here, there = pair
-    room_id, alice, bob = await meeting(pair)
+    room_id, alice, _ = await meeting(pair)
     heard = [Heard(home, "m.typing") for home in pair]
     for lasts_ms in (60_000, 1):
         await here.rooms.set_typing(room_id, alice, typing=True, lasts_ms=lasts_ms)

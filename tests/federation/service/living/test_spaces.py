@@ -39,7 +39,7 @@ async def test_the_word_of_the_space_counts(home: Home) -> None:
     children = await home.rooms.state(space, "m.space.child")
     assert {event.state_key for event in children} == {room_id, "!elsewhere:there.test"}
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
-        await home.rooms.add_to_space(space, room_id, bob)
+        await home.rooms.add_to_space(space, room_id, bob, order="1")
 
 
 async def test_an_acl_is_set_that_lets_us_in(home: Home) -> None:

@@ -1,0 +1,184 @@
+"""Reading the durable stream from a cursor that is committed with what was made of it."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+
+import pytest
+
+from storage.address import DatabaseAddress
+from storage.consumers import TakenOver, take_over
+from storage.database import Database, connect_once
+from tests.federation.service.living.homes import PATIENCE, Home, bodies, home_on
+
+COUNT = 300
+
+
+async def test_a_reader_goes_on_where_its_cursor_was_committed(home: Home) -> None:
+    """What was rolled back is read again; what was not advanced over, too."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    for number in range(5):
+        await home.say(room_id, alice, str(number))
+    async with home.rooms.subscription("a") as subscription:
+        entries = await subscription.next()
+        assert bodies(entry.event for entry in entries) == ["0", "1", "2", "3", "4"]
+        assert entries == await subscription.next()
+        with contextlib.suppress(KeyError):
+            async with home.database.transaction() as connection:
+                await subscription.advance(connection, entries[-1].position)
+                raise KeyError
+        third = next(entry for entry in entries if entry.event.content.get("body") == "2")
+        async with home.database.transaction() as connection:
+            await subscription.advance(connection, third.position)
+        assert bodies(entry.event for entry in await subscription.next(1)) == ["3"]
+    async with home.rooms.subscription("a") as subscription:
+        assert bodies(entry.event for entry in await subscription.next()) == ["3", "4"]
+    async with home.rooms.subscription("b") as subscription:
+        assert len(await subscription.next()) == len(entries)
+
+
+async def test_a_reader_may_begin_with_what_is_to_come(home: Home) -> None:
+    """Only who has never read: the cursor of the others counts."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    said = []
+    for body in ("first", "second"):
+        async with home.rooms.subscription("a", from_now=True) as subscription:
+            said.append(body)
+            await home.say(room_id, alice, body)
+            assert bodies(entry.event for entry in await subscription.next()) == said
+
+
+async def test_redactions_are_applied_to_what_is_read(home: Home) -> None:
+    """Also to what was said before."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a", from_now=True) as subscription:
+        said = await home.say(room_id, alice, "oops")
+        await home.rooms.redact(room_id, alice, said)
+        entries = await subscription.next()
+        assert [(entry.event.event_id, entry.event.content) for entry in entries][:1] == [(said, {})]
+        assert entries[0].event.is_redacted
+        assert entries[1].event.redacts == said
+
+
+async def test_an_invite_is_read_as_long_as_it_stands(pair: tuple[Home, Home]) -> None:
+    """With what is shown of the room; killed or not, nobody misses one."""
+    here, there = pair
+    alice, bob, eve = await here.user("alice"), await there.user("bob"), await there.user("eve")
+    room_id = await here.room(alice, preset="private_chat", name="Kitchen")
+    await here.rooms.invite(room_id, alice, eve)
+    await there.rooms.leave(room_id, eve)
+    await here.rooms.invite(room_id, alice, bob)
+    async with there.rooms.subscription("a") as subscription:
+        (entry,) = await subscription.next()
+        assert (entry.kind, entry.event.type, entry.event.state_key) == ("invite", "m.room.member", bob)
+        assert (entry.event.sender, entry.event.room_id) == (alice, room_id)
+        assert {"m.room.create", "m.room.name"} <= {one["type"] for one in entry.invite_state}
+        async with there.database.transaction() as connection:
+            await subscription.advance(connection, entry.position)
+        waiting = asyncio.create_task(subscription.next())
+        await there.rooms.join(room_id, bob)
+        (joined,) = await waiting
+        assert (joined.kind, joined.event.content["membership"]) == ("timeline", "join")
+
+
+async def test_one_process_at_a_time_reads_under_a_name(
+    home: Home, database_address: DatabaseAddress
+) -> None:
+    """The other one waits, and goes on from there."""
+    alice = await home.user("alice")
+    await home.room(alice)
+    async with home_on(database_address) as second, contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(home.rooms.subscription("a"))
+
+        async def read() -> int:
+            async with second.rooms.subscription("a") as subscription:
+                return len(await subscription.next())
+
+        waiting = asyncio.create_task(read())
+        entries = await first.next()
+        async with home.database.transaction() as connection:
+            await first.advance(connection, entries[3].position)
+        assert not waiting.done()
+        await stack.aclose()
+        async with asyncio.timeout(PATIENCE):
+            assert await waiting == len(entries) - 4
+
+
+async def test_who_was_taken_over_is_told_and_commits_nothing(home: Home) -> None:
+    """Whatever it had read: its session may have ended without its knowing."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a") as subscription:
+        entries = await subscription.next()
+        async with home.database.transaction() as connection:
+            await subscription.advance(connection, entries[-1].position)
+        waiting = asyncio.create_task(subscription.next())
+        await asyncio.sleep(0)
+        async with home.database.transaction() as connection:
+            await take_over(connection, "a", 0)
+        await home.say(room_id, alice, "new")
+        with pytest.raises(TakenOver):
+            await waiting
+        with pytest.raises(TakenOver):
+            await subscription.next()
+        with pytest.raises(TakenOver):
+            async with home.database.transaction() as connection:
+                await subscription.advance(connection, entries[-1].position + 1)
+
+
+async def test_a_process_that_is_killed_loses_and_doubles_nothing(
+    home: Home, database_address: DatabaseAddress
+) -> None:
+    """Neither of what it sends under transaction ids nor of what it makes of the stream. It is killed three
+    times in the middle of both."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    connection = await connect_once(database_address)
+    await connection.execute("CREATE TABLE notes (id bigserial, event_id text, body text)")
+    await connection.close()
+    before = len(await home.graph.stream.read(0, 1000))
+    seen = 0
+    for wanted in (60, 60, 60, None):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.federation.service.living.reading_process",
+            database_address.url,
+            room_id,
+            alice,
+            str(COUNT),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(4 * PATIENCE):
+                assert await process.stdout.readline() == b"reading\n"
+                lines = 0
+                while lines != wanted and seen + lines < COUNT + before:
+                    assert await process.stdout.readline()
+                    lines += 1
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+            rest, _ = await process.communicate()
+        seen += lines + rest.count(b"\n")
+        # One may have been committed and not yet been told of.
+        seen = max(seen, await noted(home.database))
+    notes = await rows(home.database)
+    assert [body for _, body in notes][before:] == [str(number) for number in range(COUNT)]
+    entries = await home.graph.stream.read(0, 1000)
+    assert [event_id for event_id, _ in notes] == [entry.pdu.event_id for entry in entries]
+
+
+async def noted(database: Database) -> int:
+    return len(await rows(database))
+
+
+async def rows(database: Database) -> list[tuple[str, str]]:
+    async with database.connection() as connection:
+        found = await connection.fetch("SELECT event_id, body FROM notes ORDER BY id")
+    return [(row[0], row[1]) for row in found]

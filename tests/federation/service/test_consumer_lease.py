@@ -1,0 +1,62 @@
+"""Which process reads under a name."""
+
+import asyncio
+import contextlib
+
+from federation.service.consumer_lease import ConsumerLease
+from storage.database import Database, connect_once
+from tests.support.postgres import pool_on
+
+
+async def held(lease: ConsumerLease, name: str, began: asyncio.Event, end: asyncio.Event) -> None:
+    async with lease.held(name):
+        began.set()
+        await end.wait()
+
+
+async def test_one_at_a_time_reads_under_a_name(database: Database) -> None:
+    """In this process and among all processes; under different names all read at once."""
+    one, other = ConsumerLease(database.address), ConsumerLease(database.address)
+    began, end = [asyncio.Event() for _ in range(4)], [asyncio.Event() for _ in range(4)]
+    readers = [
+        asyncio.create_task(held(lease, name, began[number], end[number]))
+        for number, (lease, name) in enumerate([(one, "a"), (one, "b"), (one, "a"), (other, "a")])
+    ]
+    await began[0].wait()
+    await began[1].wait()
+    waiting = {began[2], began[3]}
+    assert not any(event.is_set() for event in waiting)
+    end[0].set()
+    # Which of the two it is now is nobody's business; the other one waits on.
+    tasks = [asyncio.create_task(event.wait()) for event in waiting]
+    _, still = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    assert len(still) == 1
+    for event in end:
+        event.set()
+    await asyncio.gather(*readers, *tasks)
+    await one.close()
+    await other.close()
+
+
+async def test_a_session_that_ends_leaves_its_locks(database: Database) -> None:
+    """However it ends; and whoever had it asks for a new one."""
+    one, other = ConsumerLease(database.address), ConsumerLease(database.address)
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(one.held("a"))
+        admin = await connect_once(database.address)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
+            " WHERE locktype = 'advisory' AND datname = current_database()"
+        )
+        await admin.close()
+        async with other.held("a"):
+            pass
+    async with one.held("a"), pool_on(database.address) as pool, pool.connection() as connection:
+        count = await connection.fetchval(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database"
+            " WHERE locktype = 'advisory' AND datname = current_database()"
+        )
+        assert count == 1
+    await one.close()
+    await one.close()
+    await other.close()
