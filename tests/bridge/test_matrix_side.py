@@ -33,7 +33,8 @@ def operations(part: type) -> Mapping[str, Callable[..., Any]]:
 
 
 def called(value: Any) -> Callable[..., Any]:
-    function: Callable[..., Any] = value.fget if isinstance(value, property) else value
+    function: Any = value.fget if isinstance(value, property) else value
+    assert callable(function)
     return function
 
 
