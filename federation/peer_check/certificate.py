@@ -68,6 +68,8 @@ _EXPIRED: Final = 10
 _SELF_SIGNED: Final = 18
 _UNKNOWN_ROOT: Final = 19
 _NO_ISSUER: Final = frozenset({2, 20, 21})
+UNVOUCHED: Final = _NO_ISSUER | {_SELF_SIGNED, _UNKNOWN_ROOT}
+"""Nothing else need be wrong with such a certificate; OpenSSL looks no further."""
 _WRONG_NAME: Final = frozenset({62, 64})
 
 _TRUST: Final = (

@@ -83,9 +83,10 @@ def _on_handshake(facts: Facts, place: Place, shake: Handshake, works: bool) -> 
     if shake.by_everybody is False:
         return warning(
             place.name,
-            f"{text} This node believes it, others will not.",
-            "Servers that have not been told of its authority refuse it. One from a public authority is"
-            " believed by all.",
+            f"{text} Only who was told of its authority, {certificate.issuer}, believes it.",
+            'Peers that know each other name it (authority = "…/ca.pem" in a [[peers]] block; that of a'
+            " development certificate is tls/ca.pem in the data directory). All others need one of a public"
+            " authority.",
         )
     return fine(place.name, text)
 

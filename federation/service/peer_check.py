@@ -17,7 +17,7 @@ from federation.homeserver_settings import HomeserverSettings
 from federation.identifiers import is_server_name
 from federation.key_documents import ServerKey
 from federation.key_needs import KeyNeed
-from federation.peer_check.certificate import Certificate, read_certificate
+from federation.peer_check.certificate import UNVOUCHED, read_certificate
 from federation.peer_check.facts import Asked, Facts, Handshake, Place, Signed, Standing
 from federation.peer_errors import PeerMalformed, refusal
 from federation.peer_settings import Peers
@@ -180,25 +180,34 @@ class _PlaceExaminer:
             unreachable = await _unreachable(place)
             if unreachable is not None:
                 return replace(place, unreachable=unreachable)
+            context = self._means.connections.context(self._server)
             if not self._standing.is_plain:
-                place = replace(place, handshake=await self._shake_hands(place))
-                if place.handshake is None or place.handshake.version is None:
+                shake, context = await self._shake_hands(place, context)
+                place = replace(place, handshake=shake)
+                if shake.version is None:
                     return place
-            keys = await self._ask(place, _KEYS)
-            version = None if keys.problem is not None else await self._ask(place, _VERSION)
+            keys = await self._ask(place, _KEYS, context)
+            version = None if keys.problem is not None else await self._ask(place, _VERSION, context)
             return replace(place, keys=keys, version=version)
 
-    async def _shake_hands(self, place: Place) -> Handshake:
+    async def _shake_hands(self, place: Place, context: ssl.SSLContext) -> tuple[Handshake, ssl.SSLContext]:
+        """And what hands can be shaken with again."""
         name = self._route.certificate_name
-        shake = await _shake_hands(place, name, self._means.connections.context(self._server))
+        shake, _ = await _shake_hands(place, name, context)
         if shake.code is not None:
-            return replace(shake, certificate=(await _shake_hands(place, name, _trusting())).certificate)
-        if self._standing.is_self and shake.version is not None:
-            strict = await _shake_hands(place, name, ssl.create_default_context())
-            return replace(shake, by_everybody=strict.version is not None)
-        return shake
+            seen, der = await _shake_hands(place, name, _trusting())
+            shake = replace(shake, certificate=seen.certificate)
+            if self._standing.is_self and shake.code in UNVOUCHED and der is not None:
+                # Peers may have been told of our authority. All else must hold for them as for others.
+                context = _pinning(der)
+                shake, _ = await _shake_hands(place, name, context)
+                shake = replace(shake, by_everybody=False, certificate=seen.certificate)
+        elif self._standing.is_self and shake.version is not None:
+            strict, _ = await _shake_hands(place, name, ssl.create_default_context())
+            shake = replace(shake, by_everybody=strict.version is not None)
+        return shake, context
 
-    async def _ask(self, place: Place, path: str) -> Asked:
+    async def _ask(self, place: Place, path: str, context: ssl.SSLContext) -> Asked:
         """Over a connection to this very address."""
         scheme = "http" if self._standing.is_plain else "https"
         plain = self._standing.is_plain
@@ -215,7 +224,7 @@ class _PlaceExaminer:
                     URL(f"{scheme}://{place.name}{path}", encoded=True),
                     headers=self._headers,
                     allow_redirects=False,
-                    ssl=self._means.connections.context(self._server),
+                    ssl=context,
                     server_hostname=None if plain else self._route.certificate_name,
                 ) as response,
             ):
@@ -254,29 +263,28 @@ async def _unreachable(place: Place) -> str | None:
     return None
 
 
-async def _shake_hands(place: Place, name: str, context: ssl.SSLContext) -> Handshake:
+async def _shake_hands(place: Place, name: str, context: ssl.SSLContext) -> tuple[Handshake, bytes | None]:
+    """With the certificate that was shown, if the handshake succeeded."""
     try:
         async with asyncio.timeout(CONNECT):
             _, writer = await asyncio.open_connection(
                 place.address, place.candidate.port, ssl=context, server_hostname=name
             )
     except ssl.SSLCertVerificationError as error:
-        return Handshake(code=error.verify_code, problem=error.verify_message)
+        return Handshake(code=error.verify_code, problem=error.verify_message), None
     except ssl.SSLError as error:
-        return Handshake(problem=(error.reason or "it broke off the handshake").lower().replace("_", " "))
+        problem = (error.reason or "it broke off the handshake").lower().replace("_", " ")
+        return Handshake(problem=problem), None
     except TimeoutError:
-        return Handshake(problem="it did not answer the handshake")
+        return Handshake(problem="it did not answer the handshake"), None
     except OSError:
-        return Handshake(problem="it broke off the handshake")
+        return Handshake(problem="it broke off the handshake"), None
     try:
-        return Handshake(writer.get_extra_info("ssl_object").version(), certificate=_certificate(writer))
+        tls = writer.get_extra_info("ssl_object")
+        der = tls.getpeercert(binary_form=True)
+        return Handshake(tls.version(), certificate=read_certificate(der) if der else None), der
     finally:
         await _hang_up(writer)
-
-
-def _certificate(writer: asyncio.StreamWriter) -> Certificate | None:
-    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return None if der is None else read_certificate(der)
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
@@ -291,4 +299,11 @@ def _trusting() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _pinning(der: bytes) -> ssl.SSLContext:
+    """Believes this one certificate, as long as it is valid and for the right name."""
+    context = ssl.create_default_context(cadata=der)
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     return context

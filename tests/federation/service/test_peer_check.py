@@ -14,7 +14,7 @@ from aiohttp import web
 
 from federation.federation_policy import policy
 from federation.homeserver_settings import HomeserverSettings
-from federation.peer_check import Verdict, report
+from federation.peer_check import Verdict, report, worst
 from federation.peer_check.facts import Facts
 from federation.peer_errors import PeerMalformed, PeerRefused, PeerTimedOut
 from federation.peer_settings import PeerSettings
@@ -308,3 +308,18 @@ async def test_this_node_is_seen_as_others_see_it(neighbourhood: Neighbourhood, 
     peer.keys = key_document("me.test", OWN_KEYS.current, until=now_ms() + DAY)
     texts = [finding.text for finding in report(await look("me.test", name="me.test"))]
     assert not any("not the keys of this node" in text for text in texts)
+
+
+@pytest.mark.parametrize(("names", "code"), [(("me.test",), None), (("other.test",), 62)])
+async def test_a_certificate_of_its_own_making_does_not_end_the_look_at_itself(
+    neighbourhood: Neighbourhood, look: Any, names: tuple[str, ...], code: int | None
+) -> None:
+    """Peers may have been told of its authority; but then all else must hold."""
+    files = neighbourhood.certificates.make(*names, trusted=False)
+    own = key_document("me.test", OWN_KEYS.current, until=now_ms() + DAY)
+    await listening(neighbourhood, Peer("me.test", keys=own), files=files)
+    facts = await look("me.test", name="me.test")
+    shake = facts.places[0].handshake
+    assert (shake.code, shake.by_everybody, shake.certificate.names) == (code, False, names)
+    assert facts.places[0].answers_as("me.test") == (code is None)
+    assert worst(report(facts)) is (Verdict.WARNING if code is None else Verdict.FAULT)

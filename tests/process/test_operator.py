@@ -1,0 +1,115 @@
+"""What an operator asks a running node about other servers, from one installation to another."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.node import PATIENCE, MakeNode, Node
+
+pytestmark = pytest.mark.process
+
+
+NOW = "(extract(epoch FROM now()) * 1000)::bigint"
+
+
+def knowing(node: Node, other: Node) -> None:
+    """Let the node admit the other, with its development authority."""
+    authority = other.data / "tls" / "ca.pem"
+    (node.directory / "palaver.toml").write_text(
+        f'[[peers]]\nserver_name = "localhost:{other.port}"\nauthority = "{authority}"\n'
+    )
+
+
+@pytest.fixture
+async def pair(make_node: MakeNode) -> tuple[Node, Node]:
+    """Two nodes that admit each other."""
+    here, there = make_node(), make_node()
+    # The first start makes the certificate that the other is told of.
+    await there.start()
+    knowing(here, there)
+    await here.start()
+    assert await there.stop() == 0
+    knowing(there, here)
+    await there.start()
+    return here, there
+
+
+def name(node: Node) -> str:
+    return f"localhost:{node.port}"
+
+
+def texts(checked: dict[str, Any], verdict: str) -> str:
+    return " ".join(one["text"] for one in checked["findings"] if one["verdict"] == verdict)
+
+
+async def test_a_peer_is_checked_and_listed(pair: tuple[Node, Node]) -> None:
+    """Well; then dead; then not admitted. And this node, as others see it."""
+    here, there = pair
+    code, checked = await here.cli("peers", "check", name(there))
+    assert (code, texts(checked, "fault")) == (0, "")
+    assert f"It believes what {name(here)} signs." in texts(checked, "fine")
+    code, checked = await here.cli("peers", "check", "--self")
+    assert code == 0
+    assert "leads every machine to itself" in texts(checked, "warning")
+    assert "Only who was told of its authority" in texts(checked, "warning")
+    _, listed = await here.cli("peers", "list")
+    assert [(peer["server"], peer["configured"]) for peer in listed["peers"]] == [(name(there), True)]
+    _, audit = await here.cli("audit", "--peer", name(there))
+    assert {act["direction"] for act in audit["acts"]} == {"out"}
+
+    await there.kill()
+    code, checked = await here.cli("peers", "check", name(there))
+    assert code == 1
+    assert "nobody listens there" in texts(checked, "fault")
+    code, checked = await here.cli("peers", "check", "localhost:1")
+    assert code == 1
+    assert "does not admit it" in texts(checked, "fault")
+
+
+async def test_what_waits_for_a_peer_goes_when_it_is_back(pair: tuple[Node, Node]) -> None:
+    """It is seen, and sent as soon as the operator says that the other is well again, however long the node
+    itself would still have left it alone."""
+    here, there = pair
+    assert await here.cli("queue") == (0, {"servers": [], "total": 0, "pdus": 0, "edus": 0})
+    outage = f"INSERT INTO outages VALUES ('{name(there)}', {NOW} - 3600000, 10, {NOW} + 3600000)"
+    queued = "INSERT INTO outbox_edus (destination, edu_type, content, queued_at)"
+    await psql(here, f"{outage}; {queued} VALUES ('{name(there)}', 'org.test', '{{}}', {NOW})")
+    # The node did not queue this itself: its next look at all queues finds it.
+    waiting = await until(here, "queue", lambda queue: any(one["catching_up"] for one in queue["servers"]))
+    [server] = waiting["servers"]
+    assert (server["server"], server["edus"], server["state"]) == (name(there), 1, "backing_off")
+    assert server["failures"] == 10
+    code, retried = await here.cli("peers", "retry", "--all")
+    assert (code, retried["tried"]) == (0, [{"server": name(there), "waiting": True}])
+    await until(here, "queue", lambda queue: not queue["servers"])
+    code, refused = await here.cli("peers", "retry", "stranger.test")
+    assert (code, "does not let this node speak with" in refused["problem"]) == (1, True)
+
+
+async def test_a_node_without_rooms_says_so(pair: tuple[Node, Node]) -> None:
+    """In sentences that say what to do, and without a traceback."""
+    here, _ = pair
+    assert await here.cli("rooms", "list") == (0, {"rooms": [], "next": None})
+    for words in (["rooms", "show", "!a:b"], ["rooms", "leave", "!a:b", "--yes"], ["events", "show", "$a"]):
+        code, refused = await here.cli(*words)
+        assert (code, bool(refused["advice"])) == (1, True), words
+    assert not any("Traceback" in str(line) for line in here.log)
+
+
+async def psql(node: Node, statement: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        str(node.command), "db", "shell", "--", "-c", statement, cwd=node.directory, env=node.env
+    )
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+
+
+async def until(node: Node, command: str, condition: Any) -> dict[str, Any]:
+    """What another process is at can only be asked again and again."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            code, answer = await node.cli(command)
+            assert code == 0, answer
+            if condition(answer):
+                return answer
+            await asyncio.sleep(0.1)
