@@ -15,3 +15,7 @@ MAX_RECEIPTS: Final = 1_000
 MAX_STATUS_BYTES: Final = 1_024
 MAX_MESSAGE_ID_BYTES: Final = 255
 """The specification says 32 code points. Nobody refuses longer ones."""
+
+MAX_OWN_EDU_BYTES: Final = 8 * 1024 * 1024
+"""Of an EDU that only servers of our kind know, and that need not arrive. With fifty events beside it it fits
+into what they take in at once."""

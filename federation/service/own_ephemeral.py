@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from federation.bounded_cache import BoundedCache
 from federation.canonical_json import NotCanonical, encode
 from federation.edu import PresenceOfUser, Receipt, Typing, making
-from federation.edu.limits import MAX_TO_DEVICE_BYTES
+from federation.edu.limits import MAX_OWN_EDU_BYTES
 from federation.edu.making import Outgoing
 from federation.ephemeral import Ephemeral, TypingNow
 from federation.errors import MatrixError
@@ -133,8 +133,8 @@ class OwnEphemeral:
             size = len(encode(dict(content)))
         except NotCanonical as problem:
             raise MatrixError("M_BAD_JSON", f"The EDU cannot be written: {problem}.", 400) from None
-        if size > MAX_TO_DEVICE_BYTES:
-            raise MatrixError("M_TOO_LARGE", f"An EDU has at most {MAX_TO_DEVICE_BYTES} bytes.", 413)
+        if size > MAX_OWN_EDU_BYTES:
+            raise MatrixError("M_TOO_LARGE", f"An EDU has at most {MAX_OWN_EDU_BYTES} bytes.", 413)
         edu = Outgoing(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
         self._outbox.pass_on(await self._rooms.servers_in_room(room_id), edu)
 

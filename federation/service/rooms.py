@@ -24,6 +24,7 @@ from federation.service.membership import Membership
 from federation.service.own_ephemeral import OwnEphemeral, PassesOn
 from federation.service.room_graph import RoomGraph
 from federation.side_capability import SideCapability
+from storage.consumers import list_cursors
 from storage.database import Database
 from storage.sent_transactions import prune_sent
 
@@ -78,6 +79,14 @@ class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
         """Forget the transaction ids that nobody will use again; how many they were."""
         async with self._parts.database.transaction() as connection:
             return await prune_sent(connection, REPEATS)
+
+    async def lags(self) -> dict[str, int]:
+        """By how many places in the stream each reader is behind, by name; places that were never used count
+        too."""
+        last = await self._parts.graph.stream.last_position()
+        async with self._parts.database.transaction(readonly=True) as connection:
+            cursors = await list_cursors(connection)
+        return {name: max(0, last - position) for name, position in cursors.items()}
 
     @property
     def server_name(self) -> str:

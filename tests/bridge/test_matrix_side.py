@@ -34,8 +34,8 @@ def operations(part: type) -> Mapping[str, Callable[..., Any]]:
 
 def called(value: Any) -> Callable[..., Any]:
     function: Any = value.fget if isinstance(value, property) else value
-    assert callable(function)
-    return function
+    operation: Callable[..., Any] = function
+    return operation
 
 
 def parameters(operation: Callable[..., Any]) -> list[tuple[str, object, object]]:

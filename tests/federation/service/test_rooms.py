@@ -67,3 +67,15 @@ async def test_a_homeserver_can_do_all_of_it(database: Database) -> None:
     async with inhabited("here.test", database) as home:
         assert home.rooms.server_name == "here.test"
         assert home.rooms.capabilities == set(SideCapability)
+
+
+async def test_how_far_readers_are_behind(database: Database) -> None:
+    """Whoever runs the node sees one that has stopped."""
+    async with inhabited("here.test", database) as home:
+        room_id = await home.room(await home.user("alice"))
+        async with home.rooms.subscription("a") as subscription:
+            entries = await subscription.next()
+            async with database.transaction() as connection:
+                await subscription.advance(connection, entries[-3].position)
+        assert await home.rooms.lags() == {"a": 2}
+        assert (await home.rooms.members(room_id))[0].membership == "join"

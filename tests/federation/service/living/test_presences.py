@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from federation.edu import PresenceOfUser, Receipt, ToDevice
-from federation.edu.limits import MAX_STATUS_BYTES
+from federation.edu.limits import MAX_OWN_EDU_BYTES, MAX_STATUS_BYTES
 from federation.edu.making import to_device
 from federation.ephemeral import Ephemeral, OtherFrom, TypingNow
 from federation.errors import MatrixError
@@ -135,7 +135,7 @@ async def test_edus_of_ones_own_reach_the_servers_of_a_room(pair: tuple[Home, Ho
     for type_, content, code in (
         ("m.typing", {}, "M_INVALID_PARAM"),
         ("io.x", {"a": 0.5}, "M_BAD_JSON"),
-        ("io.x", {"a": "x" * 70_000}, "M_TOO_LARGE"),
+        ("io.x", {"a": "x" * MAX_OWN_EDU_BYTES}, "M_TOO_LARGE"),
     ):
         with pytest.raises(MatrixError, match=code):
             await here.rooms.send_edu(room_id, type_, content)
