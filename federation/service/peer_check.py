@@ -2,7 +2,6 @@
 memory. What follows from what was seen is decided in `federation.peer_check`."""
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,22 +16,21 @@ from federation.homeserver_settings import HomeserverSettings
 from federation.identifiers import is_server_name
 from federation.key_documents import ServerKey
 from federation.key_needs import KeyNeed
-from federation.peer_check.certificate import UNVOUCHED, read_certificate
+from federation.peer_check.certificate import UNVOUCHED
 from federation.peer_check.facts import Asked, Facts, Handshake, Place, Signed, Standing
 from federation.peer_errors import PeerMalformed, refusal
 from federation.peer_settings import Peers
 from federation.request_target import request_target
 from federation.server_discovery import Candidate, Route
 from federation.service.client import FederationClient, PeerStream
+from federation.service.connection_probe import PATIENCE, pinning, shake_hands, trusting, unreachable
 from federation.service.key_ring import KeyRing
 from federation.service.peer_connections import PeerConnections
 from federation.service.resolver import Resolver
-from federation.service.transport_errors import peer_error, reason
+from federation.service.transport_errors import peer_error
 from storage.database import Database
 from storage.server_keys import fetch_keys
 
-CONNECT: Final = 10.0
-"""Seconds for a connection, and as many for the handshake on it."""
 ANSWER: Final = 15.0
 """Seconds for an answer."""
 SIGNED: Final = 30.0
@@ -116,7 +114,7 @@ async def _addresses(
     nowhere, places = [], []
     for candidate in route.candidates:
         try:
-            async with asyncio.timeout(CONNECT):
+            async with asyncio.timeout(PATIENCE):
                 found = await connections.addresses(server, candidate.host)
         except (OSError, TimeoutError):
             nowhere.append(candidate)
@@ -177,9 +175,9 @@ class _PlaceExaminer:
         if place.is_blocked and not self._standing.is_self:
             return place
         async with self._turns:
-            unreachable = await _unreachable(place)
-            if unreachable is not None:
-                return replace(place, unreachable=unreachable)
+            problem = await unreachable(place)
+            if problem is not None:
+                return replace(place, unreachable=problem)
             context = self._means.connections.context(self._server)
             if not self._standing.is_plain:
                 shake, context = await self._shake_hands(place, context)
@@ -193,17 +191,17 @@ class _PlaceExaminer:
     async def _shake_hands(self, place: Place, context: ssl.SSLContext) -> tuple[Handshake, ssl.SSLContext]:
         """And what hands can be shaken with again."""
         name = self._route.certificate_name
-        shake, _ = await _shake_hands(place, name, context)
+        shake, _ = await shake_hands(place, name, context)
         if shake.code is not None:
-            seen, der = await _shake_hands(place, name, _trusting())
+            seen, der = await shake_hands(place, name, trusting())
             shake = replace(shake, certificate=seen.certificate)
             if self._standing.is_self and shake.code in UNVOUCHED and der is not None:
                 # Peers may have been told of our authority. All else must hold for them as for others.
-                context = _pinning(der)
-                shake, _ = await _shake_hands(place, name, context)
+                context = pinning(der)
+                shake, _ = await shake_hands(place, name, context)
                 shake = replace(shake, by_everybody=False, certificate=seen.certificate)
         elif self._standing.is_self and shake.version is not None:
-            strict, _ = await _shake_hands(place, name, ssl.create_default_context())
+            strict, _ = await shake_hands(place, name, ssl.create_default_context())
             shake = replace(shake, by_everybody=strict.version is not None)
         return shake, context
 
@@ -248,62 +246,3 @@ class _PlaceExaminer:
         if not isinstance(content, dict):
             raise PeerMalformed(self._server, "answered with something that is not a JSON object")
         return content
-
-
-async def _unreachable(place: Place) -> str | None:
-    """Why there is no connection; None if there is one."""
-    try:
-        async with asyncio.timeout(CONNECT):
-            _, writer = await asyncio.open_connection(place.address, place.candidate.port)
-    except TimeoutError:
-        return "nobody answers there"
-    except OSError as error:
-        return reason(error)
-    await _hang_up(writer)
-    return None
-
-
-async def _shake_hands(place: Place, name: str, context: ssl.SSLContext) -> tuple[Handshake, bytes | None]:
-    """With the certificate that was shown, if the handshake succeeded."""
-    try:
-        async with asyncio.timeout(CONNECT):
-            _, writer = await asyncio.open_connection(
-                place.address, place.candidate.port, ssl=context, server_hostname=name
-            )
-    except ssl.SSLCertVerificationError as error:
-        return Handshake(code=error.verify_code, problem=error.verify_message), None
-    except ssl.SSLError as error:
-        problem = (error.reason or "it broke off the handshake").lower().replace("_", " ")
-        return Handshake(problem=problem), None
-    except TimeoutError:
-        return Handshake(problem="it did not answer the handshake"), None
-    except OSError:
-        return Handshake(problem="it broke off the handshake"), None
-    try:
-        tls = writer.get_extra_info("ssl_object")
-        der = tls.getpeercert(binary_form=True)
-        return Handshake(tls.version(), certificate=read_certificate(der) if der else None), der
-    finally:
-        await _hang_up(writer)
-
-
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """At once: some servers do not answer a polite farewell."""
-    writer.transport.abort()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-
-
-def _trusting() -> ssl.SSLContext:
-    """To look at a certificate that is not believed. Nothing is said on such a connection."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _pinning(der: bytes) -> ssl.SSLContext:
-    """Believes this one certificate, as long as it is valid and for the right name."""
-    context = ssl.create_default_context(cadata=der)
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    return context

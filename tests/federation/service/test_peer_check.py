@@ -20,7 +20,7 @@ from federation.peer_errors import PeerMalformed, PeerRefused, PeerTimedOut
 from federation.peer_settings import PeerSettings
 from federation.server_discovery import NoRoute
 from federation.server_keys import OwnKeys, key_from_seed
-from federation.service import peer_check
+from federation.service import connection_probe, peer_check
 from federation.service.homeserver import Homeserver, open_homeserver
 from federation.service.homeserver_observer import Unobserved
 from federation.service.peer_check import examine
@@ -202,7 +202,7 @@ async def test_who_does_not_answer_is_not_waited_for(
     neighbourhood: Neighbourhood, look: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in the handshake nor after it."""
-    monkeypatch.setattr(peer_check, "CONNECT", 0.2)
+    monkeypatch.setattr(connection_probe, "PATIENCE", 0.2)
     monkeypatch.setattr(peer_check, "ANSWER", 0.2)
     release = asyncio.Event()
 
