@@ -1,0 +1,136 @@
+-- name: insert_task
+INSERT INTO tasks (
+    requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+ON CONFLICT (requester_node, request_id) DO NOTHING
+RETURNING id;
+
+-- Of two that decided upon the same version one is right.
+-- name: update_task
+UPDATE tasks SET
+    origin = $3, reference = $4, asked = $5, state = $6, version = version + 1, started_at = $7, finished_at = $8,
+    runner = $9, lease_until = $10, error_code = $11, answer = $12, due = $13, desk = $14
+WHERE id = $1 AND version = $2
+RETURNING true;
+
+-- name: fetch_task
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE requester_node = $1 AND request_id = $2;
+
+-- What people and programs call it, the newest first.
+-- name: find_tasks
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE request_id = $1 OR task_id = $1 ORDER BY id DESC LIMIT $2;
+
+-- What is null is not looked at.
+-- name: list_tasks
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks
+WHERE ($1::text IS NULL OR to_agent = $1 OR from_agent = $1)
+    AND ($2::text[] IS NULL OR state = ANY($2))
+    AND ($3::bigint IS NULL OR id < $3)
+ORDER BY id DESC LIMIT $4;
+
+-- ---- an agent's queue ----
+
+-- Held until the transaction ends, by whoever changes how much an agent has.
+-- name: lock_agent
+SELECT pg_advisory_xact_lock(x'50415141'::integer, hashtext($1));
+
+-- name: fetch_load
+SELECT
+    count(*) FILTER (WHERE state IN ('accepted', 'running')),
+    count(*) FILTER (WHERE state = 'queued'),
+    min(task_id) FILTER (WHERE state IN ('accepted', 'running'))
+FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND NOT elsewhere;
+
+-- name: first_queued
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND state = 'queued' ORDER BY id LIMIT 1;
+
+-- name: agents_with_queues
+SELECT DISTINCT to_agent FROM tasks WHERE finished_at IS NULL AND state = 'queued';
+
+-- name: list_live_of_agents
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL ORDER BY id;
+
+-- No further than the limit, however many there are.
+-- name: count_live_of_requester
+SELECT count(*) FROM (
+    SELECT FROM tasks WHERE requester_node = $1 AND finished_at IS NULL LIMIT $2
+) AS live;
+
+-- ---- desks ----
+
+-- name: next_desk
+SELECT nextval('task_desks')::integer;
+
+-- name: try_lock_desk
+SELECT pg_try_advisory_lock(x'5041444B'::integer, $1);
+
+-- name: unlock_desk
+SELECT pg_advisory_unlock(x'5041444B'::integer, $1);
+
+-- Each desk is found by one look into the index.
+-- name: list_desks
+WITH RECURSIVE busy AS (
+    (SELECT desk FROM tasks WHERE desk IS NOT NULL ORDER BY desk LIMIT 1)
+    UNION ALL
+    SELECT (SELECT tasks.desk FROM tasks WHERE tasks.desk > busy.desk ORDER BY tasks.desk LIMIT 1)
+    FROM busy WHERE busy.desk IS NOT NULL
+)
+SELECT desk FROM busy WHERE desk IS NOT NULL;
+
+-- name: list_tasks_of_desk
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE desk = $1 AND id > $2 ORDER BY id LIMIT $3;
+
+-- Nothing else is due and it has ended: it is nobody's any more. If a step was taken meanwhile, it is due again.
+-- name: clear_due
+UPDATE tasks SET
+    due = ARRAY(SELECT unnest(tasks.due) EXCEPT SELECT unnest(string_to_array(done.due, ' '))),
+    desk = CASE WHEN finished_at IS NOT NULL AND tasks.due <@ string_to_array(done.due, ' ') THEN NULL ELSE desk END
+FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS done (id, version, due)
+WHERE tasks.id = done.id AND tasks.version = done.version AND tasks.due && string_to_array(done.due, ' ');
+
+-- name: notify
+SELECT pg_notify('palaver_tasks', $1);
+
+-- ---- progress ----
+
+-- name: insert_progress
+INSERT INTO task_progress (task, number, at, content)
+SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM task_progress WHERE task = $1
+RETURNING number;
+
+-- name: prune_progress
+DELETE FROM task_progress WHERE task = $1 AND number <= $2;
+
+-- name: list_progress
+SELECT number, at, content FROM task_progress WHERE task = $1 AND number > $2 ORDER BY number;
+
+-- ---- forgetting ----
+
+-- name: prune
+WITH forgotten AS (
+    DELETE FROM tasks WHERE id IN (
+        SELECT id FROM tasks WHERE finished_at < $1 AND desk IS NULL ORDER BY finished_at LIMIT $2
+    )
+    RETURNING 1
+)
+SELECT count(*) FROM forgotten;

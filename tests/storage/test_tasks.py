@@ -1,0 +1,234 @@
+"""Tasks, their steps, queues and desks."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from storage import tasks
+from storage.database import Database, connect_once
+from storage.tasks import LoadRow, ProgressRow, TaskRow
+
+TASK = TaskRow(
+    id=0,
+    requester_node="living",
+    request_id="req-1",
+    task_id="task-1",
+    from_agent="coordinator@living",
+    to_agent="worker@here",
+    elsewhere=False,
+    content=b'{"prompt":"a\\u0000b"}',
+    origin="cis",
+    reference=b"{}",
+    asked=1,
+    state="accepted",
+    version=1,
+    received_at=5,
+    deadline=300_005,
+    started_at=None,
+    finished_at=None,
+    runner=None,
+    lease_until=None,
+    error_code=None,
+    answer=None,
+    due=["deliver", "show"],
+    desk=7,
+)
+
+
+async def insert(database: Database, row: TaskRow) -> TaskRow:
+    async with database.transaction() as connection:
+        number = await tasks.insert_task(connection, row)
+    assert number is not None
+    return row._replace(id=number)
+
+
+async def fetch(database: Database, row: TaskRow) -> TaskRow:
+    async with database.transaction() as connection:
+        found = await tasks.fetch_task(connection, row.requester_node, row.request_id)
+    assert found is not None
+    return found
+
+
+async def update(database: Database, row: TaskRow) -> bool:
+    async with database.transaction() as connection:
+        return await tasks.update_task(connection, row)
+
+
+def ended(row: TaskRow, **changed: object) -> TaskRow:
+    done = {"state": "done", "finished_at": 9, "answer": b"{}", "due": ["answer"]}
+    return row._replace(version=row.version + 1, **{**done, **changed})
+
+
+async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
+    """Another node may use the same one."""
+    stored = await insert(database, TASK)
+    assert await fetch(database, stored) == stored
+    async with database.transaction() as connection:
+        assert await tasks.insert_task(connection, TASK._replace(task_id="other")) is None
+        assert await tasks.fetch_task(connection, "living", "req-2") is None
+    await insert(database, TASK._replace(requester_node="attic"))
+
+
+async def test_a_step_is_taken_once(database: Database) -> None:
+    """Of two that were decided upon the same version, in whatever order they are committed."""
+    stored = await insert(database, TASK)
+    started = stored._replace(version=2, state="running", started_at=6, runner="desk-7", due=["show"])
+    rival = stored._replace(version=2, state="running", started_at=6, runner="desk-8", due=["show"])
+    assert sorted(await asyncio.gather(update(database, started), update(database, rival))) == [False, True]
+    found = await fetch(database, stored)
+    assert found in [started, rival]
+    finished = ended(found, error_code="TIMEOUT", asked=2, origin="people", reference=b"[1]", lease_until=4)
+    assert await update(database, finished)
+    assert await fetch(database, stored) == finished
+    assert not await update(database, finished)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"state": "lost"},
+        {"state": "done"},
+        {"finished_at": 3},
+        {"error_code": "OOPS"},
+    ],
+)
+async def test_what_cannot_be_is_refused_by_the_database(
+    database: Database, wrong: dict[str, object]
+) -> None:
+    """An end has its time, and codes are the five."""
+    with pytest.raises(asyncpg.CheckViolationError):
+        await insert(database, TASK._replace(**wrong))
+
+
+async def test_what_was_done_is_no_longer_due(database: Database) -> None:
+    """Unless a step was taken meanwhile. Of a task that has ended and of which nothing is due nobody is in
+    charge."""
+    one = await insert(database, TASK)
+    two = ended(await insert(database, TASK._replace(request_id="req-2")), due=["answer", "cancel"])
+    three = ended(await insert(database, TASK._replace(request_id="req-3")))
+    assert await update(database, two)
+    assert await update(database, three)
+    async with database.transaction() as connection:
+        await tasks.clear_due(connection, [])
+        await tasks.clear_due(
+            connection,
+            [(one.id, 1, ["deliver"]), (two.id, 2, ["cancel", "x"]), (three.id, 1, ["answer"])],
+        )
+    assert await fetch(database, one) == one._replace(due=["show"])
+    assert await fetch(database, two) == two._replace(due=["answer"])
+    assert await fetch(database, three) == three
+    async with database.transaction() as connection:
+        await tasks.clear_due(connection, [(one.id, 1, ["show"]), (two.id, 2, ["answer"])])
+    assert await fetch(database, one) == one._replace(due=[]), "it has not ended"
+    assert await fetch(database, two) == two._replace(due=[], desk=None)
+
+
+async def test_tasks_are_found_by_what_they_are_called(database: Database) -> None:
+    """People and programs know one id or the other."""
+    one = await insert(database, TASK)
+    two = await insert(database, TASK._replace(requester_node="attic", to_agent="other@here"))
+    three = await insert(database, TASK._replace(request_id="task-1", from_agent="other@here"))
+    async with database.transaction() as connection:
+        assert await tasks.find_tasks(connection, "req-1", 9) == [two, one]
+        assert await tasks.find_tasks(connection, "task-1", 2) == [three, two]
+        assert await tasks.list_tasks(connection, agent="other@here") == [three, two]
+        assert await tasks.list_tasks(connection, states=["running"]) == []
+        assert await tasks.list_tasks(connection, states=["accepted"], before=three.id) == [two, one]
+        assert await tasks.list_tasks(connection, limit=1) == [three]
+
+
+async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) -> None:
+    """What has ended does not count, nor what another node runs under the same name."""
+    waiting = TASK._replace(state="queued", due=[])
+    first = await insert(database, waiting._replace(request_id="q1"))
+    await insert(database, waiting._replace(request_id="q2"))
+    running = await insert(database, TASK._replace(request_id="r", state="running"))
+    await insert(database, TASK._replace(request_id="e", elsewhere=True))
+    done = await insert(database, TASK._replace(request_id="d"))
+    await update(database, ended(done))
+    async with database.transaction() as connection:
+        await tasks.lock_agent(connection, "worker@here")
+        assert await tasks.fetch_load(connection, "worker@here") == LoadRow(1, 2, "task-1")
+        assert await tasks.fetch_load(connection, "nobody@here") == LoadRow(0, 0, None)
+        assert await tasks.first_queued(connection, "worker@here") == first
+        assert await tasks.first_queued(connection, "nobody@here") is None
+        assert await tasks.agents_with_queues(connection) == ["worker@here"]
+        live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"])
+        assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
+        assert running in live
+        assert await tasks.count_live_of_requester(connection, "living", 100) == 4
+        assert await tasks.count_live_of_requester(connection, "living", 3) == 3
+
+
+async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Database) -> None:
+    """Until that one's transaction has ended; another agent is not concerned."""
+    order: list[str] = []
+    inside = asyncio.Event()
+
+    async def second() -> None:
+        async with database.transaction() as connection:
+            await tasks.lock_agent(connection, "v@here")
+            inside.set()
+            await tasks.lock_agent(connection, "w@here")
+            order.append("second")
+
+    async with database.transaction() as connection:
+        await tasks.lock_agent(connection, "w@here")
+        waiting = asyncio.create_task(second())
+        await inside.wait()
+        order.append("first")
+    await waiting
+    assert order == ["first", "second"]
+
+
+async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database) -> None:
+    """By its lock, which ends with its session."""
+    for number in range(3):
+        await insert(database, TASK._replace(request_id=f"a{number}", desk=7))
+    await insert(database, TASK._replace(request_id="b", desk=9))
+    await insert(database, TASK._replace(request_id="c", desk=None))
+    session = await connect_once(database.address)
+    async with database.connection() as connection:
+        assert await tasks.list_desks(connection) == [7, 9]
+        assert await tasks.try_lock_desk(session, 7)
+        assert not await tasks.try_lock_desk(connection, 7)
+        assert await tasks.try_lock_desk(connection, 9)
+        await tasks.unlock_desk(session, 7)
+        assert await tasks.try_lock_desk(connection, 7)
+        first = await tasks.list_tasks_of_desk(connection, 7, 0, 2)
+        rest = await tasks.list_tasks_of_desk(connection, 7, first[-1].id, 2)
+        assert [row.request_id for row in [*first, *rest]] == ["a0", "a1", "a2"]
+        assert await tasks.next_desk(connection) != await tasks.next_desk(connection)
+    await session.close()
+
+
+async def test_only_the_newest_progress_is_kept(database: Database) -> None:
+    """An agent may report for hours."""
+    one = await insert(database, TASK)
+    async with database.transaction() as connection:
+        numbers = [await tasks.insert_progress(connection, one.id, at, b"{}", 3) for at in range(5)]
+        assert numbers == [1, 2, 3, 4, 5]
+        assert await tasks.list_progress(connection, one.id) == [
+            ProgressRow(number, number - 1, b"{}") for number in (3, 4, 5)
+        ]
+        assert [row.number for row in await tasks.list_progress(connection, one.id, 4)] == [5]
+
+
+async def test_tasks_that_ended_long_ago_are_forgotten(database: Database) -> None:
+    """Piece by piece, with their progress; not while something is due."""
+    for number in range(3):
+        stored = await insert(database, TASK._replace(request_id=f"old-{number}"))
+        async with database.transaction() as connection:
+            await tasks.insert_progress(connection, stored.id, 1, b"{}", 3)
+        assert await update(database, ended(stored, due=[], desk=None))
+    due = await insert(database, TASK._replace(request_id="due"))
+    assert await update(database, ended(due))
+    young = await insert(database, TASK._replace(request_id="young"))
+    assert await update(database, ended(young, finished_at=100, due=[], desk=None))
+    live = await insert(database, TASK._replace(request_id="live"))
+    async with database.transaction() as connection:
+        assert [await tasks.prune(connection, 100, 2) for _ in range(3)] == [2, 1, 0]
+        left = await tasks.list_tasks(connection)
+        assert [row.id for row in left] == [live.id, young.id, due.id]
+        assert await connection.fetchval("SELECT count(*) FROM task_progress") == 0
