@@ -33,7 +33,7 @@ async def ask_node(
             ) as session,
             session.post(f"http://node/{command}", json=arguments or {}) as response,
         ):
-            answer: dict[str, Any] = json.loads(await response.read())
+            answer = _read(data_dir, await response.read())
             if response.status != 200:
                 raise LocalError(str(answer.get("problem")), str(answer.get("advice")))
             return answer
@@ -49,3 +49,14 @@ async def ask_node(
             f"The node on {data_dir} did not answer: {type(error).__name__}.",
             "Look at its log; if it hangs, stop it with `kill -TERM` and start it again.",
         ) from None
+
+
+def _read(data_dir: Path, body: bytes) -> dict[str, Any]:
+    """What a node says that fell over is no JSON."""
+    try:
+        answer: dict[str, Any] = json.loads(body)
+    except ValueError:
+        raise LocalError(
+            f"The node on {data_dir} could not carry that out.", "Its log says why; please report that."
+        ) from None
+    return answer

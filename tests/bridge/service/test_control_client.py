@@ -1,11 +1,13 @@
 """The command line's end of the control socket."""
 
+import asyncio
 import socket
 from pathlib import Path
 
 import pytest
 
 from bridge.service.control_client import NotRunning, ask_node
+from bridge.service.control_socket import ControlSocket
 from storage.errors import LocalError
 
 
@@ -17,6 +19,39 @@ async def test_nobody_there_is_told_with_how_to_start_one(tmp_path: Path) -> Non
         left.bind(str(tmp_path / "palaver.sock"))
     with pytest.raises(NotRunning):
         await ask_node(tmp_path, "status")
+
+
+async def test_a_node_that_fell_over_is_told(tmp_path: Path) -> None:
+    """A bug there is no traceback here."""
+
+    async def fall_over(_: object) -> dict[str, object]:
+        raise ZeroDivisionError
+
+    control = ControlSocket(tmp_path, {"fall-over": fall_over})
+    await control.start()
+    try:
+        with pytest.raises(LocalError, match="could not carry that out"):
+            await ask_node(tmp_path, "fall-over")
+    finally:
+        await control.stop()
+
+
+async def test_patience_ends(tmp_path: Path) -> None:
+    """Those who look at other servers need more of it than others."""
+    release = asyncio.Event()
+
+    async def hang(_: object) -> dict[str, object]:
+        await release.wait()
+        return {}
+
+    control = ControlSocket(tmp_path, {"hang": hang})
+    await control.start()
+    try:
+        with pytest.raises(LocalError, match="did not answer"):
+            await ask_node(tmp_path, "hang", patience=0.1)
+    finally:
+        release.set()
+        await control.stop()
 
 
 async def test_a_node_that_hangs_up_is_told(tmp_path: Path) -> None:
