@@ -432,7 +432,6 @@ CREATE TABLE tasks (
     CHECK ((finished_at IS NULL) = (state IN ('received', 'queued', 'accepted', 'running')))
 );
 CREATE INDEX tasks_of_agent ON tasks (to_agent, id) WHERE finished_at IS NULL;
-CREATE INDEX tasks_of_requester ON tasks (requester_node) WHERE finished_at IS NULL;
 CREATE INDEX tasks_of_desk ON tasks (desk) WHERE desk IS NOT NULL;
 CREATE INDEX tasks_by_end ON tasks (finished_at) WHERE finished_at IS NOT NULL;
 

@@ -150,12 +150,6 @@ async def list_live_of_agents(connection: Connection, addresses: Iterable[str]) 
     return [TaskRow(*row) for row in rows]
 
 
-async def count_live_of_requester(connection: Connection, node_id: str, limit: int) -> int:
-    """It is not counted further than the limit."""
-    live: int = await connection.fetchval(SQL.count_live_of_requester, node_id, limit)
-    return live
-
-
 # ---- desks -------------------------------------------------------------------------------------------
 
 

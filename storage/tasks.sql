@@ -67,12 +67,6 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL ORDER BY id;
 
--- No further than the limit, however many there are.
--- name: count_live_of_requester
-SELECT count(*) FROM (
-    SELECT FROM tasks WHERE requester_node = $1 AND finished_at IS NULL LIMIT $2
-) AS live;
-
 -- ---- desks ----
 
 -- name: next_desk

@@ -157,8 +157,6 @@ async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) 
         live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"])
         assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
         assert running in live
-        assert await tasks.count_live_of_requester(connection, "living", 100) == 4
-        assert await tasks.count_live_of_requester(connection, "living", 3) == 3
 
 
 async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Database) -> None:
