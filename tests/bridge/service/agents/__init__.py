@@ -1,0 +1,1 @@
+"""Processes of agents, real ones; every test runs on asyncio's own event loop and on uvloop."""
