@@ -22,11 +22,14 @@ async def fetch_sent(connection: Connection, room_id: str, asked: Collection[Sen
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def insert_sent(connection: Connection, room_id: str, made: Mapping[Sent, str]) -> None:
-    if made:
-        await connection.execute(
-            SQL.insert_sent, room_id, [one[0] for one in made], [one[1] for one in made], list(made.values())
-        )
+async def insert_sent(connection: Connection, room_id: str, made: Mapping[Sent, str]) -> bool:
+    """Whether all of them are new. If they are not, nothing of the transaction may be committed."""
+    if not made:
+        return True
+    inserted: int = await connection.fetchval(
+        SQL.insert_sent, room_id, [one[0] for one in made], [one[1] for one in made], list(made.values())
+    )
+    return inserted == len(made)
 
 
 async def prune_sent(connection: Connection, age: timedelta) -> int:

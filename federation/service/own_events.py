@@ -37,7 +37,17 @@ class _Waiting:
         return None if self.transaction_id is None else (self.event.sender, self.transaction_id)
 
 
-_Made = tuple[_Waiting, Pdu]
+@dataclass(slots=True)
+class _Made:
+    """What became of a batch, by the numbers in it. `new` are not those that had been sent before."""
+
+    events: dict[int, Pdu]
+    refused: dict[int, Exception]
+    new: int
+
+
+class _SentBefore(Exception):
+    """Under one of the transaction ids something has been sent, or may have been. Nothing is committed."""
 
 
 class OwnEvents:
@@ -145,44 +155,54 @@ class OwnEvents:
     async def _commit(self, room_id: str, batch: Sequence[_Waiting]) -> None:
         """Those that the rules allow, together. One that they do not allow is no harm to the others."""
         try:
-            async with self._writing.session([room_id], None) as session:
-                made, again = await self._make_all(session, room_id, batch)
+            try:
+                made = await self._try_to_commit(room_id, batch, has_repeated=False)
+            except _SentBefore:
+                made = await self._try_to_commit(room_id, batch, has_repeated=True)
         except Exception as failed:
             # Whoever waits for an event gets to know.
-            for one in batch:
-                _fail(one, failed)
-            return
-        for one, pdu in (*made, *again):
-            if not one.made.done():
-                one.made.set_result(pdu)
+            made = _Made({}, dict.fromkeys(range(len(batch)), failed), 0)
+        for number, one in enumerate(batch):
+            if one.made.done():
+                continue  # whoever waited for it has gone
+            if number in made.refused:
+                one.made.set_exception(made.refused[number])
+            else:
+                one.made.set_result(made.events[number])
         if self._observer is not None:
-            for _ in made:
+            for _ in range(made.new):
                 self._observer.event_sent()
 
-    async def _make_all(
-        self, session: Session, room_id: str, batch: Sequence[_Waiting]
-    ) -> tuple[list[_Made], list[_Made]]:
-        """What was made, and what had been made under its transaction id before."""
-        draft = session.room(room_id)
-        sent = await fetch_sent(session.connection, room_id, {one.sent for one in batch if one.sent})
-        await draft.load(sent.values())
-        sent_now: dict[Sent, EventId] = {}
-        made: list[_Made] = []
-        again: list[_Made] = []
-        for one in batch:
-            if one.sent is not None and one.sent in sent:
-                again.append((one, draft.pdus[sent[one.sent]]))
-                continue
-            try:
-                pdu = await self._make(draft, one.event)
-            except (MatrixError, PeerError) as refused:
-                _fail(one, refused)
-                continue
-            made.append((one, pdu))
-            if one.sent is not None:
-                sent[one.sent] = sent_now[one.sent] = pdu.event_id
-        await insert_sent(session.connection, room_id, sent_now)
-        return made, again
+    async def _try_to_commit(self, room_id: str, batch: Sequence[_Waiting], *, has_repeated: bool) -> "_Made":
+        """Hardly ever is something sent again: what was sent before is looked up once it turns out that
+        something was, and all is made anew. Raises `_SentBefore` then, unless it `has_repeated`."""
+        async with self._writing.session([room_id], None) as session:
+            draft = session.room(room_id)
+            sent: dict[Sent, EventId] = {}
+            if has_repeated:
+                named = {one.sent for one in batch if one.sent is not None}
+                sent = await fetch_sent(session.connection, room_id, named)
+                await draft.load(sent.values())
+            sent_now: dict[Sent, EventId] = {}
+            made = _Made({}, {}, 0)
+            for number, one in enumerate(batch):
+                if one.sent is not None and one.sent in sent:
+                    made.events[number] = draft.pdus[sent[one.sent]]
+                    continue
+                try:
+                    pdu = made.events[number] = await self._make(draft, one.event)
+                except (MatrixError, PeerError) as refused:
+                    if one.sent is not None and not has_repeated:
+                        raise _SentBefore from refused  # it may have been allowed when it was sent
+                    made.refused[number] = refused
+                    continue
+                made.new += 1
+                if one.sent is not None:
+                    sent[one.sent] = sent_now[one.sent] = pdu.event_id
+            if not await insert_sent(session.connection, room_id, sent_now):
+                assert not has_repeated, "what was sent before has been looked up under the room's lock"
+                raise _SentBefore
+        return made
 
     async def _make(self, draft: RoomDraft, event: NewEvent) -> Pdu:
         template = await self._template(draft, event)
@@ -255,8 +275,3 @@ def _refuse_no_room(room_id: str) -> None:
 def _refuse(verdict: Receipt) -> None:
     if not isinstance(verdict, Accepted):
         raise MatrixError("M_FORBIDDEN", f"The room's rules do not allow it: {verdict}", 403)
-
-
-def _fail(waiting: _Waiting, error: Exception) -> None:
-    if not waiting.made.done():
-        waiting.made.set_exception(error)

@@ -11,8 +11,10 @@ ALICE, BOB = "@alice:a.example", "@bob:a.example"
 async def test_an_event_is_found_by_its_sender_room_and_transaction_id(database: Database) -> None:
     """The same id of somebody else, or in another room, is another one."""
     async with database.transaction() as connection:
-        await insert_sent(connection, "!r", {(ALICE, "1"): "$1", (ALICE, "2"): "$2", (BOB, "1"): "$3"})
-        await insert_sent(connection, "!r", {})
+        made = {(ALICE, "1"): "$1", (ALICE, "2"): "$2", (BOB, "1"): "$3"}
+        assert await insert_sent(connection, "!r", made)
+        assert await insert_sent(connection, "!r", {})
+        assert not await insert_sent(connection, "!r", {(ALICE, "1"): "$9", (BOB, "3"): "$8"})
         asked = [(ALICE, "1"), (BOB, "1"), (BOB, "2")]
         assert await fetch_sent(connection, "!r", asked) == {(ALICE, "1"): "$1", (BOB, "1"): "$3"}
         assert await fetch_sent(connection, "!other", asked) == {}

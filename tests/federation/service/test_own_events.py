@@ -191,6 +191,26 @@ async def test_a_transaction_id_is_its_senders_and_its_rooms(database: Database)
         assert len({pdu.event_id for pdu in made}) == 3
 
 
+async def test_what_was_sent_is_found_though_it_would_be_refused_now(database: Database) -> None:
+    """Whoever has left and never got the answer is given the event that there is; others in the same commit
+    are sent."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        await here.graph.send_event(room_id, "m.room.member", {"membership": "join"}, THEM, THEM)
+        sent = await send_as(here, room_id, "x", "1", THEM)
+        await here.graph.send_event(room_id, "m.room.member", {"membership": "leave"}, THEM, THEM)
+        again, refused, other = await asyncio.gather(
+            send_as(here, room_id, "x", "1", THEM),
+            send_as(here, room_id, "x", "2", THEM),
+            send_as(here, room_id, "x", "1"),
+            return_exceptions=True,
+        )
+        assert again == sent
+        assert isinstance(refused, MatrixError)
+        assert isinstance(other, Pdu)
+        assert other.sender == US
+
+
 async def test_what_was_refused_may_be_sent_again(database: Database) -> None:
     """A transaction id is used up by an event and by nothing else."""
     async with graph_on(database, public_room("12")) as here:
