@@ -15,10 +15,11 @@ from rich.console import Console
 
 from bench._harness.child import ChildError
 from bench._harness.machine import load, processors
+from bench._harness.plan import Plan
 from bench._harness.progress import progress
 from bench._harness.raw_figures import raw_figures
 from bench._harness.result import headline
-from bench._harness.rounds import FULL, QUICK, Plan, measure
+from bench._harness.rounds import measure
 from bench._harness.row import Benchmark
 from bench._harness.table import last_line, table
 from storage.errors import LocalError
@@ -37,7 +38,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> None:
     if options.json is not None:
         # Found out now, and not after minutes of measuring.
         options.json.parent.mkdir(parents=True, exist_ok=True)
-    plan = QUICK if options.quick else FULL
+    plan = benchmark.quick if options.quick else benchmark.full
     plan = replace(plan, rounds=options.rounds or plan.rounds, seconds=options.seconds or plan.seconds)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -95,8 +96,9 @@ def _parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="rounds too short to mean anything, for the test"
     )
-    parser.add_argument("--rounds", type=_positive_whole, help=f"how many (default {FULL.rounds})")
-    parser.add_argument("--seconds", type=_positive, help=f"per side and round (default {FULL.seconds:g})")
+    full = benchmark.full
+    parser.add_argument("--rounds", type=_positive_whole, help=f"how many (default {full.rounds})")
+    parser.add_argument("--seconds", type=_positive, help=f"per side and round (default {full.seconds:g})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures of every round there")
     return parser
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from bench._harness.machine import description, versions
 from bench._harness.measurement import Measurement, median_value
+from bench._harness.plan import Plan
 from bench._harness.result import Headline, Result
-from bench._harness.rounds import Plan
 from bench._harness.row import Benchmark, Side
 
 

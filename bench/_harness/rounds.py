@@ -4,28 +4,15 @@ import gc
 import inspect
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bench._harness.measurement import Measurement
+from bench._harness.plan import Plan
 from bench._harness.progress import Progress
 from bench._harness.result import Result
 from bench._harness.row import Benchmark, Row, Sample, Section
 
 S = TypeVar("S")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How many rounds a row gets, and how long each side is measured in each of them."""
-
-    rounds: int
-    seconds: float
-
-
-# Many short rounds: a disturbance that lasts a second then falls on both sides of the same rounds.
-FULL = Plan(rounds=21, seconds=0.2)
-QUICK = Plan(rounds=3, seconds=0.02)
 
 
 async def measure(
@@ -39,10 +26,10 @@ async def measure(
         if not rows:
             continue
         async with _opened(section) as subject:
-            remarks.extend(section.remarks(subject))
             for row in rows:
                 results.append(await _measure_row(row, subject, plan, progress))
                 progress.measured(results[-1])
+            remarks.extend(section.remarks(subject))
     return results, remarks
 
 

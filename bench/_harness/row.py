@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from bench._harness.measurement import Measurement
+from bench._harness.plan import FULL, QUICK, Plan
 
 S = TypeVar("S")
 
@@ -20,9 +21,11 @@ class Unit(Enum):
 
     PER_SECOND = "per second"
     MILLISECONDS = "ms"
+    MEBIBYTES = "MiB"
+    CALLS = "calls"
 
     def ratio(self, ours: float, other: float) -> float:
-        """How many times better ours is; more is better for us in either unit."""
+        """How many times better ours is; more is better for us in every unit."""
         return ours / other if self is Unit.PER_SECOND else other / ours
 
 
@@ -65,7 +68,8 @@ class Section(Generic[S]):
     """Rows that share a subject: the servers, keys or documents which `setup` makes and ends.
 
     It is entered only when one of its rows is selected. `remarks` are facts about the subject without which
-    its figures cannot be read, such as the version of a server; they stand under the table.
+    its figures cannot be read, such as the version of a server; they stand under the table, and are asked for
+    when its rows have been measured.
     """
 
     rows: Sequence[Row[S]]
@@ -78,13 +82,16 @@ class Benchmark:
     """Everything that one `python -m bench.NAME` measures.
 
     `headline` is the row whose ratio the last line gives; without one it is the worst of all that count.
-    `packages` are the distributions whose versions belong to the figures.
+    `packages` are the distributions whose versions belong to the figures. `full` and `quick` are how much it
+    measures when nobody says anything else.
     """
 
     name: str
     sections: Sequence[Section[Any]]
     packages: Sequence[str] = ()
     headline: str | None = None
+    full: Plan = FULL
+    quick: Plan = QUICK
 
     def __post_init__(self) -> None:
         names = self.row_names

@@ -15,7 +15,7 @@ def figure(unit: Unit, value: float) -> str:
     """A figure with as many digits as mean something."""
     if unit is Unit.MILLISECONDS:
         return f"{value:.3f}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 100 or unit is Unit.CALLS else f"{value:.1f}"
 
 
 def ratio(value: float | None) -> str:
@@ -45,7 +45,7 @@ def _cells(result: Result) -> tuple[str, ...]:
         figure(row.unit, median_value(result.ours)),
         figure(row.unit, median_value(result.other)) if result.other else "",
         row.unit.value,
-        ratio(result.ratio) or "ceiling",
+        ratio(result.ratio) or ("" if row.unit is Unit.CALLS else "ceiling"),
         "" if quartiles is None else f"{ratio(quartiles[0])}–{ratio(quartiles[1])}",
     )
 

@@ -7,11 +7,10 @@ from functools import partial
 
 import asyncpg
 
+from bench._harness.database import Database, connected, database
 from bench._harness.measurement import Measurement, rate
 from bench._harness.repeat import repeat_async
 from bench._harness.row import Row, Section, Side
-from bench._limits.database import Database, database
-from bench._limits.notify_peer import connected
 
 CONNECTIONS = 16
 BATCH = 1_000

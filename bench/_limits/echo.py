@@ -9,6 +9,7 @@ import sys
 import uvloop
 import zenoh
 
+from bench._harness.database import connected
 from bench._harness.lifeline import tell_parent, until_abandoned
 from bench._limits import notify_peer, zenoh_peer
 
@@ -24,7 +25,7 @@ async def echo_zenoh(endpoint: str) -> None:
 
 async def echo_postgres(address: str) -> None:
     """Notify back as soon as a notification is heard."""
-    async with notify_peer.connected(address) as speaking, notify_peer.connected(address) as listening:
+    async with connected(address) as speaking, connected(address) as listening:
         # The next word can be here before Postgres has told us that the echo of the last one was sent.
         free = asyncio.Lock()
 

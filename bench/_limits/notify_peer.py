@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from bench._harness.database import connected
+
 THERE, BACK = "bench_there", "bench_back"
 _NOTIFY = "SELECT pg_notify($1, $2)"
 
@@ -41,13 +43,3 @@ async def notify_peer(address: str) -> AsyncIterator[NotifyPeer]:
         peer = NotifyPeer(speaking)
         await listening.add_listener(BACK, peer.receive)
         yield peer
-
-
-@asynccontextmanager
-async def connected(address: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """A connection for as long as the block runs."""
-    connection = await asyncpg.connect(address)
-    try:
-        yield connection
-    finally:
-        await connection.close()

@@ -9,11 +9,11 @@ from functools import partial
 import zenoh
 
 from bench._harness.child import child, python_module
+from bench._harness.database import Database, database
 from bench._harness.measurement import Measurement
 from bench._harness.ports import LOOPBACK, free_port
 from bench._harness.repeat import round_trips
 from bench._harness.row import Row, Section, Side, Unit
-from bench._limits.database import Database, database
 from bench._limits.notify_peer import NotifyPeer, notify_peer
 from bench._limits.zenoh_peer import ZenohPeer, configuration
 

@@ -2,9 +2,9 @@ import json
 import socket
 from pathlib import Path
 
+from bench._harness.plan import Plan
 from bench._harness.raw_figures import raw_figures
 from bench._harness.result import headline
-from bench._harness.rounds import Plan
 from tests.bench.samples import benchmark, result
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from bench._harness.measurement import Measurement, rate
+from bench._harness.plan import Plan
 from bench._harness.progress import Lines
-from bench._harness.rounds import FULL, QUICK, Plan, measure
+from bench._harness.rounds import measure
 from bench._harness.row import Benchmark, Row, Section, Side
 
 PLAN = Plan(rounds=3, seconds=0.4)
@@ -90,9 +91,3 @@ async def test_what_was_set_up_is_ended_when_a_sample_fails() -> None:
     with pytest.raises(RuntimeError, match="refused"):
         await measure(Benchmark(name="x", sections=[failing]), ["s"], PLAN, Lines())
     assert log == ["open s", "close s"]
-
-
-def test_a_full_run_has_an_odd_number_of_rounds() -> None:
-    """So that a median is a figure that was measured."""
-    assert FULL.rounds % 2 == QUICK.rounds % 2 == 1
-    assert QUICK.seconds < FULL.seconds

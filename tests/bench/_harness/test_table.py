@@ -7,7 +7,7 @@ from rich.console import Console
 from bench._harness.result import Headline, Result
 from bench._harness.row import Unit
 from bench._harness.table import figure, last_line, ratio, table
-from tests.bench.samples import milliseconds, result, row
+from tests.bench.samples import milliseconds, per_second, result, row
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,8 @@ from tests.bench.samples import milliseconds, result, row
         (Unit.PER_SECOND, 2_712_345.6, "2,712,346"),
         (Unit.PER_SECOND, 12.345, "12.3"),
         (Unit.MILLISECONDS, 0.12345, "0.123"),
+        (Unit.MEBIBYTES, 123.45, "123"),
+        (Unit.CALLS, 0, "0"),
     ],
 )
 def test_a_figure_has_the_digits_that_mean_something(unit: Unit, value: float, text: str) -> None:
@@ -52,6 +54,7 @@ def test_the_table_has_a_line_for_each_row_and_the_notes_below() -> None:
         result("told", 90, 100, counts=False),
         result("alone", 5, None),
         Result(row("waited", unit=Unit.MILLISECONDS), milliseconds(0.2), milliseconds(0.3)),
+        Result(row("counted", compared=False, unit=Unit.CALLS), per_second(3), ()),
     ]
     console = Console(file=io.StringIO(), width=150)
     console.print(table("limits", rows, ["[remark] one", "remark two"]))
@@ -62,4 +65,5 @@ def test_the_table_has_a_line_for_each_row_and_the_notes_below() -> None:
     assert "told what told does: A over B (information) 90.0 100 per second 0.90 0.90–0.90" in lines
     assert "alone what alone does: A 5.0 per second ceiling" in lines
     assert "waited what waited does: A over B 0.200 0.300 ms 1.50 1.50–1.50" in lines
+    assert "counted what counted does: A 3 calls" in lines
     assert lines[-2:] == ["[remark] one", "remark two"]

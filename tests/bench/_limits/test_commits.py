@@ -1,5 +1,5 @@
+from bench._harness.database import Database
 from bench._limits.commits import BATCH, CONNECTIONS, copied, single_rows, unnested, writing_into
-from bench._limits.database import Database
 
 COUNT = "SELECT count(*) FROM written"
 

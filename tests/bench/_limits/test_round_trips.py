@@ -1,7 +1,7 @@
 """With the peers and the echo: both near ends, both far ends, in the processes in which they are measured."""
 
+from bench._harness.database import Database
 from bench._harness.row import Unit
-from bench._limits.database import Database
 from bench._limits.round_trips import SECTION, meeting_in, over_notify, over_zenoh
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import asyncpg
 
 from bench._harness.machine import filesystem
-from bench._limits.notify_peer import connected
 from storage.embedded import EmbeddedPostgres
 
 _DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
@@ -22,6 +21,7 @@ class Database:
     address: str
     version: str
     filesystem: str
+    pid: int
 
     @property
     def remarks(self) -> list[str]:
@@ -29,6 +29,16 @@ class Database:
         memory = ", where fsync costs nothing (TMPDIR chooses another)" if self.filesystem == "tmpfs" else ""
         settings = ", ".join(f"{setting} on" for setting in _DURABLE)
         return [f"Postgres {self.version} over a Unix socket, {settings}, on {self.filesystem}{memory}."]
+
+
+@asynccontextmanager
+async def connected(address: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """A connection for as long as the block runs."""
+    connection = await asyncpg.connect(address)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
@@ -41,7 +51,8 @@ async def database() -> AsyncIterator[Database]:
             async with connected(postgres.address.url) as connection:
                 await _insist_on_durability(connection)
                 version: str = await connection.fetchval("SELECT current_setting('server_version')")
-            yield Database(postgres.address.url, version, filesystem(Path(directory)))
+            assert postgres.pid is not None, "it has been started"
+            yield Database(postgres.address.url, version, filesystem(Path(directory)), postgres.pid)
         finally:
             await postgres.stop()
 

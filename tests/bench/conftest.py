@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from bench._limits.database import Database, database
+from bench._harness.database import Database, database
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -1,5 +1,4 @@
-from bench._limits.database import Database
-from bench._limits.notify_peer import connected
+from bench._harness.database import Database, connected
 
 
 async def test_commits_are_durable(served: Database) -> None:
@@ -15,6 +14,6 @@ async def test_commits_are_durable(served: Database) -> None:
 
 def test_a_file_system_in_memory_is_called_one() -> None:
     """A figure from there is no figure of commits."""
-    [remark] = Database("", "18.4", "tmpfs").remarks
+    [remark] = Database("", "18.4", "tmpfs", 1).remarks
     assert remark.endswith("on tmpfs, where fsync costs nothing (TMPDIR chooses another).")
-    assert Database("", "18.4", "ext4").remarks[0].endswith(", on ext4.")
+    assert Database("", "18.4", "ext4", 1).remarks[0].endswith(", on ext4.")

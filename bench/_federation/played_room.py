@@ -1,0 +1,136 @@
+"""A room as the load generator plays it: a chain of signed events, of which everything can be answered."""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from federation import event_graph, send_join_answer
+from federation.auth_rules import selected
+from federation.identifiers import domain
+from federation.pdu import EventId, Pdu, Signer, StateKey, Template, build
+from federation.pdu.builder import as_event
+from federation.room_version import RoomVersion
+from federation.state_resolution.auth_chains import reachable
+
+# As canonical JSON such a message has some 850 bytes, like many a message.
+_MESSAGE = {"msgtype": "m.text", "body": "Scale set to 4.2 kg; next reading at noon. " * 4}
+
+
+class PlayedRoom:
+    """Each event follows the one before it, so that the state before any of them is known without resolving.
+
+    The first of the `members` makes the room; each is signed for by its server.
+    """
+
+    def __init__(
+        self,
+        room_id: str,
+        version: RoomVersion,
+        members: Sequence[str],
+        signers: Mapping[str, Signer],
+        now: int,
+    ) -> None:
+        self.room_id = room_id
+        self.version = version
+        self.events: dict[EventId, Pdu] = {}
+        self.state: dict[StateKey, Pdu] = {}
+        self._signers = signers
+        self._now = now
+        self._head: Pdu | None = None
+        self._places: dict[EventId, int] = {}
+        # The places of the state events, in their order, and what each put where.
+        self._changes: list[int] = []
+        self._changed: list[Pdu] = []
+        creator, *others = members
+        content: dict[str, Any] = {"room_version": version.id}
+        self._send("m.room.create", creator, content, "")
+        self._send("m.room.member", creator, {"membership": "join"}, creator)
+        self._send("m.room.power_levels", creator, {"users": {creator: 100}}, "")
+        self._send("m.room.join_rules", creator, {"join_rule": "public"}, "")
+        for member in others:
+            self._send("m.room.member", member, {"membership": "join"}, member)
+
+    # -- its events --
+
+    def say(self, sender: str, now: int) -> Pdu:
+        """One more message."""
+        self._now = now
+        return self._send("m.room.message", sender, _MESSAGE)
+
+    def join_template(self, user: str, now: int) -> dict[str, Any]:
+        """What `make_join` answers with."""
+        self._now = now
+        return as_event(self._template("m.room.member", user, {"membership": "join"}, user), self.version)
+
+    def take_in(self, join: Pdu) -> None:
+        """A join that another server has made of the template. It has to be the next event."""
+        assert self._head is not None, "a room is made with its first events"
+        assert join.prev_events == (self._head.event_id,), "the room went on while somebody joined"
+        self._append(join)
+
+    def take_back(self, pdus: Sequence[Pdu]) -> None:
+        """Forget the last messages, which nobody has been sent."""
+        for pdu in reversed(pdus):
+            assert pdu is self._head, "only from the end"
+            assert pdu.key is None, "a message"
+            del self.events[pdu.event_id], self._places[pdu.event_id]
+            self._head = self.events[pdu.prev_events[0]]
+
+    def _send(self, type_: str, sender: str, content: Mapping[str, Any], state_key: str | None = None) -> Pdu:
+        signer = self._signers[domain(sender) or ""]
+        pdu = build(self._template(type_, sender, content, state_key), self.version, signer)
+        assert isinstance(pdu, Pdu), f"an event of the load can be built: {pdu}"
+        self._append(pdu)
+        return pdu
+
+    def _template(
+        self, type_: str, sender: str, content: Mapping[str, Any], state_key: str | None
+    ) -> Template:
+        head = self._head
+        parts: dict[str, Any] = {"room_id": self.room_id, "state_key": state_key}
+        if head is not None:
+            parts |= {"prev_events": [head.event_id], "prev_depths": [head.depth]}
+        template = Template(type_, sender, content, self._now, **parts)
+        rests_on = [self.state[key].event_id for key in selected(template, self.version) if key in self.state]
+        return Template(type_, sender, content, self._now, **parts, auth_events=rests_on)
+
+    def _append(self, pdu: Pdu) -> None:
+        place = len(self.events)
+        self.events[pdu.event_id] = self._head = pdu
+        self._places[pdu.event_id] = place
+        if pdu.key is not None:
+            self.state[pdu.key] = pdu
+            self._changes.append(place)
+            self._changed.append(pdu)
+
+    # -- what is asked about it --
+
+    def state_before(self, event_id: EventId) -> dict[StateKey, Pdu]:
+        """The state before one of its events."""
+        until = bisect_left(self._changes, self._places[event_id])
+        return {pdu.key: pdu for pdu in self._changed[:until] if pdu.key is not None}
+
+    def auth_chain(self, pdus: Iterable[Pdu]) -> list[Pdu]:
+        """All that lies behind these events, without themselves."""
+        behind = {event_id for pdu in pdus for event_id in pdu.auth_events}
+        return [self.events[one] for one in reachable(behind, lambda one: self.events[one].auth_events)]
+
+    def send_join(self, join: Pdu, *, omit_members: bool) -> dict[str, Any]:
+        """What `send_join` answers with: in the short form where that is asked for and pays."""
+        state = self.state_before(join.event_id)
+        short = omit_members and send_join_answer.may_be_short(state)
+        given = send_join_answer.without_members(state, join.sender) if short else list(state.values())
+        servers = {domain(key[1]) or "" for key in state if key[0] == "m.room.member"}
+        chain = self.auth_chain([join, *given])
+        return send_join_answer.answer(join, given, chain, omit_members=short, servers=servers)
+
+    def missing_events(
+        self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int
+    ) -> list[Pdu]:
+        """What lies between, oldest first."""
+        found = event_graph.between(latest, earliest, self.events, limit=limit).found
+        return [self.events[event_id] for event_id in found]
+
+    def backfill(self, start: Sequence[EventId], limit: int) -> list[Pdu]:
+        """The events and what lies before them, newest first."""
+        return [self.events[one] for one in event_graph.backwards(start, self.events, limit).found]

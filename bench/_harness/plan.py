@@ -1,0 +1,16 @@
+"""How much is measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many rounds a row gets, and how long each side is measured in each of them."""
+
+    rounds: int
+    seconds: float
+
+
+# Many short rounds: a disturbance that lasts a second then falls on both sides of the same rounds.
+FULL = Plan(rounds=21, seconds=0.2)
+QUICK = Plan(rounds=3, seconds=0.02)
