@@ -44,7 +44,8 @@ async def _one(parts: Parts, server: str, limit: int) -> Mapping[str, Any]:
             f"Nothing waits for {server}, and nothing was sent to it since this node started.",
             "`palaver queue` shows for whom something waits, `palaver peers list` whom this node knows.",
         )
-    async with parts.database.transaction(readonly=True) as connection:
+    # All of one moment: what is in flight is in the queue.
+    async with parts.database.transaction(isolation="repeatable_read", readonly=True) as connection:
         pdus = await first_pdus(connection, server, limit)
         edus = await first_edus(connection, server, limit)
         in_flight = await fetch_transaction(connection, server)
