@@ -74,9 +74,15 @@ class Reading(HasParts):
         if "\0" in room_id or "\0" in event_id or (rel_type is not None and "\0" in rel_type):
             return []  # nothing is called so, and Postgres takes no text with NUL
         limit = max(1, min(limit, MOST_AT_ONCE))
-        async with self._parts.database.transaction(readonly=True) as connection:
-            ids = await fetch_relations(connection, room_id, event_id, rel_type, limit)
-        return await self._seen(room_id, ids, reader)
+        # A redaction takes the relation out of the content, so that there is none any more. Which events are
+        # redacted shows when they are looked at: if some are, more have to be.
+        for looked_at in (limit, MOST_AT_ONCE):
+            async with self._parts.database.transaction(readonly=True) as connection:
+                ids = await fetch_relations(connection, room_id, event_id, rel_type, looked_at)
+            related = [event for event in await self._seen(room_id, ids, reader) if not event.is_redacted]
+            if len(related) >= limit or len(ids) < looked_at:
+                break
+        return related[:limit]
 
     async def context(
         self, room_id: str, event_id: str, *, limit: int = 10, reader: str | None = None

@@ -93,6 +93,10 @@ async def test_relations_are_read_by_kind(home: Home) -> None:
     assert [event.event_id for event in found] == parts[:2]
     assert await home.rooms.relations(room_id, root, "m.replace") == []
     assert await home.rooms.relations("!other:here.test", root) == []
+    # What was taken back relates to nothing any more, and does not count.
+    await home.rooms.redact(room_id, alice, parts[0])
+    found = await home.rooms.relations(room_id, root, "m.thread", limit=2)
+    assert [event.event_id for event in found] == parts[1:]
     assert await home.rooms.relations(room_id, "\0", "\0") == []
 
 
