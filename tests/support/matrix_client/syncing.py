@@ -4,19 +4,15 @@ import asyncio
 import json
 import secrets
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.support.matrix_client.homeserver import Homeserver, Json
-from tests.support.matrix_client.seen import Event, Seen
+from tests.support.matrix_client.seen import Seen
 from tests.support.matrix_client.session import Session
-
-T = TypeVar("T")
-
-# Far above what anything needs: it only ends what would never come.
-PATIENCE = 60.0
+from tests.support.matrix_client.waiting import PATIENCE, T, Waiting
 
 
-class Syncing(Session):
+class Syncing(Session, Waiting):
     def __init__(
         self, homeserver: Homeserver, user_id: str, access_token: str, device_id: str | None
     ) -> None:
@@ -60,39 +56,6 @@ class Syncing(Session):
             raise AssertionError(
                 f"{self.user_id} did not see it in {deadline} s; saw {self._summary()}"
             ) from None
-
-    async def wait_for(
-        self, predicate: Callable[[Event], Any], *, room_id: str | None = None, deadline: float = PATIENCE
-    ) -> Event:
-        """The first event of a timeline of which this is true, whether it came already or still has to."""
-        start = 0
-
-        def find(seen: Seen) -> Event | None:
-            nonlocal start
-            for event in seen.timeline[start:]:
-                start += 1
-                if room_id in (None, event["room_id"]) and predicate(event):
-                    return event
-            return None
-
-        found = await self.wait_until(find, deadline=deadline)
-        assert found is not None
-        return found
-
-    async def wait_for_event(self, event_id: str, *, deadline: float = PATIENCE) -> Event:
-        return await self.wait_for(lambda event: event["event_id"] == event_id, deadline=deadline)
-
-    async def wait_for_text(
-        self, body: str, *, room_id: str | None = None, deadline: float = PATIENCE
-    ) -> Event:
-        """The message that says just this."""
-        return await self.wait_for(
-            lambda event: event["content"].get("body") == body, room_id=room_id, deadline=deadline
-        )
-
-    async def wait_for_invite(self, room_id: str, *, deadline: float = PATIENCE) -> list[Event]:
-        """The stripped state that came with it."""
-        return await self.wait_until(lambda seen: seen.invited.get(room_id, []), deadline=deadline)
 
     def _summary(self) -> str:
         last = [

@@ -1,0 +1,354 @@
+"""What people do in rooms, between a whole node as a process and a real Synapse. Each walk is walked twice:
+in a room of ours that somebody there comes into, and in a room of theirs that somebody here comes into.
+"""
+
+import io
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.federation.pictures import picture
+from tests.support.driven_node import DrivenNode, Resident
+from tests.support.matrix_client import MatrixClient, Refused
+from tests.support.synapse import Synapse
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.xdist_group("walk"),
+    pytest.mark.parametrize("version", ["10", "11", "12"]),
+]
+
+Person = Resident | MatrixClient
+NEXT_VERSION = {"10": "11", "11": "12", "12": "12"}
+
+
+@pytest.fixture
+async def node(driven_node: DrivenNode) -> AsyncIterator[DrivenNode]:
+    """It does what it has to do without a warning."""
+    driven_node.begin_test()
+    yield driven_node
+    assert driven_node.complaints() == []
+
+
+@pytest.fixture(params=["here", "there"])
+async def sides(
+    request: pytest.FixtureRequest, node: DrivenNode, synapse: Synapse
+) -> tuple[Person, Person, Person]:
+    """Whose room it is, who comes into it from the other server, and somebody else on that server."""
+    name = secrets.token_hex(4)
+    ours, ours_too = await node.user(f"alice-{name}"), await node.user(f"anna-{name}")
+    theirs, theirs_too = await synapse.person(), await synapse.person()
+    return (ours, theirs, theirs_too) if request.param == "here" else (theirs, ours, ours_too)
+
+
+async def shared_room(host: Person, *guests: Person, **request: Any) -> str:
+    """A room that everybody may come into, and they have."""
+    room_id = await host.create_room(**{"preset": "public_chat", **request})
+    for guest in guests:
+        await guest.join(room_id, via=[host.server_name])
+        await host.wait_for_member(room_id, guest.user_id, "join")
+    return room_id
+
+
+async def talk(room_id: str, one: Person, other: Person) -> None:
+    """What one says the other hears, both ways."""
+    for speaker, hearer in ((one, other), (other, one)):
+        await hearer.wait_for_event(await speaker.say(room_id, "hello"))
+
+
+async def refused(asked: Any) -> str:
+    """It is not allowed; the sentence that says why."""
+    with pytest.raises(Refused) as refusal:
+        await asked
+    # Of who was banned a Synapse says the latter.
+    assert refusal.value.errcode in ("M_FORBIDDEN", "M_BAD_STATE"), refusal.value
+    assert refusal.value.status == 403
+    return str(refusal.value.error)
+
+
+async def test_coming_in(sides: tuple[Person, Person, Person], version: str) -> None:
+    """By an alias, by an id, and by an invite, which is accepted or rejected. Who was not asked into a closed
+    room does not come in and sees nothing of it, also where others of that server are in it."""
+    host, guest, stranger = sides
+    alias = f"lobby-{secrets.token_hex(4)}"
+    named = await host.create_room(version=version, preset="public_chat", alias=alias, name="Lobby")
+    assert await guest.join(f"#{alias}:{host.server_name}") == named
+    assert (await guest.state(named, "m.room.create"))["room_version"] == version
+    await talk(named, host, guest)
+    await guest.leave(named)
+    await host.wait_for_member(named, guest.user_id, "leave")
+    assert await guest.join(named, via=[host.server_name]) == named
+    await talk(named, host, guest)
+
+    closed, unwanted = [await host.create_room(version=version, name="Closed") for _ in range(2)]
+    await refused(guest.join(closed, via=[host.server_name]))
+    for room_id in (closed, unwanted):
+        await host.invite(room_id, guest.user_id, reason="Do come.")
+        shown = {event["type"]: event for event in await guest.wait_for_invite(room_id)}
+        assert shown["m.room.name"]["content"] == {"name": "Closed"}
+        assert shown["m.room.create"]["content"]["room_version"] == version
+    await guest.join(closed)
+    await talk(closed, host, guest)
+    await guest.leave(unwanted, reason="No, thanks.")
+    left = await host.wait_for_member(unwanted, guest.user_id, "leave")
+    assert (left["sender"], left["content"]["reason"]) == (guest.user_id, "No, thanks.")
+
+    said = await host.say(closed, "between us")
+    await guest.wait_for_event(said)
+    await refused(stranger.join(closed, via=[host.server_name]))
+    with pytest.raises(Refused):
+        await stranger.event(closed, said)
+    assert closed not in await stranger.joined_rooms()
+
+
+async def test_asking_to_come_in(sides: tuple[Person, Person, Person], version: str) -> None:
+    """A knock is heard, taken back, or answered by an invite. Who is in the one room may come into the other,
+    and nobody else; somebody there vouches for it."""
+    host, guest, stranger = sides
+    knock = {"type": "m.room.join_rules", "state_key": "", "content": {"join_rule": "knock"}}
+    door = await host.create_room(version=version, initial_state=[knock])
+    for person in (guest, stranger):
+        await person.knock(door, via=[host.server_name], reason="It rains.")
+        heard = await host.wait_for_member(door, person.user_id, "knock")
+        assert heard["content"]["reason"] == "It rains."
+    await stranger.leave(door)
+    if isinstance(stranger, Resident):  # a Synapse takes a knock back without telling anybody
+        await host.wait_for_member(door, stranger.user_id, "leave")
+    await host.invite(door, guest.user_id)
+    await guest.wait_for_invite(door)
+    await guest.join(door, via=[host.server_name])
+    await talk(door, host, guest)
+
+    hall = await host.create_room(version=version, preset="public_chat")
+    rule = {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": hall}]}
+    restricted = {"type": "m.room.join_rules", "state_key": "", "content": rule}
+    chamber = await host.create_room(version=version, initial_state=[restricted])
+    await refused(guest.join(chamber, via=[host.server_name]))
+    await guest.join(hall, via=[host.server_name])
+    await guest.join(chamber, via=[host.server_name])
+    came = await host.wait_for_member(chamber, guest.user_id, "join")
+    assert came["content"]["join_authorised_via_users_server"] == host.user_id
+    await talk(chamber, host, guest)
+
+
+async def test_being_shown_the_door(sides: tuple[Person, Person, Person], version: str) -> None:
+    """Who was kicked may come back, who was banned may not until the ban is lifted; and nobody is kicked
+    without the power for it."""
+    host, guest, stranger = sides
+    room_id = await shared_room(host, guest, stranger, version=version)
+    await refused(guest.kick(room_id, stranger.user_id))
+    await host.kick(room_id, guest.user_id, reason="Noise.")
+    kicked = await guest.wait_for_member(room_id, guest.user_id, "leave")
+    assert (kicked["sender"], kicked["content"]["reason"]) == (host.user_id, "Noise.")
+    await refused(guest.say(room_id, "But!"))
+    await guest.join(room_id, via=[host.server_name])
+    await talk(room_id, host, guest)
+
+    await host.ban(room_id, guest.user_id)
+    await guest.wait_for_member(room_id, guest.user_id, "ban")
+    await stranger.wait_for_member(room_id, guest.user_id, "ban")
+    await refused(guest.join(room_id, via=[host.server_name]))
+    await refused(host.invite(room_id, guest.user_id))
+    unbanned = stranger.wait_for(
+        lambda event: (
+            event.get("state_key") == guest.user_id
+            and event["sender"] == host.user_id
+            and event["content"]["membership"] == "leave"
+            and "reason" not in event["content"]
+        )
+    )
+    await host.unban(room_id, guest.user_id)
+    await unbanned
+    await guest.join(room_id, via=[host.server_name])
+    await talk(room_id, host, guest)
+
+
+async def test_saying_things(sides: tuple[Person, Person, Person], version: str) -> None:
+    """Messages, answers, edits, reactions and redactions of either are on the other side what they are on
+    this one."""
+    host, guest, _ = sides
+    room_id = await shared_room(host, guest, version=version)
+    for one, other in ((host, guest), (guest, host)):
+        said = await one.say(room_id, "Anybody there?")
+        heard = await other.wait_for_event(said)
+        assert (heard["sender"], heard["content"]["body"]) == (one.user_id, "Anybody there?")
+
+        answer = await other.reply(room_id, said, "I am.")
+        relation = (await one.wait_for_event(answer))["content"]["m.relates_to"]
+        assert relation["m.in_reply_to"]["event_id"] == said
+        threaded = await other.reply_in_thread(room_id, said, "So am I.")
+        await one.wait_for_event(threaded)
+        assert [event["event_id"] for event in await one.relations(room_id, said, "m.thread")] == [threaded]
+
+        edited = await one.edit(room_id, said, "Anybody here?")
+        await other.wait_for_event(edited)
+        [edit] = await other.relations(room_id, said, "m.replace")
+        assert (edit["event_id"], edit["content"]["m.new_content"]["body"]) == (edited, "Anybody here?")
+
+        liked, disliked = await other.react(room_id, said, "👍"), await other.react(room_id, said, "👎")
+        await one.wait_for_event(liked)
+        await one.wait_for_event(disliked)
+        shown = await one.relations(room_id, said, "m.annotation")
+        assert {event["content"]["m.relates_to"]["key"] for event in shown} == {"👍", "👎"}
+        await one.wait_for_event(await other.redact(room_id, disliked))
+        assert [event["event_id"] for event in await one.relations(room_id, said, "m.annotation")] == [liked]
+
+        slip = await one.say(room_id, "My password is hunter2.")
+        await other.wait_for_event(slip)
+        redaction = await one.redact(room_id, slip, reason="A slip.")
+        told = await other.wait_for_event(redaction)
+        assert told["content"]["reason"] == "A slip."
+        for reader in (one, other):
+            assert (await reader.event(room_id, slip))["content"] == {}
+        assert "hunter2" not in str(await other.history(room_id))
+
+
+async def test_what_is_not_kept(sides: tuple[Person, Person, Person], version: str) -> None:
+    """Who types, how far somebody has read and who is there is seen on the other side. So is a new name."""
+    host, guest, _ = sides
+    room_id = await shared_room(host, guest, version=version)
+    for one, other in ((host, guest), (guest, host)):
+        await one.typing(room_id)
+        await other.wait_until(lambda seen, one=one: one.user_id in seen.typing[room_id])
+        await one.typing(room_id, False)
+        await other.wait_until(lambda seen, one=one: one.user_id not in seen.typing[room_id])
+        said = await one.say(room_id, "Read this.")
+        await other.wait_for_event(said)
+        await other.read(room_id, said)
+        await one.wait_until(
+            lambda seen, other=other, said=said: seen.read[room_id].get(other.user_id) == said
+        )
+        await one.set_presence("unavailable", "thinking")
+        await other.wait_until(
+            lambda seen, one=one: seen.presence.get(one.user_id, {}).get("status_msg") == "thinking"
+        )
+        await one.set_display_name("Somebody Else")
+        await other.wait_for(
+            lambda event, one=one: (
+                event.get("state_key") == one.user_id
+                and event["content"].get("displayname") == "Somebody Else"
+            ),
+            room_id=room_id,
+        )
+        assert (await other.joined_members(room_id))[one.user_id]["display_name"] == "Somebody Else"
+        assert (await other.profile(one.user_id))["displayname"] == "Somebody Else"
+
+
+async def test_showing_pictures(sides: tuple[Person, Person, Person], version: str) -> None:
+    """A picture of either is on the other side the same picture, large and small."""
+    host, guest, _ = sides
+    room_id = await shared_room(host, guest, version=version)
+    for one, other in ((host, guest), (guest, host)):
+        data = picture(colour=(20, 200, 20))
+        mxc = await one.upload(data, "image/png", filename="green.png")
+        message = {"msgtype": "m.image", "body": "green.png", "url": mxc, "info": {"mimetype": "image/png"}}
+        shown = await other.wait_for_event(await one.send(room_id, "m.room.message", message))
+        got = await other.download(shown["content"]["url"])
+        assert (got.data, got.content_type) == (data, "image/png")
+        small = await other.thumbnail(shown["content"]["url"], 32, 32, method="crop")
+        with Image.open(io.BytesIO(small.data)) as image:
+            assert image.size == (32, 32)
+
+
+async def test_coming_late(sides: tuple[Person, Person, Person], version: str) -> None:
+    """Who comes in when much has been said reads all of it, from the first word, but what was taken back."""
+    host, guest, _ = sides
+    room_id = await host.create_room(version=version, preset="public_chat")
+    said = [await host.say(room_id, "first")]
+    slip = await host.say(room_id, "hunter2")
+    await host.redact(room_id, slip)
+    # More than one page, and more than one answer to a question for history.
+    said += [await host.say(room_id, f"message {number}") for number in range(110)]
+    await guest.join(room_id, via=[host.server_name])
+    history = await guest.history(room_id)
+    assert [event["event_id"] for event in history if event["event_id"] in said] == said
+    assert history[0]["type"] == "m.room.create"
+    assert [event["content"] for event in history if event["event_id"] == slip] == [{}]
+    assert "hunter2" not in str(history)
+    # What the other side has is what there is.
+    mine, theirs = [
+        {event["event_id"] for event in await person.history(room_id)} for person in (guest, host)
+    ]
+    assert mine == theirs
+
+
+async def test_power(sides: tuple[Person, Person, Person], version: str) -> None:
+    """Who has not the power is refused by his own server; who is given it has it on both sides."""
+    host, guest, _ = sides
+    room_id = await shared_room(host, guest, version=version)
+    said = await host.say(room_id, "Mine.")
+    await guest.wait_for_event(said)
+    for attempt in (
+        guest.set_state(room_id, "m.room.topic", {"topic": "no"}),
+        guest.set_power_levels(room_id, users={guest.user_id: 100}),
+        guest.redact(room_id, said),
+    ):
+        await refused(attempt)
+
+    raised = await host.set_power_levels(room_id, users={guest.user_id: 50})
+    await guest.wait_for_event(raised)
+    topic = await guest.set_state(room_id, "m.room.topic", {"topic": "yes"})
+    await host.wait_for_event(topic)
+    assert await host.state(room_id, "m.room.topic") == {"topic": "yes"}
+    await host.wait_for_event(await guest.redact(room_id, said))
+    assert (await host.event(room_id, said))["content"] == {}
+    # Not above one's own.
+    await refused(guest.set_power_levels(room_id, users={guest.user_id: 60}))
+
+    muted = await host.set_power_levels(room_id, users={guest.user_id: 0}, events_default=10)
+    await guest.wait_for_event(muted)
+    await refused(guest.say(room_id, "mute"))
+    await refused(guest.set_state(room_id, "m.room.topic", {"topic": "no"}))
+    assert await host.state(room_id, "m.room.topic") == {"topic": "yes"}
+
+
+async def test_moving_to_another_room(sides: tuple[Person, Person, Person], version: str) -> None:
+    """When a room is upgraded the other side is told where to go, goes there, and finds the old name."""
+    host, guest, _ = sides
+    alias = f"moving-{secrets.token_hex(4)}"
+    old = await shared_room(host, guest, version=version, alias=alias, name="Moving")
+    new = await host.upgrade(old, NEXT_VERSION[version])
+    tombstone = await guest.wait_for(lambda event: event["type"] == "m.room.tombstone", room_id=old)
+    assert tombstone["content"]["replacement_room"] == new
+    assert await guest.join(new, via=[host.server_name]) == new
+    create = await guest.state(new, "m.room.create")
+    assert (create["room_version"], create["predecessor"]["room_id"]) == (NEXT_VERSION[version], old)
+    assert await guest.state(new, "m.room.name") == {"name": "Moving"}
+    assert await guest.join(f"#{alias}:{host.server_name}") == new
+    await talk(new, host, guest)
+    await guest.wait_for(
+        lambda event: event["type"] == "m.room.power_levels" and event["sender"] == host.user_id, room_id=old
+    )
+    levels = await guest.power_levels(old)
+    assert levels["events_default"] >= 50
+
+
+async def test_finding_rooms(sides: tuple[Person, Person, Person], version: str) -> None:
+    """The list of one server is read and searched on the other, and so is what is in a space, without what is
+    closed."""
+    host, guest, _ = sides
+    name = f"Kitchen {secrets.token_hex(4)}"
+    kitchen = await host.create_room(version=version, preset="public_chat", name=name, published=True)
+    closed = await host.create_room(version=version, name=f"{name}, the cellar")
+    [found] = await guest.public_rooms(server=host.server_name, search=name)
+    assert (found["room_id"], found["name"], found["num_joined_members"]) == (kitchen, name, 1)
+
+    house = await host.create_room(
+        version=version, preset="public_chat", name="House", creation_content={"type": "m.space"}
+    )
+    floor = await host.create_room(
+        version=version, preset="public_chat", name="Floor", creation_content={"type": "m.space"}
+    )
+    for space, room_id in ((house, floor), (house, closed), (floor, kitchen)):
+        await host.set_state(space, "m.space.child", {"via": [host.server_name]}, room_id)
+    await guest.join(house, via=[host.server_name])
+    rooms = await guest.hierarchy(house)
+    assert [(room["room_id"], room["name"]) for room in rooms] == [
+        (house, "House"),
+        (floor, "Floor"),
+        (kitchen, name),
+    ]
+    assert [room.get("room_type") for room in rooms] == ["m.space", "m.space", None]

@@ -1,0 +1,223 @@
+"""One driven node: its files, its process, what it is told and what it tells."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from storage.address import DatabaseAddress
+from tests.support.driven_node.followed import Followed
+from tests.support.driven_node.resident import Resident
+from tests.support.matrix_client import Refused
+from tests.support.matrix_client.homeserver import Homeserver
+from tests.support.matrix_client.seen import Event, Seen
+from tests.support.matrix_client.waiting import PATIENCE, T
+from tests.support.node import Node
+
+PROGRAM = Path(__file__).with_name("program.py")
+LONGEST_LINE = 64 << 20
+OWN_STREAM = "what the node sees"
+
+
+class Gone(Exception):
+    """The node ended before it answered."""
+
+
+@dataclass
+class DrivenNode(Node):
+    """Runs between `start` and `stop`; keeps its name, its ports and its data in between."""
+
+    certificate: Path | None = None
+    private_key: Path | None = None
+    trusted: Path | None = None
+    peers: Sequence[str] = ()
+    database: DatabaseAddress | None = None
+    """None for a Postgres of its own."""
+    seen: Seen = field(default_factory=Seen)
+    followed: dict[str, Followed] = field(default_factory=dict)
+    _waiting: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
+    _count: int = 0
+    _listening: asyncio.Task[None] | None = None
+    _told: asyncio.Event = field(default_factory=asyncio.Event)
+    _log_begins: int = 0
+    _expected: tuple[str, ...] = ()
+
+    @property
+    def server_name(self) -> str:
+        return f"localhost:{self.port}"
+
+    # Start and end
+
+    async def spawn(self, *options: str) -> None:
+        assert self.process is None
+        self._write_files()
+        python = self.command.with_name("python")
+        self.process = await asyncio.create_subprocess_exec(
+            str(python), str(PROGRAM), *options, cwd=self.directory, limit=LONGEST_LINE,
+            env={**self.env, "STARTED_BY": str(os.getpid())},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._reading = asyncio.create_task(self._read_log(self.process))
+
+    async def start(self, *options: str) -> dict[str, Any]:
+        """Start the process and wait until it runs, and begin to see what it sees."""
+        summary = await super().start(*options)
+        assert self.process is not None
+        self._listening = asyncio.create_task(self._listen(self.process))
+        await self.follow(OWN_STREAM)
+        return summary
+
+    async def stop(self, sign: int = signal.SIGTERM) -> int:
+        code = await super().stop(sign)
+        if self._listening is not None:
+            await self._listening
+            self._listening = None
+        return code
+
+    def _write_files(self) -> None:
+        lines = ["[federation]"]
+        if self.trusted is not None:
+            lines.append(f"authorities = {json.dumps(str(self.trusted))}")
+        lines.append("[listener]")
+        if self.certificate is not None:
+            lines.append(f"certificate = {json.dumps(str(self.certificate))}")
+            lines.append(f"private_key = {json.dumps(str(self.private_key))}")
+        if self.database is not None:
+            lines += ["[database]", f"url = {json.dumps(self.database.url)}"]
+            if self.database.password is not None:
+                secret = self.directory / "database-password"
+                secret.write_text(self.database.password)
+                lines.append(f"password_file = {json.dumps(str(secret))}")
+        for peer in self.peers:
+            lines += ["[[peers]]", f"server_name = {json.dumps(peer)}"]
+        (self.directory / "palaver.toml").write_text("\n".join(lines) + "\n")
+
+    # What it is told
+
+    async def call(self, operation: str, /, **arguments: Any) -> Any:
+        """Its answer. A refusal raises `Refused`, an end before the answer `Gone`."""
+        if self.process is None or self.process.returncode is not None:
+            raise Gone(operation)
+        assert self.process.stdin is not None
+        self._count += 1
+        number = self._count
+        self._waiting[number] = answer = asyncio.get_running_loop().create_future()
+        command = {"id": number, "call": operation, "with": arguments}
+        try:
+            self.process.stdin.write(json.dumps(command).encode() + b"\n")
+            await self.process.stdin.drain()
+        except ConnectionError:
+            self._waiting.pop(number, None)
+            raise Gone(operation) from None
+        told = await answer
+        if "refused" in told:
+            raise Refused(told["refused"]["status"], told["refused"], operation)
+        assert "broken" not in told, f"{operation}: {told['broken']}"
+        return told["answer"]
+
+    async def user(self, localpart: str) -> Resident:
+        """A user of this node."""
+        user = f"@{localpart}:{self.server_name}"
+        await self.call("ensure_user", user=user)
+        return Resident(self, user)
+
+    async def follow(self, name: str) -> Followed:
+        """Read the durable stream under a name, also in the next life."""
+        followed = self.followed.setdefault(name, Followed(name))
+        await self.call("follow", name=name)
+        return followed
+
+    # What it tells
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while (line := await process.stdout.readline()).endswith(b"\n"):
+            self._take(json.loads(line))
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(Gone())
+                answer.exception()  # whoever asked may have stopped waiting
+
+    def _take(self, told: Mapping[str, Any]) -> None:
+        if "id" in told:
+            answer = self._waiting.pop(told["id"])
+            if not answer.done():
+                answer.set_result(told)
+        elif "heard" in told:
+            self._hear(told["heard"], told["said"])
+        else:
+            self.followed[told["follows"]].add(told)
+            if told["follows"] == OWN_STREAM:
+                self._see(told.get("entries", ()))
+        self._told.set()
+
+    def _see(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        for entry in entries:
+            event: Event = {name: said for name, said in entry["event"].items() if said is not None}
+            room_id = event["room_id"]
+            if entry["kind"] == "invite":
+                self.seen.invited[room_id] = entry["invite_state"]
+            elif entry["kind"] == "timeline":
+                self.seen.add({"rooms": {"join": {room_id: {"timeline": {"events": [event]}}}}})
+
+    def _hear(self, edu_type: str, said: Mapping[str, Any]) -> None:
+        match edu_type:
+            case "m.typing":
+                self.seen.typing[said["room_id"]] = set(said["user_ids"])
+            case "m.receipt":
+                self.seen.read[said["room_id"]][said["user_id"]] = said["event_id"]
+            case "m.presence":
+                self.seen.presence[said["user_id"]] = dict(said)
+
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+        """Until the condition gives something true of all that the node ever saw; that something."""
+        try:
+            async with asyncio.timeout(deadline):
+                while True:
+                    self._told.clear()
+                    if found := condition(self.seen):
+                        return found
+                    await self._told.wait()
+        except TimeoutError:
+            raise AssertionError(f"{self.server_name} did not see it in {deadline} s") from None
+
+    # What is measured
+
+    async def metric(self, sample: str, **labels: str) -> float:
+        """The sum of the samples of this name with these labels, since this start; 0 if there are none."""
+        server = Homeserver(f"http://127.0.0.1:{self.metrics_port}", self.tls())
+        try:
+            _, _, body = await server.raw("GET", "/metrics")
+        finally:
+            await server.close()
+        return sum(
+            found.value
+            for family in text_string_to_metric_families(body.decode())
+            for found in family.samples
+            if found.name == sample and labels.items() <= found.labels.items()
+        )
+
+    def begin_test(self) -> None:
+        """What it complains about from now on counts."""
+        self._log_begins = len(self.log)
+        self._expected = ()
+
+    def expect(self, event: str) -> None:
+        """It is right to complain with this line."""
+        self._expected = (*self._expected, event)
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """The lines of its log that are warnings or worse, or that nobody formatted."""
+        return [
+            line
+            for line in self.log[self._log_begins :]
+            if line.get("level") not in ("debug", "info") and line["event"] not in self._expected
+        ]

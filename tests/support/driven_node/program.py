@@ -1,0 +1,197 @@
+"""A whole node that does what it is told: a command on each line of standard input, in JSON, and the answers
+on standard output, one line each, as they are ready.
+
+`{"id": 1, "call": "join", "with": {"room": "#kitchen:there", "user": "@alice:here"}}` is answered by
+`{"id": 1, "answer": …}` or by `{"id": 1, "refused": …}`. `call` is an operation of
+`bridge.matrix_side.MatrixSide` or one of those below. What nobody asked for is told too: `{"heard": …}` is an
+EDU, `{"follows": …}` part of a followed stream.
+
+The Python that runs it is that of the installed wheel, so that nothing of the tests is imported here. It is
+otherwise what `palaver run --json` is: configuration, log and event loop are the same.
+"""
+
+import asyncio
+import base64
+import ctypes
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from bridge.cli.run import event_loop_factory
+from bridge.run import Node
+from bridge.service.config_file import load_config
+from bridge.service.log import configure_logging
+from federation.ephemeral import Ephemeral, edu_type
+from federation.errors import MatrixError, PeerError
+from federation.public_rooms import from_body
+from federation.room_request import InitialState, RoomRequest
+from federation.thumbnail_size import Method
+
+PR_SET_PDEATHSIG = 1
+LONGEST_LINE = 64 << 20
+HEARD = ("m.typing", "m.receipt", "m.presence")
+AT_ONCE = 100
+
+
+class Driven:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._rooms = node.homeserver.rooms
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._special: dict[str, Callable[..., Awaitable[Any]]] = {
+            "create_room": self.create_room,
+            "download": self.download,
+            "fates": self.fates,
+            "follow": self.follow,
+            "hierarchy": node.homeserver.spaces.hierarchy,
+            "public_rooms": self.public_rooms,
+            "thumbnail": self.thumbnail,
+            "upload": self.upload,
+        }
+        for told in HEARD:
+            self._rooms.listen(told, self._heard)
+
+    def obey(self, line: bytes) -> None:
+        command = json.loads(line)
+        self._begin(self._answer(command["id"], command["call"], command.get("with", {})))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, number: int, name: str, arguments: Mapping[str, Any]) -> None:
+        operation = self._special.get(name) or getattr(self._rooms, name)
+        try:
+            answer = operation(**arguments)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+        except MatrixError as refused:
+            refusal = {"errcode": refused.errcode, "error": refused.text, "status": refused.status}
+            tell({"id": number, "refused": refusal})
+        except PeerError as problem:
+            tell({"id": number, "refused": {"errcode": None, "error": str(problem), "status": 502}})
+        except Exception as bug:
+            tell({"id": number, "broken": repr(bug)})
+            raise
+        else:
+            tell({"id": number, "answer": plain(answer)})
+
+    # -- told unasked --
+
+    def _heard(self, said: Ephemeral) -> None:
+        tell({"heard": edu_type(said), "said": plain(said)})
+
+    async def follow(self, name: str) -> None:
+        """Read the durable stream under this name for ever. Entries are told before the transaction that
+        advances, and how far it came after: whoever counts by position counts each of them once, whatever is
+        killed in between."""
+        self._begin(self._follow(name))
+
+    async def _follow(self, name: str) -> None:
+        async with self._rooms.subscription(name) as subscription:
+            while True:
+                entries = await subscription.next(AT_ONCE)
+                tell({"follows": name, "entries": plain(entries)})
+                async with self._node.database.pool.transaction() as connection:
+                    await subscription.advance(connection, entries[-1].position)
+                tell({"follows": name, "upto": entries[-1].position})
+
+    # -- asked --
+
+    async def create_room(self, *, initial_state: Sequence[Mapping[str, Any]] = (), **request: Any) -> Any:
+        state = [InitialState(**one) for one in initial_state]
+        return await self._rooms.create_room(RoomRequest(initial_state=state, **request))
+
+    async def upload(self, user: str, content: str, content_type: str, file_name: str | None) -> str:
+        info = await self._rooms.upload(user, base64.b64decode(content), content_type, file_name)
+        return str(info.mxc)
+
+    async def download(self, mxc: str) -> Any:
+        async with self._rooms.download(mxc) as opened:
+            return {"info": opened.info, "content": await encoded(opened.chunks)}
+
+    async def thumbnail(self, mxc: str, width: int, height: int, method: str) -> Any:
+        opened = await self._node.homeserver.media.thumbnail(mxc, width, height, Method(method))
+        return {"info": opened.info, "content": await encoded(opened.chunks)}
+
+    async def public_rooms(self, server: str, search: str | None) -> Any:
+        asked = {} if search is None else {"filter": {"generic_search_term": search}}
+        return await self._node.homeserver.public_rooms.remote(server, from_body(asked, elsewhere=True))
+
+    async def fates(self, room_id: str) -> dict[str, tuple[str, str | None]]:
+        """What became of each event of a room, and the rule that refused it."""
+        async with self._node.database.pool.transaction(readonly=True) as connection:
+            rows = await connection.fetch(
+                "SELECT event_id, verdict, refusal FROM events WHERE room_id = $1", room_id
+            )
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str):
+        return [plain(one) for one in value]
+    return value
+
+
+async def encoded(chunks: AsyncIterator[bytes]) -> str:
+    return base64.b64encode(b"".join([chunk async for chunk in chunks])).decode()
+
+
+def tell(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def main() -> None:
+    found = load_config(None, os.environ, Path.cwd())
+    configure_logging(found.config.log.model_copy(update={"format": "json"}))
+    loop = asyncio.get_running_loop()
+    commands = asyncio.StreamReader(limit=LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    leave = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, leave.set)
+    node = Node(found.config)
+    await node.start()
+    driven = Driven(node)
+    tell(node.summary())
+    reading = asyncio.create_task(read(commands, driven, leave))
+    await leave.wait()
+    reading.cancel()
+    await driven.close()
+    await node.stop()
+    structlog.get_logger("palaver").info("Stopped.")
+
+
+async def read(commands: asyncio.StreamReader, driven: Driven, leave: asyncio.Event) -> None:
+    """Until nobody is there any more to give any."""
+    while line := await commands.readline():
+        driven.obey(line)
+    leave.set()
+
+
+if __name__ == "__main__":
+    # A test run that is killed ends none of its processes itself.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != int(os.environ["STARTED_BY"]):
+            sys.exit("whoever wanted this node is gone")
+    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+        runner.run(main())
