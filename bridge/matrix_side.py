@@ -6,53 +6,19 @@ It speaks of users of this node by their full ids, and acts as whom it is told t
 needs a `SideCapability`, it says so; without it the refusal is `M_UNRECOGNIZED`.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
+from bridge.matrix_stream import Connection, Subscription
 from federation.edu import PresenceOfUser, Receipt
 from federation.ephemeral import DeviceMessage, Listener, PresenceState
-from federation.media import MediaInfo
-from federation.room_event import Context, Invite, Member, Page, RoomEvent, StreamedEvent
+from federation.media import MediaInfo, ReadableMedia
+from federation.room_event import Context, Invite, Member, Page, RoomEvent
 from federation.room_request import CreatedRoom, RoomRequest
 from federation.side_capability import SideCapability
 
-Connection: TypeAlias = Any
-"""A connection of `storage.database` with a transaction that the caller commits. A module outside the shells
-may not import its type."""
-
 TYPING_LASTS_MS: Final = 30_000
-
-DAY_TO_TYPE_MS = 30_000
-
-
-class OpenMedia(Protocol):
-    """What is known of it, and its bytes, once."""
-
-    @property
-    def info(self) -> MediaInfo: ...
-
-    @property
-    def chunks(self) -> AsyncIterator[bytes]: ...
-
-
-class Subscription(Protocol):
-    """Everything that happens in the rooms of this node's users, in one order, from a cursor on that is kept
-    in the database under the reader's name.
-
-    Of all processes on the database one at a time reads under a name. Of a room that this node has just
-    joined the stream begins with the join; its state is to be read.
-    """
-
-    def next(self, limit: int = 100) -> Awaitable[Sequence[StreamedEvent]]:
-        """What follows the cursor, with redactions applied; waits until there is something. Nothing has been
-        read before `advance` says so. Raises `storage.consumers.TakenOver` when another process reads."""
-        ...
-
-    def advance(self, connection: Connection, position: int) -> Awaitable[None]:
-        """Everything up to here is done. Called in the transaction that commits what was made of it, so that
-        both are kept or neither. Raises `TakenOver` too."""
-        ...
 
 
 class Users(Protocol):
@@ -242,9 +208,8 @@ class Reading(Protocol):
         limit: int = 50,
         reader: str | None = None,
     ) -> Awaitable[Page]:
-        """The timeline, state events among it. `start` is `next` of a page before; None is the end of the
-        room, or its beginning when going forwards. Going backwards, what is not known here is fetched from
-        other servers of the room."""
+        """The timeline, state events among it. `start` is `next` of a page before, or None for the end of the
+        room it begins at. Going backwards, what is not known here is fetched from other servers."""
         ...
 
     def relations(
@@ -293,8 +258,8 @@ class Presences(Protocol):
     def send_edu(
         self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
     ) -> Awaitable[None]:
-        """To all other servers of a room. A newer one of this type and name takes the place of one that still
-        waits; after a minute it is not sent any more. Needs `SideCapability.EDUS`."""
+        """To all other servers of a room, within a minute. A newer one of this type and name takes the place
+        of one that still waits. Needs `SideCapability.EDUS`."""
         ...
 
     def device_messages(self, user: str, *, limit: int = 100) -> Awaitable[Sequence[DeviceMessage]]:
@@ -317,7 +282,7 @@ class MediaSide(Protocol):
         file_name: str | None = None,
     ) -> Awaitable[MediaInfo]: ...
 
-    def download(self, mxc: str) -> AbstractAsyncContextManager[OpenMedia]: ...
+    def download(self, mxc: str) -> AbstractAsyncContextManager[ReadableMedia]: ...
 
 
 class MatrixSide(Users, RoomMaking, Memberships, Sending, Spaces, Reading, Presences, MediaSide, Protocol):
@@ -330,7 +295,6 @@ class MatrixSide(Users, RoomMaking, Memberships, Sending, Spaces, Reading, Prese
     def capabilities(self) -> frozenset[SideCapability]: ...
 
     def subscription(self, name: str, *, from_now: bool = False) -> AbstractAsyncContextManager[Subscription]:
-        """The stream for whoever reads under this name. Entering waits for a process that reads under it
-        already. `from_now`: who has never read begins with what is to come, instead of with the first
-        entry."""
+        """The stream for whoever reads under this name. Entering waits for a process that reads under it.
+        `from_now`: who has never read begins with what is to come, not with the first entry."""
         ...

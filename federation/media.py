@@ -1,8 +1,9 @@
 """Media: its name, and what is known of it. Client-server API, "Content Repository"."""
 
 import re
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from federation.identifiers import is_server_name
 
@@ -37,6 +38,16 @@ class MediaInfo:
     file_name: str | None
     uploader: str | None
     created_at: int
+
+
+class ReadableMedia(Protocol):
+    """What is known of it, and its bytes, once."""
+
+    @property
+    def info(self) -> MediaInfo: ...
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]: ...
 
 
 def is_media_id(text: str) -> bool:

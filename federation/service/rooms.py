@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from federation.errors import MatrixError, PeerError
-from federation.media import MediaInfo
+from federation.media import MediaInfo, ReadableMedia
 from federation.remote_membership import NobodyHelped
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.ephemeral import EphemeralNews
 from federation.service.living.memberships import Memberships
-from federation.service.living.parts import Directory, MediaRepository, OpenMedia, Parts, Profiles
+from federation.service.living.parts import Directory, MediaRepository, Parts, Profiles
 from federation.service.living.presences import Presences
 from federation.service.living.reading import Reading
 from federation.service.living.room_making import RoomMaking
@@ -133,7 +133,7 @@ class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
         return await self._parts.media.upload(user, content, content_type, file_name)
 
     @asynccontextmanager
-    async def download(self, mxc: str) -> AsyncIterator[OpenMedia]:
+    async def download(self, mxc: str) -> AsyncIterator[ReadableMedia]:
         async with AsyncExitStack() as stack:
             try:
                 opened = await stack.enter_async_context(self._parts.media.open(mxc))

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from bridge import matrix_side
-from bridge.matrix_side import MatrixSide, OpenMedia, Subscription
+from bridge.matrix_side import MatrixSide
 from federation.message_content import edit, reaction, reply, text
 from federation.room_request import RoomRequest
-from federation.service.living import subscription as living_subscription
 from federation.service.rooms import Rooms
 from federation.side_capability import SideCapability
 from storage.database import Database
@@ -22,10 +21,6 @@ PARTS = [part for part in MatrixSide.__mro__[1:] if part.__module__ == matrix_si
 def as_side(rooms: Rooms) -> MatrixSide:
     """mypy compares every signature here."""
     return rooms
-
-
-def as_subscription(subscription: living_subscription.Subscription) -> Subscription:
-    return subscription
 
 
 def operations(part: type) -> Mapping[str, Callable[..., Any]]:
@@ -58,13 +53,6 @@ def test_rooms_have_every_operation_as_it_is_asked_for(name: str, operation: Cal
     ours = called(inspect.getattr_static(Rooms, name))
     assert parameters(ours) == parameters(operation)
     assert inspect.signature(operation).return_annotation is not inspect.Signature.empty
-
-
-@pytest.mark.parametrize("name", ["next", "advance"])
-def test_a_subscription_is_one(name: str) -> None:
-    """The same for what is given out."""
-    ours = getattr(living_subscription.Subscription, name)
-    assert parameters(ours) == parameters(getattr(Subscription, name))
 
 
 async def test_an_agent_lives_on_it(database: Database) -> None:
@@ -107,7 +95,6 @@ async def test_an_agent_lives_on_it(database: Database) -> None:
         assert [event.type for event in page.events] == ["io.cis.agent.registered"]
         info = await side.upload(cook, b"recipe", "text/plain")
         async with side.download(str(info.mxc)) as medium:
-            opened: OpenMedia = medium
-            assert b"".join([chunk async for chunk in opened.chunks]) == b"recipe"
+            assert b"".join([chunk async for chunk in medium.chunks]) == b"recipe"
         new_room = await side.upgrade_room(room_id, cook, "12")
         assert await side.resolve_alias("#agent-federation-default:here.test") == (new_room, ("here.test",))

@@ -1,13 +1,13 @@
 """What living in rooms takes: each `Protocol` says no more than is used."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from federation.errors import MatrixError, PeerError
 from federation.identifiers import domain, is_user_id
-from federation.media import MediaInfo
+from federation.media import MediaInfo, ReadableMedia
 from federation.pdu import Pdu, StateKey
 from federation.profile import MOST_CHARACTERS
 from federation.remote_membership import NobodyHelped
@@ -49,14 +49,6 @@ class Directory(Protocol):
     async def is_published(self, room_id: str) -> bool: ...
 
 
-class OpenMedia(Protocol):
-    @property
-    def info(self) -> MediaInfo: ...
-
-    @property
-    def chunks(self) -> AsyncIterator[bytes]: ...
-
-
 class MediaRepository(Protocol):
     """`federation.service.media.Media`."""
 
@@ -68,7 +60,7 @@ class MediaRepository(Protocol):
         file_name: str | None = None,
     ) -> MediaInfo: ...
 
-    def open(self, address: str) -> AbstractAsyncContextManager[OpenMedia]: ...
+    def open(self, address: str) -> AbstractAsyncContextManager[ReadableMedia]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
