@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from federation.service.outbox_observer import Waiting
+from federation.queue_depth import Waiting
 
 # A fork of two messages takes under a millisecond, one of a room with ten thousand members a second.
 RESOLUTION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

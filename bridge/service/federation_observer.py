@@ -8,7 +8,7 @@ from bridge.federation_metrics import FederationMetrics
 from federation.destination import State
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
-from federation.service.outbox_observer import Waiting
+from federation.queue_depth import Waiting
 
 log = structlog.get_logger("palaver.federation")
 

@@ -17,6 +17,7 @@ from federation.contacts import Contact, Contacts
 from federation.destination import State, View
 from federation.destination_messages import Heard, Input, Queued, Timer
 from federation.edu.making import Outgoing
+from federation.queue_depth import Waiting
 from federation.send_queue import EduRef, PduRef
 from federation.service.client import TIMEOUT, FederationClient
 from federation.service.commit_watch import CommitWatch
@@ -24,7 +25,7 @@ from federation.service.destination_queue import DestinationQueue
 from federation.service.destination_sender import LINGER, DestinationSender
 from federation.service.outbox_lease import LeaseLost, OutboxLease
 from federation.service.outbox_notice import notices, read_notice
-from federation.service.outbox_observer import OutboxObserver, Silent, Waiting
+from federation.service.outbox_observer import OutboxObserver, Silent
 from federation.service.room_ports import Committed
 from storage import outbox
 from storage.connecting import ConnectionLost

@@ -1,22 +1,12 @@
 """What the outbox tells those who count and log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from federation.destination import State
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """How much waits for a server, and for how long the oldest of it has."""
-
-    destination: str
-    pdus: int
-    edus: int
-    lag_ms: int
+from federation.queue_depth import Waiting
 
 
 class OutboxObserver(Protocol):

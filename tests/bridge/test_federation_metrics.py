@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from bridge.federation_metrics import FederationMetrics
-from federation.service.outbox_observer import Waiting
+from federation.queue_depth import Waiting
 
 
 def test_a_server_for_which_nothing_waits_is_not_shown() -> None:

@@ -7,14 +7,14 @@ from bridge.federation_metrics import FederationMetrics
 from bridge.service.federation_observer import FederationObserver
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
-from federation.service.homeserver import Observer
-from federation.service.outbox_observer import Waiting
+from federation.queue_depth import Waiting
+from federation.service.homeserver_observer import HomeserverObserver
 
 
 def test_everything_is_counted() -> None:
     """By names that are few."""
     registry = CollectorRegistry()
-    observer: Observer = FederationObserver(FederationMetrics(registry))
+    observer: HomeserverObserver = FederationObserver(FederationMetrics(registry))
     observer.event_received("accepted")
     observer.event_sent()
     observer.state_resolved(0.01)

@@ -10,10 +10,10 @@ from federation.destination import State
 from federation.destination_messages import Fate, Timer
 from federation.pdu import Pdu, Template, build
 from federation.peer_errors import Outcome
+from federation.queue_depth import Waiting
 from federation.room_version import ROOM_VERSIONS
 from federation.service.client import FederationClient
 from federation.service.outbox import Outbox
-from federation.service.outbox_observer import Waiting
 from federation.service.room_ports import Committed
 from storage.database import Connection, Database
 from storage.events import EventRow, write_events

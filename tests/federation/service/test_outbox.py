@@ -13,9 +13,9 @@ from federation.destination_messages import Fate
 from federation.edu import Receipt, ToDevice, Typing
 from federation.edu.making import receipt, to_device, typing
 from federation.peer_errors import Outcome
+from federation.queue_depth import Waiting
 from federation.service.client import FederationClient
 from federation.service.outbox import Outbox
-from federation.service.outbox_observer import Waiting
 from federation.service.room_ports import CommitHook, Committed
 from storage import outbox as table
 from storage.database import Database, connect_once

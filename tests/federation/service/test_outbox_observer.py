@@ -3,7 +3,8 @@
 from federation.destination import State
 from federation.destination_messages import Fate
 from federation.peer_errors import Outcome
-from federation.service.outbox_observer import OutboxObserver, Silent, Waiting
+from federation.queue_depth import Waiting
+from federation.service.outbox_observer import OutboxObserver, Silent
 
 
 def test_nobody_need_count() -> None:
