@@ -179,6 +179,12 @@ async def list_tasks_of_desk(connection: Connection, desk: int, after: int, limi
     return [TaskRow(*row) for row in rows]
 
 
+async def list_due_of_desk(connection: Connection, desk: int, after: int, limit: int) -> list[TaskRow]:
+    """Those of which something has not been done yet."""
+    rows = await connection.fetch(SQL.list_due_of_desk, desk, after, limit)
+    return [TaskRow(*row) for row in rows]
+
+
 async def notify(connection: Connection, message: str) -> None:
     """Tell the other desks. Apart from the transaction that wrote: a transaction that notifies keeps all
     others that do from committing at the same time."""
@@ -188,8 +194,12 @@ async def notify(connection: Connection, message: str) -> None:
 # ---- progress ----------------------------------------------------------------------------------------
 
 
-async def insert_progress(connection: Connection, task: int, at: int, content: bytes, most: int) -> int:
-    """Its number. Only the newest are kept."""
+async def insert_progress(
+    connection: Connection, task: int, at: int, content: bytes, most: int
+) -> int | None:
+    """Its number; None when the task has ended. Only the newest are kept."""
+    if not await connection.fetchval(SQL.lock_live, task):
+        return None
     number: int = await connection.fetchval(SQL.insert_progress, task, at, content)
     if number > most:
         await connection.execute(SQL.prune_progress, task, number - most)
@@ -204,6 +214,6 @@ async def list_progress(connection: Connection, task: int, after: int = 0) -> li
 
 
 async def prune(connection: Connection, finished_before: int, limit: int) -> int:
-    """Forget up to `limit` tasks that ended earlier and of which nothing is due; how many they were."""
+    """Forget up to `limit` tasks that ended earlier; how many they were."""
     forgotten: int = await connection.fetchval(SQL.prune, finished_before, limit)
     return forgotten

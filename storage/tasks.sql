@@ -94,6 +94,12 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE desk = $1 AND id > $2 ORDER BY id LIMIT $3;
 
+-- name: list_due_of_desk
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE desk = $1 AND id > $2 AND due <> '{}' ORDER BY id LIMIT $3;
+
 -- Nothing else is due and it has ended: it is nobody's any more. If a step was taken meanwhile, it is due again.
 -- name: clear_due
 UPDATE tasks SET
@@ -106,6 +112,10 @@ WHERE tasks.id = done.id AND tasks.version = done.version AND tasks.due && strin
 SELECT pg_notify('palaver_tasks', $1);
 
 -- ---- progress ----
+
+-- Reports come one after the other, and none after the end.
+-- name: lock_live
+SELECT true FROM tasks WHERE id = $1 AND finished_at IS NULL FOR NO KEY UPDATE;
 
 -- name: insert_progress
 INSERT INTO task_progress (task, number, at, content)
@@ -120,11 +130,10 @@ SELECT number, at, content FROM task_progress WHERE task = $1 AND number > $2 OR
 
 -- ---- forgetting ----
 
+-- Also what could not be answered for so long.
 -- name: prune
 WITH forgotten AS (
-    DELETE FROM tasks WHERE id IN (
-        SELECT id FROM tasks WHERE finished_at < $1 AND desk IS NULL ORDER BY finished_at LIMIT $2
-    )
+    DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
     RETURNING 1
 )
 SELECT count(*) FROM forgotten;

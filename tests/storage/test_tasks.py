@@ -197,6 +197,10 @@ async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database)
         first = await tasks.list_tasks_of_desk(connection, 7, 0, 2)
         rest = await tasks.list_tasks_of_desk(connection, 7, first[-1].id, 2)
         assert [row.request_id for row in [*first, *rest]] == ["a0", "a1", "a2"]
+        await connection.execute("UPDATE tasks SET due = '{}' WHERE request_id = 'a1'")
+        due = await tasks.list_due_of_desk(connection, 7, 0, 9)
+        assert [row.request_id for row in due] == ["a0", "a2"]
+        assert await tasks.list_due_of_desk(connection, 7, due[0].id, 1) == [due[1]]
         assert await tasks.next_desk(connection) != await tasks.next_desk(connection)
     await session.close()
 
@@ -211,22 +215,35 @@ async def test_only_the_newest_progress_is_kept(database: Database) -> None:
             ProgressRow(number, number - 1, b"{}") for number in (3, 4, 5)
         ]
         assert [row.number for row in await tasks.list_progress(connection, one.id, 4)] == [5]
+        assert await tasks.update_task(connection, ended(one))
+        assert await tasks.insert_progress(connection, one.id, 9, b"{}", 3) is None
+
+
+async def test_reports_that_come_at_once_are_numbered(database: Database) -> None:
+    """One after the other."""
+    one = await insert(database, TASK)
+
+    async def report(at: int) -> int | None:
+        async with database.transaction() as connection:
+            return await tasks.insert_progress(connection, one.id, at, b"{}", 100)
+
+    assert sorted(filter(None, await asyncio.gather(*map(report, range(8))))) == list(range(1, 9))
 
 
 async def test_tasks_that_ended_long_ago_are_forgotten(database: Database) -> None:
-    """Piece by piece, with their progress; not while something is due."""
+    """Piece by piece, with their progress; also those that could not be answered all the time."""
     for number in range(3):
         stored = await insert(database, TASK._replace(request_id=f"old-{number}"))
         async with database.transaction() as connection:
             await tasks.insert_progress(connection, stored.id, 1, b"{}", 3)
         assert await update(database, ended(stored, due=[], desk=None))
     due = await insert(database, TASK._replace(request_id="due"))
-    assert await update(database, ended(due))
+    assert await update(database, ended(due, finished_at=99))
     young = await insert(database, TASK._replace(request_id="young"))
     assert await update(database, ended(young, finished_at=100, due=[], desk=None))
     live = await insert(database, TASK._replace(request_id="live"))
     async with database.transaction() as connection:
-        assert [await tasks.prune(connection, 100, 2) for _ in range(3)] == [2, 1, 0]
+        assert [await tasks.prune(connection, 100, 2) for _ in range(3)] == [2, 2, 0]
         left = await tasks.list_tasks(connection)
-        assert [row.id for row in left] == [live.id, young.id, due.id]
+        assert [row.id for row in left] == [live.id, young.id]
         assert await connection.fetchval("SELECT count(*) FROM task_progress") == 0

@@ -1,0 +1,126 @@
+"""The queues of this node's agents: who comes next when one has room again.
+
+A queue lies in the database. Whoever gives an agent a task, or lets one wait, holds its lock meanwhile, so
+that two processes do not give it more than it takes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bridge.address import AgentAddress
+from bridge.agent_queue import Admission, AgentSettings, Load, admit, has_room
+from bridge.agent_status import AgentStatus, StatusInput
+from bridge.service.task_steps import AgentDuty, TaskSteps
+from bridge.service.task_store import TaskStore
+from bridge.task import Step, Task, receive
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_messages import Accept, Error
+from bridge.task_ports import Routes, SettingsOf, TaskObserver
+from storage import tasks
+from storage.connecting import ConnectionLost
+from storage.database import Connection, Database
+
+AT_ONCE: Final = 20
+
+
+class AgentQueues:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        store: TaskStore,
+        routes: Routes,
+        settings_of: SettingsOf,
+        observer: TaskObserver,
+        now_ms: Callable[[], int],
+        duty: AgentDuty,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._routes = routes
+        self._settings_of = settings_of
+        self._observer = observer
+        self._now_ms = now_ms
+        self._duty = duty
+        self._waiting: dict[AgentAddress, None] = {}
+        self._wanted = asyncio.Event()
+        self._steps: TaskSteps | None = None
+        self._worker: asyncio.Task[None] | None = None
+
+    def start(self, steps: TaskSteps) -> None:
+        self._steps = steps
+        self._worker = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def admit(self, connection: Connection, address: AgentAddress) -> Admission:
+        """What becomes of the next task for an agent of this node. Its queue stays as it is until the
+        transaction ends."""
+        agent = self._routes.agent(address)
+        if agent is None or not agent.is_here:
+            return Error(TaskError(ErrorCode.AGENT_NOT_FOUND, f"The agent {address} has just gone."))
+        settings = self._settings_of(agent)
+        if settings.at_once is None:
+            return admit(Load(), settings, agent.status)
+        return admit(await self._load(connection, address), settings, agent.status)
+
+    def freed(self, address: AgentAddress) -> None:
+        """It may have room for another one."""
+        self._waiting[address] = None
+        self._wanted.set()
+
+    async def sweep(self) -> None:
+        """Look after every queue: whoever was to do so may have been killed."""
+        async with self._database.transaction(readonly=True) as connection:
+            for text in await tasks.agents_with_queues(connection):
+                address = AgentAddress.parse(text)
+                if isinstance(address, AgentAddress):
+                    self.freed(address)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            waiting, self._waiting = list(self._waiting), {}
+            for begin in range(0, len(waiting), AT_ONCE):
+                await asyncio.gather(*map(self._try, waiting[begin : begin + AT_ONCE]))
+
+    async def _try(self, address: AgentAddress) -> None:
+        try:
+            await self._advance(address)
+        except ConnectionLost:
+            return  # the next sweep finds it
+        except Exception as error:
+            self._observer.problem(f"The queue of {address} does not move.", error)
+
+    async def _advance(self, address: AgentAddress) -> None:
+        assert self._steps is not None, "it was started"
+        agent = self._routes.agent(address)
+        settings = AgentSettings() if agent is None else self._settings_of(agent)
+        if settings.at_once is None and not settings.waiting:
+            return
+        taken: list[tuple[Task, Step]] = []
+        async with self._database.transaction() as connection:
+            load = await self._load(connection, address)
+            active = load.active
+            while agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR:
+                row = await tasks.first_queued(connection, str(address))
+                if row is None or not has_room(Load(active), settings):
+                    break
+                task = self._store.read(row)
+                step = receive(task, Accept(), self._now_ms())
+                if await self._steps.store(connection, task, step):
+                    taken.append((task, step))
+                    active += 1
+        for task, step in taken:
+            self._steps.went(task, step)
+        if not active:
+            self._duty(address, StatusInput.COMPLETE)
+
+    async def _load(self, connection: Connection, address: AgentAddress) -> Load:
+        await tasks.lock_agent(connection, str(address))
+        return Load(*await tasks.fetch_load(connection, str(address)))

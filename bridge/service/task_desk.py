@@ -1,0 +1,320 @@
+"""The desk: tasks come in, go to their agents, and are answered, whatever is killed when.
+
+For everything that happens the task is loaded, its machine decides, the step is stored, and only then is done
+what follows from it. A step that another process was quicker with is decided again.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.routing import Unknown
+from bridge.service.agent_queues import AgentQueues
+from bridge.service.routing_table import Change
+from bridge.service.task_effects import Ports, TaskEffects
+from bridge.service.task_intake import Submitted, TaskIntake
+from bridge.service.task_lease import TaskLease
+from bridge.service.task_notice import TaskNotices
+from bridge.service.task_steps import AgentDuty, TaskSteps
+from bridge.service.task_store import TaskStore, storable
+from bridge.service.task_sweep import KEPT_MS, SWEEP, TaskSweep, runner_name
+from bridge.service.task_timers import TaskTimers
+from bridge.task import State, Task
+from bridge.task_answer import Answer, kept
+from bridge.task_error import TaskError
+from bridge.task_limits import TaskLimiter, TaskLimits
+from bridge.task_messages import (
+    AgentGone,
+    Cancel,
+    Dropped,
+    Due,
+    Error,
+    Message,
+    Progress,
+    Renew,
+    Result,
+    Start,
+    Tick,
+    Unreachable,
+)
+from bridge.task_ports import SettingsOf
+from bridge.task_request import TaskKey, TaskRequest, encoded
+from storage import tasks
+from storage.database import Connection, Database
+from storage.tasks import ProgressRow
+
+IN_THIS_PROCESS: Final = frozenset({Due.DELIVER, Due.CANCEL})
+"""What needs the process to which the agent is attached."""
+MOST_PROGRESS_BYTES: Final = 16_384
+LOST_AT_ONCE: Final = 500
+
+
+def one_at_a_time(agent: Agent) -> AgentSettings:
+    """For agents that say nothing of it."""
+    return AgentSettings()
+
+
+def no_duty(agent: AgentAddress, message: object, task_id: str | None = None) -> None:
+    """Nobody has to know what agents do."""
+
+
+class TaskDesk:
+    def __init__(
+        self,
+        database: Database,
+        ports: Ports,
+        *,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+        limits: TaskLimits | None = None,
+        settings_of: SettingsOf = one_at_a_time,
+        duty: AgentDuty = no_duty,
+        sweep: float = SWEEP,
+        kept_ms: int = KEPT_MS,
+    ) -> None:
+        self._database = database
+        self._ports = ports
+        self._now_ms = now_ms
+        self._limits = limits or TaskLimits()
+        observer = ports.observer
+        self._store = TaskStore(database)
+        self._notices = TaskNotices(database)
+        self._lease = TaskLease(
+            database.address, opened=self._session_opened, hear=self._heard, report=observer.problem
+        )
+        self._effects = TaskEffects(
+            database, self._store, ports, happened=self._happened, not_here=self._notices.tell
+        )
+        self._timers = TaskTimers(self._tick, now_ms=now_ms, report=observer.problem)
+        self._queues = AgentQueues(
+            database,
+            store=self._store,
+            routes=ports.routes,
+            settings_of=settings_of,
+            observer=observer,
+            now_ms=now_ms,
+            duty=duty,
+        )
+        self._steps = TaskSteps(
+            database,
+            store=self._store,
+            effects=self._effects,
+            timers=self._timers,
+            lease=self._lease,
+            observer=observer,
+            now_ms=now_ms,
+            freed=self._queues.freed,
+            duty=duty,
+        )
+        self._sweep = TaskSweep(
+            database,
+            store=self._store,
+            steps=self._steps,
+            effects=self._effects,
+            lease=self._lease,
+            queues=self._queues,
+            lost=self._look_after_lost,
+            observer=observer,
+            now_ms=now_ms,
+            every=sweep,
+            kept_ms=kept_ms,
+        )
+        self._intake = TaskIntake(
+            store=self._store,
+            steps=self._steps,
+            queues=self._queues,
+            timers=self._timers,
+            lease=self._lease,
+            routes=ports.routes,
+            limiter=TaskLimiter(self._limits),
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Go on with everything that was left. The connectors must be there."""
+        await self._lease.start()
+        self._effects.start()
+        self._timers.start()
+        self._notices.start()
+        self._queues.start(self._steps)
+        self._sweep.start()
+
+    async def close(self) -> None:
+        """Stop in the middle of things; nothing is lost by it."""
+        await self._sweep.close()
+        await self._queues.close()
+        await self._timers.close()
+        for work in self._background:
+            work.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._effects.close()
+        await self._notices.close()
+        await self._lease.close()
+
+    # -- tasks come in --
+
+    async def submit(self, request: TaskRequest) -> Submitted:
+        """In a transaction of its own. On return the task is stored, and on its way."""
+        async with self._database.transaction() as connection:
+            submitted = await self.take_in(connection, request)
+        self.go_on(submitted)
+        return submitted
+
+    async def take_in(self, connection: Connection, request: TaskRequest) -> Submitted:
+        """In the transaction of the caller, who calls `go_on` after its end: so that a reader's cursor is
+        kept with it. "a repeated request id gets the stored answer"."""
+        return await self._intake.take_in(connection, request)
+
+    def go_on(self, submitted: Submitted) -> None:
+        """The transaction in which it was taken in has been committed."""
+        if submitted.step is not None:
+            self._steps.went(submitted.before, submitted.step)
+
+    # -- what agents and their nodes say; `by` is who says so, if that is to be looked at --
+
+    async def begin(
+        self,
+        key: TaskKey,
+        *,
+        runner: str | None = None,
+        lease_until: int | None = None,
+        by: AgentAddress | None = None,
+    ) -> Task | None:
+        """The step without which nothing may be run. None: another runner has it, or it is over.
+
+        Without a runner it is run by this process, and lost with it. One that may outlive this process has a
+        name of its own, and a lease that it renews.
+        """
+        name = runner_name(self._lease.number) if runner is None else runner
+        task = await self._steps.take(key, Start(name, lease_until), by=by)
+        is_ours = task is not None and task.state is State.RUNNING and task.runner == name
+        return task if is_ours else None
+
+    async def renew(self, key: TaskKey, runner: str, lease_until: int) -> Task | None:
+        return await self._steps.take(key, Renew(runner, lease_until))
+
+    async def progress(
+        self, key: TaskKey, content: Mapping[str, Any], *, by: AgentAddress | None = None
+    ) -> Task | None:
+        """What is too long, or no JSON, is not taken."""
+        size = len(encoded(content) or b"")
+        if not 0 < size <= MOST_PROGRESS_BYTES:
+            self._ports.observer.dropped(self._store.remembered(key), Dropped("progress", "it is too long"))
+            return None
+        return await self._steps.take(key, Progress(content), by=by)
+
+    async def finish(self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None) -> Task | None:
+        """What is too long is cut. A second answer, or a late one, changes nothing."""
+        most = self._limits.most_output_bytes
+        return await self._steps.take(key, Result(kept(answer, most)), by=by)
+
+    async def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Task | None:
+        """With one of the five codes."""
+        return await self._steps.take(key, Error(error), by=by)
+
+    async def unreachable(self, key: TaskKey, reason: str) -> Task | None:
+        """The node to which it has to go will not take it."""
+        return await self._steps.take(key, Unreachable(reason))
+
+    async def cancel(self, key: TaskKey, by: str, reason: str | None = None) -> Task | None:
+        """Whoever asked is answered at once; the agent is told to stop."""
+        return await self._steps.take(key, Cancel(by, reason))
+
+    # -- agents come and go --
+
+    def agents_changed(self, changes: Sequence[Change]) -> None:
+        """A listener for the routing table."""
+        gone = [change.after for change in changes if change.after is not None and not change.after.is_here]
+        if gone:
+            self._start(self._agents_gone([agent.address for agent in gone]))
+        for change in changes:
+            before, after = change.before, change.after
+            if before is not None and after is not None and before.status is AgentStatus.ERROR:
+                self._queues.freed(after.address)
+
+    def _look_after_lost(self, addresses: Sequence[AgentAddress]) -> None:
+        """Agents that were lost while nobody was there to tell their tasks. Those that left in good order are
+        not meant: this node's own do whenever it stops."""
+        agents = map(self._ports.routes.agent, dict.fromkeys(addresses))
+        lost = [agent.address for agent in agents if agent is not None and agent.is_lost]
+        if lost:
+            self._start(self._agents_gone(lost))
+
+    async def attached(self, address: AgentAddress) -> list[Task]:
+        """An agent has come, or come back, to this process: what was meant for it is brought. Gives its tasks
+        that have not ended."""
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await tasks.list_live_of_agents(connection, [str(address)])
+        live = [self._store.read(row) for row in rows]
+        for task in live:
+            self._effects.do(task, IN_THIS_PROCESS, announce=False)
+        return live
+
+    async def _agents_gone(self, addresses: Sequence[AgentAddress]) -> None:
+        """ "routes end, waiting tasks fail"."""
+        for begin in range(0, len(addresses), LOST_AT_ONCE):
+            page = addresses[begin : begin + LOST_AT_ONCE]
+            async with self._database.transaction(readonly=True) as connection:
+                rows = await tasks.list_live_of_agents(connection, map(str, page))
+            for task in map(self._store.read, rows):
+                route = self._ports.routes.route(task.request.to_address)
+                if isinstance(route, Unknown):
+                    await self._steps.take(task.key, AgentGone(route.error()))
+
+    # -- looking --
+
+    async def task(self, key: TaskKey) -> Task | None:
+        return await self._store.load(key)
+
+    async def find(self, name: str, limit: int = 10) -> list[Task]:
+        """By the id of its request or its own, the newest first."""
+        if not storable(name):
+            return []
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await tasks.find_tasks(connection, name, limit)
+        return [self._store.read(row) for row in rows]
+
+    async def progress_of(self, task: Task, after: int = 0) -> list[ProgressRow]:
+        async with self._database.transaction(readonly=True) as connection:
+            return await tasks.list_progress(connection, task.id, after)
+
+    # -- what happens by itself --
+
+    async def _tick(self, key: TaskKey) -> None:
+        task = await self._steps.take(key, Tick())
+        if task is not None:
+            self._timers.watch(task)
+
+    async def _happened(self, key: TaskKey, message: Message) -> None:
+        await self._steps.take(key, message)
+
+    def _session_opened(self) -> None:
+        self._sweep.soon()
+
+    def _heard(self, notice: str) -> None:
+        """Another process has a task of which this one may do what is due."""
+        key = self._notices.read(notice)
+        if key is not None:
+            self._start(self._look_at(key))
+
+    async def _look_at(self, key: TaskKey) -> None:
+        task = await self._store.load(key)
+        if task is not None:
+            self._effects.do(task, IN_THIS_PROCESS, announce=False)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._ports.observer.problem("Something that happened to tasks was missed.", task.exception())

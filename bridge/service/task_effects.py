@@ -1,0 +1,280 @@
+"""Does what is due of tasks, and remembers that it was done.
+
+Each thing is done once at a time for each task, some of them at the same time for different ones. What fails
+is tried again; what goes on failing stays due, and is found by the desk's next sweep, in whichever process.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from bridge.service.task_store import TaskStore
+from bridge.task import Task
+from bridge.task_messages import Due, Error, Message, Unreachable
+from bridge.task_ports import (
+    Delivered,
+    Delivery,
+    NotHere,
+    NotNow,
+    Rejected,
+    Reply,
+    Routes,
+    TaskObserver,
+    Watcher,
+)
+from bridge.task_request import TaskKey
+from storage import tasks
+from storage.connecting import ConnectionLost
+from storage.database import Database
+
+PATIENCE: Final = 60.0
+"""Seconds that a connector has for one thing."""
+AT_ONCE: Final = 100
+ONCE: Final = frozenset({Due.DELIVER, Due.CANCEL})
+"""What is the same after a further step. An answer and what people see are not."""
+PAUSE: Final = 0.05
+"""Seconds for which is gathered what has been done. After a kill that much may be done again."""
+MOST_PROGRESS: Final = 100
+"""Messages of one task that wait to be passed on. The oldest is left out: the newest tells most."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    task: Task
+    work: "asyncio.Task[None] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The connectors, by their names, and the protocols that ask for tasks, by theirs."""
+
+    deliveries: Mapping[str, Delivery]
+    replies: Mapping[str, Reply]
+    routes: Routes
+    observer: TaskObserver
+    watcher: Watcher | None = None
+    retry: RetryPolicy = field(default=DEFAULT_RETRY_POLICY)
+
+
+class TaskEffects:
+    """`happened` is told when a task cannot be delivered. `not_here` is told of tasks of which another
+    process may do what is due."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: TaskStore,
+        ports: Ports,
+        *,
+        happened: Callable[[TaskKey, Message], Awaitable[Any]],
+        not_here: Callable[[TaskKey], None],
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._ports = ports
+        self._happened = happened
+        self._not_here = not_here
+        self._lanes: dict[tuple[TaskKey, Due], _Lane] = {}
+        self._talking: dict[TaskKey, deque[Mapping[str, Any]]] = {}
+        self._talk: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._cleared: dict[int, tuple[int, set[Due]]] = {}
+        self._to_clear = asyncio.Event()
+        self._clearing = asyncio.Lock()
+        self._cleaner: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._cleaner = asyncio.create_task(self._clear_for_ever())
+
+    async def close(self) -> None:
+        """Stop in the middle of things; what was not done stays due."""
+        works = [lane.work for lane in self._lanes.values() if lane.work is not None]
+        works += [*self._talk, *filter(None, [self._cleaner])]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        try:
+            await self._clear()
+        except ConnectionLost:
+            self._ports.observer.problem("What was done of tasks may be done again: Postgres is away.", None)
+
+    def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
+        """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
+        for due in only:
+            lane = self._lanes.get((task.key, due))
+            if lane is not None:
+                if task.version > lane.task.version:
+                    lane.task = task  # perhaps it is no longer due
+            elif due in task.due and not self._was_done(task, due):
+                lane = self._lanes[task.key, due] = _Lane(task)
+                lane.work = asyncio.create_task(self._run(due, lane, announce=announce))
+
+    def say(self, task: Task, content: Mapping[str, Any]) -> None:
+        """Pass on what an agent says of its work, in its order."""
+        waiting = self._talking.get(task.key)
+        if waiting is not None:
+            waiting.append(content)
+            return
+        self._talking[task.key] = deque([content], MOST_PROGRESS)
+        work = asyncio.create_task(self._pass_on(task))
+        self._talk.add(work)
+        work.add_done_callback(self._talk.discard)
+
+    # -- one thing of one task --
+
+    async def _run(self, due: Due, lane: _Lane, *, announce: bool) -> None:
+        key = lane.task.key
+        failures = 0
+        try:
+            while due in lane.task.due:
+                task = lane.task
+                outcome = await self._try(due, task)
+                if isinstance(outcome, NotNow):
+                    failures += 1
+                    delay_ms = self._ports.retry.delay_ms(failures)
+                    if delay_ms is None:
+                        await self._give_up(due, task, outcome)
+                        return
+                    await asyncio.sleep(delay_ms / 1000)
+                elif isinstance(outcome, NotHere):
+                    if announce:
+                        self._not_here(key)
+                    return
+                elif isinstance(outcome, Rejected):
+                    await self._happened(key, Error(outcome.error))
+                    return
+                elif due in ONCE or lane.task is task:
+                    self._done(lane.task, due)
+                    return
+                else:
+                    self._done(task, due)
+        except ConnectionLost as error:
+            self._ports.observer.problem(f"Something waits to be done of the task {key}.", error)
+        finally:
+            del self._lanes[key, due]
+
+    async def _try(self, due: Due, task: Task) -> Delivered | Rejected | NotNow | NotHere:
+        try:
+            if due is Due.CANCEL:
+                await self._after_delivery(task.key)
+            async with self._turns, asyncio.timeout(PATIENCE):
+                return await self._perform(due, task)
+        except ConnectionLost:
+            return NotNow("The database is away.")
+        except TimeoutError:
+            return NotNow("It took too long.")
+        except Exception as error:
+            self._ports.observer.problem(f"The task {task.key} could not be worked on: {due}.", error)
+            return NotNow("It failed.")
+
+    async def _perform(self, due: Due, task: Task) -> Delivered | Rejected | NotNow | NotHere:
+        match due:
+            case Due.DELIVER:
+                delivery = self._delivery(task)
+                return NotHere() if delivery is None else await delivery.deliver(task)
+            case Due.CANCEL:
+                delivery = self._delivery(task)
+                return Delivered() if delivery is not None and await delivery.cancel(task) else NotHere()
+            case Due.ANSWER:
+                reply = self._ports.replies.get(task.request.origin.protocol)
+                if reply is None:
+                    return NotHere()
+                await reply.answer(task)
+            case Due.SHOW:
+                if self._ports.watcher is not None:
+                    await self._ports.watcher.show(task)
+        return Delivered()
+
+    def _delivery(self, task: Task) -> Delivery | None:
+        agent = self._ports.routes.agent(task.request.to_address)
+        return None if agent is None else self._ports.deliveries.get(agent.connector)
+
+    async def _after_delivery(self, key: TaskKey) -> None:
+        """An agent is told to stop after it was told to begin."""
+        lane = self._lanes.get((key, Due.DELIVER))
+        if lane is not None and lane.work is not None:
+            await asyncio.wait({lane.work}, timeout=PATIENCE)
+
+    async def _give_up(self, due: Due, task: Task, outcome: NotNow) -> None:
+        if due is Due.DELIVER:
+            await self._happened(task.key, Unreachable(outcome.reason))
+        else:
+            self._ports.observer.problem(
+                f"The task {task.key} waits: {due} has failed, and will be tried again.", None
+            )
+
+    async def _pass_on(self, task: Task) -> None:
+        waiting = self._talking[task.key]
+        reply = self._ports.replies.get(task.request.origin.protocol)
+        try:
+            while waiting:
+                content = waiting.popleft()
+                if reply is None:
+                    continue
+                try:
+                    async with self._turns, asyncio.timeout(PATIENCE):
+                        await reply.progress(task, content)
+                except Exception as error:
+                    self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)
+        finally:
+            del self._talking[task.key]
+
+    # -- remembering --
+
+    def _done(self, task: Task, due: Due) -> None:
+        self._store.done(task, due)
+        version, done = self._cleared.get(task.id, (task.version, set()))
+        if version > task.version:
+            if due not in ONCE:
+                return  # it is due again since
+        elif version < task.version:
+            done = done & ONCE
+        self._cleared[task.id] = max(version, task.version), done | {due}
+        self._to_clear.set()
+
+    def _was_done(self, task: Task, due: Due) -> bool:
+        """A moment ago, so that the database does not know yet."""
+        version, done = self._cleared.get(task.id, (0, set()))
+        if due not in done or version > task.version:
+            return False
+        if version < task.version:
+            if due not in ONCE:
+                return False
+            self._done(task, due)
+        return True
+
+    async def _clear_for_ever(self) -> None:
+        while True:
+            await self._to_clear.wait()
+            await asyncio.sleep(PAUSE)
+            self._to_clear.clear()
+            try:
+                await self._clear()
+            except ConnectionLost:
+                self._to_clear.set()
+
+    async def _clear(self) -> None:
+        async with self._clearing:
+            await self._clear_now()
+
+    async def _clear_now(self) -> None:
+        cleared, self._cleared = self._cleared, {}
+        if not cleared:
+            return
+        try:
+            async with self._database.transaction() as connection:
+                await tasks.clear_due(
+                    connection,
+                    [(number, version, sorted(done)) for number, (version, done) in sorted(cleared.items())],
+                )
+        except ConnectionLost:
+            for number, (version, done) in cleared.items():
+                known = self._cleared.get(number)
+                if known is None:
+                    self._cleared[number] = version, done
+                elif known[0] == version:
+                    known[1].update(done)
+            raise

@@ -1,0 +1,97 @@
+"""Takes tasks in: what is asked for again is found, what is new is decided upon, all in one transaction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bridge.routing import Local, Remote, Unknown
+from bridge.service.agent_queues import AgentQueues
+from bridge.service.task_lease import TaskLease
+from bridge.service.task_steps import TaskSteps
+from bridge.service.task_store import TaskStore, same_work
+from bridge.service.task_timers import TaskTimers
+from bridge.task import Step, Task, receive
+from bridge.task_error import TaskError
+from bridge.task_limits import TaskLimiter
+from bridge.task_messages import Accept, AskAgain, Error, Message
+from bridge.task_ports import Routes
+from bridge.task_request import TaskRequest, invalid
+from storage.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A task, or why there is none. A refusal is not kept: the request may be made again under its id."""
+
+    task: Task | None
+    refusal: TaskError | None = None
+    is_new: bool = False
+    before: Task | None = None
+    step: Step | None = None
+
+
+class TaskIntake:
+    def __init__(
+        self,
+        *,
+        store: TaskStore,
+        steps: TaskSteps,
+        queues: AgentQueues,
+        timers: TaskTimers,
+        lease: TaskLease,
+        routes: Routes,
+        limiter: TaskLimiter,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._steps = steps
+        self._queues = queues
+        self._timers = timers
+        self._lease = lease
+        self._routes = routes
+        self._limiter = limiter
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+
+    async def take_in(self, connection: Connection, request: TaskRequest) -> Submitted:
+        """In the transaction of the caller."""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return Submitted(None, refusal)
+        task, message = await self._decide(connection, request)
+        step = receive(task, message, task.received_at)
+        new = await self._store.insert(connection, step.task, self._lease.number)
+        if new is not None:
+            return Submitted(new, is_new=True, step=step._replace(task=new))
+        return await self._ask_again(connection, request)
+
+    def _refusal(self, request: TaskRequest) -> TaskError | None:
+        refusal = self._limiter.ask(request, self._monotonic())
+        if refusal is None and self._timers.live(request.key.node_id) >= self._limiter.limits.live_of_node:
+            refusal = self._limiter.too_many(request.key.node_id)
+        return refusal
+
+    async def _decide(self, connection: Connection, request: TaskRequest) -> tuple[Task, Message]:
+        now_ms = self._now_ms()
+        deadline = now_ms + self._limiter.limits.timeout_ms(request.timeout_ms)
+        route = self._routes.route(request.to_address)
+        task = Task(request, now_ms, deadline, elsewhere=isinstance(route, Remote))
+        match route:
+            case Unknown():
+                return task, Error(route.error())
+            case Remote():
+                return task, Accept()
+            case Local(address):
+                return task, await self._queues.admit(connection, address)
+
+    async def _ask_again(self, connection: Connection, request: TaskRequest) -> Submitted:
+        while True:
+            task = await self._store.fetch(connection, request.key)
+            if task is None:
+                # It was forgotten at this very moment, being very old.
+                return Submitted(None, invalid("request_id", "The request id was used before."))
+            if not same_work(task.request, request):
+                return Submitted(None, invalid("request_id", "The request id is that of another task."))
+            step = receive(task, AskAgain(request.origin), self._now_ms())
+            if await self._steps.store(connection, task, step):
+                return Submitted(step.task, before=task, step=step)

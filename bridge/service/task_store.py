@@ -1,0 +1,191 @@
+"""Tasks as the database has them, and as this process remembers them.
+
+What is remembered may be out of date; a step that was decided upon it is then not taken, and is decided
+again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from bridge.address import AgentAddress, is_unicode
+from bridge.task import State, Task
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from bridge.task_messages import Due
+from bridge.task_request import Origin, TaskKey, TaskRequest, encoded
+from federation.weighted_cache import WeightedCache
+from storage import tasks
+from storage.database import Connection, Database
+from storage.tasks import TaskRow
+
+REMEMBERED: Final = 64 << 20
+"""Bytes, of what the tasks hold."""
+OVERHEAD: Final = 2_000
+
+
+class TaskStore:
+    def __init__(self, database: Database, remembered: int = REMEMBERED) -> None:
+        self._database = database
+        self._cache: WeightedCache[TaskKey, Task] = WeightedCache(remembered)
+
+    def remembered(self, key: TaskKey) -> Task | None:
+        """As it was when this process saw it last."""
+        return self._cache.get(key)
+
+    async def load(self, key: TaskKey) -> Task | None:
+        """As it is now."""
+        if not (storable(key.node_id) and storable(key.request_id)):
+            return None  # whoever names it has it from elsewhere
+        async with self._database.transaction(readonly=True) as connection:
+            return await self.fetch(connection, key)
+
+    async def fetch(self, connection: Connection, key: TaskKey) -> Task | None:
+        """The same, in a transaction of the caller."""
+        row = await tasks.fetch_task(connection, *key)
+        return None if row is None else self.read(row)
+
+    def read(self, row: TaskRow) -> Task:
+        task = task_of(row)
+        self._remember(task, len(row.content) + len(row.answer or b""))
+        return task
+
+    async def insert(self, connection: Connection, task: Task, desk: int) -> Task | None:
+        """With its id; None when its request was made before."""
+        number = await tasks.insert_task(connection, row_of(task, desk))
+        return None if number is None else replace(task, id=number)
+
+    async def step(self, connection: Connection, after: Task, desk: int) -> bool:
+        """Whether this is the next step of the task. If not, what was remembered was out of date."""
+        self._cache.forget(after.key)
+        return await tasks.update_task(connection, row_of(after, desk))
+
+    def committed(self, task: Task) -> None:
+        """The transaction of the step has ended well."""
+        output = 0 if task.answer is None else len(task.answer.output)
+        self._remember(task, len(task.request.prompt) + len(task.request.context) + output)
+
+    def done(self, task: Task, due: Due) -> None:
+        """Steps that follow need not have it done again. The database is told a moment later."""
+        known = self._cache.get(task.key)
+        if known is not None and known.version == task.version:
+            self.committed(replace(known, due=known.due - {due}))
+
+    def forget(self, key: TaskKey) -> None:
+        """Another process has taken a step, or may have."""
+        self._cache.forget(key)
+
+    def _remember(self, task: Task, weight: int) -> None:
+        known = self._cache.get(task.key)
+        if known is None or known.version <= task.version:
+            self._cache.put(task.key, task, weight + OVERHEAD)
+
+
+def row_of(task: Task, desk: int | None) -> TaskRow:
+    """`desk` is who works on what is left to do, if anything is."""
+    request = task.request
+    is_over = task.state.is_final and not task.due
+    return TaskRow(
+        id=task.id,
+        requester_node=request.key.node_id,
+        request_id=request.key.request_id,
+        task_id=request.task_id,
+        from_agent=str(request.from_address),
+        to_agent=str(request.to_address),
+        elsewhere=task.elsewhere,
+        content=_bytes(request.content()),
+        origin=request.origin.protocol,
+        reference=_bytes(request.origin.reference),
+        asked=task.asked,
+        state=task.state.value,
+        version=task.version,
+        received_at=task.received_at,
+        deadline=task.deadline,
+        started_at=task.started_at,
+        finished_at=task.finished_at,
+        runner=task.runner,
+        lease_until=task.lease_until,
+        error_code=None if task.answer is None else task.answer.error_code,
+        answer=None if task.answer is None else _answer_bytes(task.answer),
+        due=_words(task.due),
+        desk=None if is_over else desk,
+    )
+
+
+def task_of(row: TaskRow) -> Task:
+    content = orjson.loads(row.content)
+    return Task(
+        request=TaskRequest(
+            key=TaskKey(row.requester_node, row.request_id),
+            task_id=row.task_id,
+            from_address=_address(row.from_agent),
+            to_address=_address(row.to_agent),
+            prompt=content["prompt"],
+            origin=Origin(row.origin, orjson.loads(row.reference)),
+            context=content["context"],
+            system_prompt=content["system_prompt"],
+            model=content["model"],
+            metadata=content["metadata"],
+        ),
+        received_at=row.received_at,
+        deadline=row.deadline,
+        elsewhere=row.elsewhere,
+        state=State(row.state),
+        version=row.version,
+        asked=row.asked,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        runner=row.runner,
+        lease_until=row.lease_until,
+        answer=None if row.answer is None else _answer_of(row.answer, row.error_code),
+        due=frozenset(map(Due, row.due)),
+        id=row.id,
+    )
+
+
+def storable(text: str) -> bool:
+    """Whether a column of text can hold it."""
+    return "\0" not in text and is_unicode(text)
+
+
+def same_work(one: TaskRequest, other: TaskRequest) -> bool:
+    """Whether a repeated request asks for the same; where it is to be answered may differ."""
+    return (one.from_address, one.to_address, one.task_id) == (
+        other.from_address,
+        other.to_address,
+        other.task_id,
+    ) and encoded(one.content()) == encoded(other.content())
+
+
+def _words(due: frozenset[Due]) -> Sequence[str]:
+    return sorted(one.value for one in due)
+
+
+def _address(text: str) -> AgentAddress:
+    address = AgentAddress.parse(text)
+    assert isinstance(address, AgentAddress), "it was one when it was written"
+    return address
+
+
+def _bytes(value: Any) -> bytes:
+    as_json = encoded(value)
+    assert as_json is not None, "it was looked at before it came here"
+    return as_json
+
+
+def _answer_bytes(answer: Answer) -> bytes:
+    return _bytes(
+        {
+            "success": answer.success,
+            "output": answer.output,
+            "exit_code": answer.exit_code,
+            "metadata": answer.metadata,
+        }
+    )
+
+
+def _answer_of(content: bytes, error_code: str | None) -> Answer:
+    code = None if error_code is None else ErrorCode(error_code)
+    return Answer(**orjson.loads(content), error_code=code)

@@ -1,0 +1,105 @@
+"""The queues of this node's agents."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.agent_queue import AgentSettings
+from bridge.task import State
+from bridge.task_answer import Answer
+from bridge.task_request import TaskKey
+from storage.database import Database
+from tests.support.agents import Clock, registered
+from tests.support.desk import Process, process, request
+
+GOOD = Answer(True, "done", 0)
+
+
+@pytest.fixture
+async def one(database: Database) -> AsyncIterator[Process]:
+    async with process(database) as one:
+        await one.routes.take([registered("worker@here"), registered("other@here")])
+        one.settings["worker"] = AgentSettings(waiting=100)
+        yield one
+
+
+async def finish(one: Process, name: str) -> None:
+    await one.run(name)
+    await one.desk.finish(TaskKey("living", name), GOOD)
+
+
+async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) -> None:
+    """One after the other."""
+    names = [f"r{number}" for number in range(5)]
+    for name in names:
+        await one.desk.submit(request(name))
+    assert [(await one.task(name)).state for name in names] == [State.ACCEPTED, *[State.QUEUED] * 4]
+    for name in names:
+        assert (await one.courier.delivered.get()).key.request_id == name
+        await finish(one, name)
+    assert [(await one.requester.answered.get()).key.request_id for _ in names] == names
+
+
+async def test_what_waits_may_be_cancelled(one: Process) -> None:
+    """And the next one comes in its place."""
+    for name in ("a", "b", "c"):
+        await one.desk.submit(request(name))
+    await one.desk.cancel(TaskKey("living", "b"), "alice")
+    await finish(one, "a")
+    assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "c"]
+    assert one.courier.cancelled.empty(), "the agent never had it"
+
+
+async def test_an_agent_is_given_no_more_than_it_takes(one: Process, database: Database) -> None:
+    """However many ask at once, in whichever processes."""
+    clock = one.clock
+    async with process(database, clock) as other:
+        other.settings["worker"] = one.settings["worker"] = AgentSettings(at_once=3, waiting=100)
+        desks = [one.desk, other.desk]
+        await asyncio.gather(*(desks[number % 2].submit(request(f"r{number}")) for number in range(20)))
+        states = [(await one.task(f"r{number}")).state for number in range(20)]
+        assert sorted(states) == sorted([State.ACCEPTED] * 3 + [State.QUEUED] * 17)
+
+
+async def test_each_agent_has_its_own_queue(one: Process) -> None:
+    """One that is busy keeps nobody else waiting."""
+    await one.desk.submit(request("a"))
+    await one.desk.submit(request("b", "other@here"))
+    assert (await one.task("b")).state is State.ACCEPTED
+
+
+async def test_an_agent_that_takes_what_comes_is_not_counted(one: Process) -> None:
+    """Nothing is locked for it."""
+    one.settings["worker"] = AgentSettings(at_once=None)
+    for number in range(30):
+        await one.desk.submit(request(f"r{number}"))
+        assert (await one.task(f"r{number}")).state is State.ACCEPTED
+
+
+async def test_a_queue_that_nobody_looks_after_is_found(one: Process, database: Database) -> None:
+    """By the sweep of whichever process."""
+    clock = Clock()
+    await one.desk.submit(request("a"))
+    await one.desk.submit(request("b"))
+    await one.run("a")
+    await one.settled()
+    one.stop_short()
+    await one.desk.finish(TaskKey("living", "a"), GOOD)
+    async with process(database, clock) as other:
+        other.settings["worker"] = AgentSettings(waiting=100)
+        assert (await other.courier.delivered.get()).key.request_id == "b"
+
+
+async def test_a_smaller_setting_takes_nothing_back(one: Process) -> None:
+    """What waits goes on waiting, and what runs goes on."""
+    one.settings["worker"] = AgentSettings(at_once=2, waiting=100)
+    for name in ("a", "b", "c"):
+        await one.desk.submit(request(name))
+    one.settings["worker"] = AgentSettings()
+    await finish(one, "a")
+    await one.desk._queues._advance(request().to_address)
+    assert (await one.task("c")).state is State.QUEUED
+    await finish(one, "b")
+    while (await one.task("c")).state is State.QUEUED:
+        await asyncio.sleep(0.01)

@@ -1,0 +1,654 @@
+"""The desk: tasks come in, go to their agents, and are answered."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bridge.agent_news import Registered, StatusSaid, Unregistered
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.service.agent_watch import AgentWatch
+from bridge.task import FINAL, State
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_limits import TaskLimits
+from bridge.task_messages import Due
+from bridge.task_ports import NotHere, NotNow, Rejected
+from bridge.task_request import Origin, TaskKey
+from storage.database import Database
+from tests.support.agents import NOW, Clock, address, registered
+from tests.support.desk import Courier, Process, process, request
+
+KEY = TaskKey("living", "req-1")
+GOOD = Answer(True, "done", 0, {"tokens_used": 7})
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def one(database: Database, clock: Clock) -> AsyncIterator[Process]:
+    async with process(database, clock) as one:
+        await one.routes.take([registered("worker@here"), registered("worker@kitchen")])
+        yield one
+
+
+def error_code(answer: Answer | None) -> ErrorCode | None:
+    assert answer is not None
+    assert not answer.success
+    return answer.error_code
+
+
+# ---- the way of a task -------------------------------------------------------------------------------
+
+
+async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
+    """The whole way, with its progress; people see every state."""
+    submitted = await one.desk.submit(request())
+    assert submitted.is_new
+    delivered = await one.courier.delivered.get()
+    assert delivered.request == request()
+    running = await one.run()
+    assert running.state is State.RUNNING
+    await one.desk.progress(KEY, {"percent": 50}, by=address("worker@here"))
+    assert await one.requester.heard.get() == (KEY, {"percent": 50})
+    await one.desk.finish(KEY, GOOD, by=address("worker@here"))
+    answered = await one.requester.answered.get()
+    assert (answered.state, answered.answer) == (State.DONE, GOOD)
+    assert answered.request.origin == Origin("cis", {"event_id": "$1"})
+    await one.settled()
+    task = await one.task()
+    assert (task.due, task.answer, task.finished_at) == (frozenset(), GOOD, NOW)
+    [progress] = await one.desk.progress_of(task)
+    assert (progress.number, progress.content) == (1, b'{"percent":50}')
+    shown = [one.onlooker.seen.get_nowait().state for _ in range(one.onlooker.seen.qsize())]
+    assert shown[-1] is State.DONE
+    assert [state for _, state in one.notebook.states] == [State.ACCEPTED, State.RUNNING, State.DONE]
+
+
+async def test_a_task_for_another_node_is_begun_by_its_first_word(one: Process) -> None:
+    """And answered without any: nodes do not say that they begin."""
+    await one.desk.submit(request("a", "worker@kitchen"))
+    await one.desk.submit(request("b", "worker@kitchen"))
+    task = await one.courier.delivered.get()
+    assert task.elsewhere
+    await one.desk.progress(TaskKey("living", "a"), {"x": 1}, by=address("worker@kitchen"))
+    assert (await one.task("a")).state is State.RUNNING
+    for name in ("a", "b"):
+        await one.desk.finish(TaskKey("living", name), GOOD, by=address("worker@kitchen"))
+        assert (await one.requester.answered.get()).state is State.DONE
+
+
+async def test_it_is_taken_in_with_the_readers_cursor_or_not_at_all(one: Process, database: Database) -> None:
+    """In the transaction of whoever reads, which may fail."""
+
+    async def fail() -> None:
+        async with database.transaction() as connection:
+            await one.desk.take_in(connection, request())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()
+    assert await one.desk.task(KEY) is None
+    async with database.transaction() as connection:
+        first = await one.desk.take_in(connection, request())
+        second = await one.desk.take_in(connection, request())
+        assert one.courier.delivered.empty()
+    assert (first.is_new, second.is_new) == (True, False)
+    one.desk.go_on(first)
+    one.desk.go_on(second)
+    await one.courier.delivered.get()
+    await one.settled()
+    assert one.courier.delivered.empty()
+
+
+# ---- the errors --------------------------------------------------------------------------------------
+
+
+async def test_an_agent_that_is_not_there(one: Process) -> None:
+    """AGENT_NOT_FOUND, with those that may have been meant; and it is shown like any other task."""
+    await one.desk.submit(request(to="worker@kitchen.local"))
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is ErrorCode.AGENT_NOT_FOUND
+    assert answered.answer is not None
+    assert answered.answer.metadata["candidates"] == ["worker@here", "worker@kitchen"]
+    assert (await one.onlooker.seen.get()).state is State.FAILED
+
+
+async def test_an_agent_that_is_busy(one: Process) -> None:
+    """AGENT_BUSY, with what it is busy with."""
+    await one.desk.submit(request("a"))
+    await one.desk.submit(request("b"))
+    answered = await one.requester.answered.get()
+    assert answered.key.request_id == "b"
+    assert error_code(answered.answer) is ErrorCode.AGENT_BUSY
+    assert answered.answer is not None
+    assert answered.answer.metadata["current_task"] == "task-a"
+
+
+async def test_a_task_that_takes_too_long(one: Process, clock: Clock) -> None:
+    """TIMEOUT, and the agent is told to stop. The time was capped."""
+    async with process(one.database, clock, limits=TaskLimits(longest_timeout_ms=50)) as other:
+        await other.desk.submit(request(timeout_ms=10**9))
+        await other.courier.delivered.get()
+        await other.run()
+        clock.advance(50)
+        other.desk._timers._moved.set()
+        answered = await other.requester.answered.get()
+        assert answered.state is State.TIMED_OUT
+        assert error_code(answered.answer) is ErrorCode.TIMEOUT
+        await other.courier.cancelled.get()
+
+
+async def test_a_node_that_cannot_be_reached(one: Process) -> None:
+    """NODE_UNREACHABLE after 3 retries; an exception of a connector is a failure like another."""
+    one.courier.outcomes = [NotNow("away"), KeyError(), NotNow("away"), NotNow("still away")]
+    await one.desk.submit(request(to="worker@kitchen"))
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+    assert answered.answer is not None
+    assert answered.answer.output == "still away"
+    assert one.courier.delivered.qsize() == 4
+
+
+async def test_a_node_that_refuses(one: Process) -> None:
+    """Nothing is tried again, and its code is passed on."""
+    one.courier.outcomes = [Rejected(TaskError(ErrorCode.INVALID_PAYLOAD, "It cannot be read."))]
+    await one.desk.submit(request(to="worker@kitchen"))
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is ErrorCode.INVALID_PAYLOAD
+    assert one.courier.delivered.qsize() == 1
+
+
+async def test_what_the_outbox_says_later(one: Process) -> None:
+    """A peer that refuses for good ends it, from whichever state."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    await one.desk.unreachable(KEY, "It answers 403.")
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+async def test_whatever_an_agent_fails_with_is_answered(one: Process, code: ErrorCode) -> None:
+    """Each of the five codes reaches whoever asked."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    await one.desk.fail(KEY, TaskError(code, "So it is."), by=address("worker@kitchen"))
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is code
+
+
+async def test_a_payload_that_is_too_large_is_refused_and_not_kept(one: Process) -> None:
+    """INVALID_PAYLOAD; the same id may be used for what is right."""
+    refused = await one.desk.submit(request(prompt="x" * 300_000))
+    assert (refused.task, refused.step) == (None, None)
+    assert refused.refusal is not None
+    assert refused.refusal.code is ErrorCode.INVALID_PAYLOAD
+    assert (await one.desk.submit(request())).is_new
+
+
+async def test_a_node_that_asks_for_too_much_is_refused(one: Process, clock: Clock) -> None:
+    """By the number of its tasks that have not ended; when one has, there is room again."""
+    async with process(one.database, clock, limits=TaskLimits(live_of_node=2)) as other:
+        for name in ("a", "b"):
+            await other.desk.submit(request(name, "worker@kitchen"))
+        refused = await other.desk.submit(request("c", "worker@kitchen"))
+        assert refused.refusal is not None
+        assert refused.refusal.code is ErrorCode.AGENT_BUSY
+        await other.desk.cancel(TaskKey("living", "a"), "alice")
+        assert (await other.desk.submit(request("c", "worker@kitchen"))).is_new
+
+
+# ---- agents that go ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.ACCEPTED, State.RUNNING])
+async def test_the_tasks_of_an_agent_that_goes_fail(one: Process, state: State) -> None:
+    """ "routes end, waiting tasks fail"; a task for somebody else goes on."""
+    one.settings["worker"] = AgentSettings(waiting=5)
+    await one.desk.submit(request("other", "worker@kitchen"))
+    await one.desk.submit(request("a"))
+    await one.run("a")
+    wanted = "a"
+    if state is not State.RUNNING:
+        wanted = "b"
+        await one.desk.submit(request("b"))
+    if state is State.ACCEPTED:
+        await one.desk.finish(TaskKey("living", "a"), GOOD)
+        assert (await one.requester.answered.get()).key.request_id == "a"
+        while (await one.task("b")).state is not State.ACCEPTED:
+            await asyncio.sleep(0.01)
+    assert (await one.task(wanted)).state is state
+    await one.routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+    answered = {}
+    while wanted not in answered:
+        task = await one.requester.answered.get()
+        answered[task.key.request_id] = task
+    assert error_code(answered[wanted].answer) is ErrorCode.AGENT_NOT_FOUND
+    assert (await one.task("other")).state is State.ACCEPTED
+
+
+async def test_the_tasks_of_a_node_that_falls_silent_fail(one: Process, clock: Clock) -> None:
+    """120 s without a heartbeat: NODE_UNREACHABLE, long before the task's own time is over."""
+    watch = AgentWatch(one.routes, one.database, now_ms=clock)
+    await one.desk.submit(request(to="worker@kitchen", timeout_ms=3_000_000))
+    for _ in range(9):
+        await watch.look()
+        clock.advance(15_000)
+    await watch.look()
+    answered = await one.requester.answered.get()
+    assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+    assert Due.CANCEL in answered.due, "it may come back and still be at it"
+
+
+# ---- cancelling --------------------------------------------------------------------------------------
+
+
+async def test_a_task_is_cancelled(one: Process) -> None:
+    """Whoever asked is answered at once, and the agent told to stop."""
+    await one.desk.submit(request())
+    await one.run()
+    cancelled = await one.desk.cancel(KEY, "alice", "wrong one")
+    assert cancelled is not None
+    assert cancelled.state is State.CANCELLED
+    answered = await one.requester.answered.get()
+    assert answered.answer is not None
+    assert answered.answer.output == "Cancelled by alice: wrong one"
+    assert (await one.courier.cancelled.get()).key == KEY
+    await one.desk.finish(KEY, GOOD)
+    assert (await one.task()).state is State.CANCELLED
+
+
+async def test_what_is_cancelled_before_it_is_begun_cannot_be_begun(one: Process) -> None:
+    """The agent may have it already."""
+    await one.desk.submit(request())
+    await one.desk.cancel(KEY, "alice")
+    assert await one.desk.begin(KEY) is None
+
+
+# ---- being asked twice -------------------------------------------------------------------------------
+
+
+async def test_a_repeated_request_gets_the_stored_answer(one: Process) -> None:
+    """At the place where it was asked last, and is not run again."""
+    await one.desk.submit(request())
+    await one.run()
+    again = await one.desk.submit(request(origin=Origin("cis", {"event_id": "$2"})))
+    assert not again.is_new
+    assert again.task is not None
+    assert again.task.state is State.RUNNING
+    await one.desk.finish(KEY, GOOD)
+    assert (await one.requester.answered.get()).request.origin.reference == {"event_id": "$2"}
+    await one.settled()
+    await one.desk.submit(request(origin=Origin("cis", {"event_id": "$3"})))
+    answered = await one.requester.answered.get()
+    assert (answered.answer, answered.asked) == (GOOD, 3)
+    assert answered.request.origin.reference == {"event_id": "$3"}
+    await one.settled()
+    assert one.courier.delivered.qsize() == 1
+    assert one.requester.answered.empty()
+
+
+async def test_a_request_id_is_not_used_for_two_tasks(one: Process) -> None:
+    """ "an id with other content is refused"; another node may use the same id."""
+    await one.desk.submit(request())
+    other = await one.desk.submit(request(prompt="Something else"))
+    assert other.refusal is not None
+    assert (other.refusal.code, other.refusal.metadata) == (
+        ErrorCode.INVALID_PAYLOAD,
+        {"field": "request_id"},
+    )
+    attic = await one.desk.submit(request(key=TaskKey("attic", "req-1")))
+    assert attic.is_new
+
+
+async def test_many_repetitions_at_once_are_one_task(one: Process) -> None:
+    """However they come."""
+    found = await asyncio.gather(*(one.desk.submit(request(to="worker@kitchen")) for _ in range(10)))
+    assert sum(submitted.is_new for submitted in found) == 1
+    await one.settled()
+    assert one.courier.delivered.qsize() == 1
+    assert (await one.task()).asked == 10
+
+
+# ---- what is not taken -------------------------------------------------------------------------------
+
+
+async def test_a_late_answer_is_audited_and_dropped(one: Process) -> None:
+    """The first one stands."""
+    await one.desk.submit(request())
+    await one.run()
+    await one.desk.finish(KEY, GOOD)
+    await one.desk.finish(KEY, replace(GOOD, output="another"))
+    assert (await one.task()).answer == GOOD
+    [(name, dropped)] = one.notebook.drops
+    assert (name, dropped.what, dropped.why) == ("req-1", "result", "the task is done already")
+
+
+async def test_only_the_agent_that_was_asked_may_answer(one: Process) -> None:
+    """ "one answer, matched by `request_id` and peer"."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    for by in ("worker@here", "other@kitchen"):
+        assert await one.desk.finish(KEY, GOOD, by=address(by)) is None
+        assert await one.desk.progress(KEY, {}, by=address(by)) is None
+        assert await one.desk.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""), by=address(by)) is None
+    assert (await one.task()).state is State.ACCEPTED
+    assert len(one.notebook.drops) == 6
+
+
+async def test_what_is_said_of_a_task_that_nobody_knows_is_dropped(one: Process) -> None:
+    """With whatever name, also one that no column holds."""
+    for name in ("unknown", "a\0b", "\ud800", ""):
+        assert await one.desk.finish(TaskKey("living", name), GOOD) is None
+        assert await one.desk.cancel(TaskKey("living", name), "alice") is None
+        assert await one.desk.find(name) == []
+    assert len(one.notebook.drops) == 8
+
+
+async def test_progress_that_is_too_long_is_not_taken(one: Process) -> None:
+    """Nor what is no JSON."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    for content in ({"x": "y" * 20_000}, {"x": 10**30}, {"x": object()}):
+        assert await one.desk.progress(KEY, content) is None
+    assert len(one.notebook.drops) == 3
+
+
+async def test_tasks_are_found_by_their_names(one: Process) -> None:
+    """For people."""
+    await one.desk.submit(request())
+    [task] = await one.desk.find("task-req-1")
+    assert task.key == KEY
+    assert [task.key for task in await one.desk.find("req-1")] == [KEY]
+
+
+# ---- several processes -------------------------------------------------------------------------------
+
+
+async def test_one_of_two_runners_begins(one: Process, database: Database, clock: Clock) -> None:
+    """In whichever processes they are."""
+    async with process(database, clock) as other:
+        await one.desk.submit(request())
+        begun = await asyncio.gather(*(desk.begin(KEY) for desk in (one.desk, other.desk) for _ in range(5)))
+        assert len({task.runner for task in begun if task is not None}) == 1
+        assert (await other.task()).state is State.RUNNING
+
+
+async def test_what_happens_in_another_process_counts(one: Process, database: Database, clock: Clock) -> None:
+    """What this one remembers is out of date, and it finds that out."""
+    async with process(database, clock) as other:
+        await one.desk.submit(request())
+        await one.courier.delivered.get()
+        assert await other.desk.begin(KEY, runner="remote-1") is not None
+        assert await one.desk.begin(KEY) is None
+        finished = await one.desk.finish(KEY, GOOD)
+        assert finished is not None
+        assert finished.state is State.DONE
+        assert await other.desk.finish(KEY, replace(GOOD, output="another")) is not None
+        assert (await other.task()).answer == GOOD
+
+
+async def test_a_task_reaches_an_agent_that_is_attached_to_another_process(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """And so does its cancellation."""
+    one.courier.outcomes = [NotHere()]
+    async with process(database, clock) as other:
+        await one.desk.submit(request())
+        assert (await other.courier.delivered.get()).key == KEY
+        assert await other.desk.begin(KEY) is not None
+        one.courier.has_agent = False
+        await one.desk.cancel(KEY, "alice")
+        assert (await other.courier.cancelled.get()).key == KEY
+
+
+async def test_a_task_waits_for_an_agent_that_is_attached_to_none(one: Process) -> None:
+    """It is brought when the agent comes back."""
+    one.courier.outcomes = [NotHere()]
+    await one.desk.submit(request())
+    await one.courier.delivered.get()
+    await one.settled()
+    assert (await one.task()).due == {Due.DELIVER}
+    assert [task.key for task in await one.desk.attached(address("worker@here"))] == [KEY]
+    await one.courier.delivered.get()
+    await one.settled()
+    assert (await one.task()).due == frozenset()
+
+
+# ---- kill -9 -----------------------------------------------------------------------------------------
+
+
+async def killed_after(one: Process, state: State) -> None:
+    """The process is killed when the step into this state is committed, and before anything follows."""
+    if state is State.ACCEPTED:
+        one.stop_short()
+    await one.desk.submit(request())
+    if state is State.ACCEPTED:
+        return
+    await one.courier.delivered.get()
+    await one.settled()
+    if state is State.RUNNING:
+        one.stop_short()
+    assert await one.desk.begin(KEY) is not None
+    await one.settled()
+    if state is State.RUNNING:
+        return
+    one.stop_short()
+    match state:
+        case State.DONE:
+            await one.desk.finish(KEY, GOOD)
+        case State.FAILED:
+            await one.desk.fail(KEY, TaskError(ErrorCode.AGENT_BUSY, ""))
+        case State.CANCELLED:
+            await one.desk.cancel(KEY, "alice")
+        case State.TIMED_OUT:
+            await one.desk.fail(KEY, TaskError(ErrorCode.TIMEOUT, ""))
+
+
+async def test_killed_before_it_was_brought_it_is_brought(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """Nothing is lost, and it runs once."""
+    await killed_after(one, State.ACCEPTED)
+    await one.kill()
+    async with process(database, clock) as again:
+        assert (await again.courier.delivered.get()).key == KEY
+        assert await again.desk.begin(KEY) is not None
+        await again.desk.finish(KEY, GOOD)
+        assert (await again.requester.answered.get()).answer == GOOD
+
+
+async def test_killed_after_it_was_brought_and_before_it_was_begun_it_is_brought_again(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """The agent was in the process that was killed."""
+    await one.desk.submit(request())
+    await one.courier.delivered.get()
+    await one.settled()
+    await one.kill()
+    async with process(database, clock) as again:
+        assert (await again.courier.delivered.get()).key == KEY
+
+
+async def test_killed_while_it_ran_it_is_answered_and_not_run_again(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """Whether it was done nobody knows."""
+    await killed_after(one, State.RUNNING)
+    await one.kill()
+    async with process(database, clock) as again:
+        answered = await again.requester.answered.get()
+        assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+        assert answered.answer is not None
+        assert answered.answer.metadata["interrupted"] is True
+        await again.settled()
+        assert again.courier.delivered.empty()
+        assert await again.desk.begin(KEY) is None
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+async def test_killed_before_it_was_answered_it_is_answered(
+    one: Process, database: Database, clock: Clock, state: State
+) -> None:
+    """Whatever it came to; and an agent that was to stop is told."""
+    await killed_after(one, state)
+    await one.kill()
+    async with process(database, clock) as again:
+        answered = await again.requester.answered.get()
+        assert answered.state is state
+        if state is State.CANCELLED:
+            await again.courier.cancelled.get()
+        await again.settled()
+        assert (await again.task()).due == frozenset()
+    async with process(database, clock) as third:
+        await third.desk._sweep.sweep()
+        await third.settled()
+        assert third.requester.answered.empty()
+
+
+async def test_killed_while_it_waited_it_goes_on_waiting(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """And comes next, since what ran before it has ended with the process."""
+    one.settings["worker"] = AgentSettings(waiting=5)
+    await one.desk.submit(request("a"))
+    await one.run("a")
+    await one.desk.submit(request("b"))
+    await one.kill()
+    async with process(database, clock) as again:
+        again.settings["worker"] = AgentSettings(waiting=5)
+        assert (await again.requester.answered.get()).key.request_id == "a"
+        assert (await again.courier.delivered.get()).key.request_id == "b"
+
+
+async def test_killed_before_the_next_of_a_queue_was_called_it_is_called(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """That an agent has room is found by looking, and need not be told."""
+    one.settings["worker"] = AgentSettings(waiting=5)
+    await one.desk.submit(request("a"))
+    await one.desk.submit(request("b"))
+    await one.run("a")
+    await one.settled()
+    one.stop_short()
+    await one.desk.finish(TaskKey("living", "a"), GOOD)
+    await one.kill()
+    async with process(database, clock) as again:
+        assert (await again.courier.delivered.get()).key.request_id == "b"
+
+
+async def test_killed_while_another_node_runs_it_its_answer_is_awaited(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """Until its time is over."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    await one.desk.progress(KEY, {})
+    await one.settled()
+    await one.kill()
+    async with process(database, clock) as again:
+        await again.desk._sweep.sweep()
+        await again.settled()
+        assert (await again.task()).state is State.RUNNING
+        assert again.courier.delivered.empty()
+        clock.advance(300_000)
+        again.desk._timers._moved.set()
+        assert error_code((await again.requester.answered.get()).answer) is ErrorCode.TIMEOUT
+
+
+async def test_a_runner_that_outlives_the_process_keeps_its_task(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """It has a lease of its own; when that ends, so does the task."""
+    await one.desk.submit(request())
+    task = await one.desk.begin(KEY, runner="agent-7", lease_until=NOW + 60_000)
+    assert task is not None
+    await one.kill()
+    async with process(database, clock) as again:
+        await again.desk._sweep.sweep()
+        await again.settled()
+        assert (await again.task()).state is State.RUNNING
+        renewed = await again.desk.renew(KEY, "agent-7", NOW + 90_000)
+        assert renewed is not None
+        clock.advance(60_000)
+        again.desk._timers._moved.set()
+        await again.desk._tick(KEY)
+        assert (await again.task()).state is State.RUNNING
+        clock.advance(30_000)
+        again.desk._timers._moved.set()
+        answered = await again.requester.answered.get()
+        assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+
+
+async def test_a_process_that_lives_keeps_its_tasks(one: Process, database: Database, clock: Clock) -> None:
+    """Another one that begins does not take them over."""
+    await one.desk.submit(request())
+    await one.courier.delivered.get()
+    await one.run()
+    await one.settled()
+    async with process(database, clock) as other:
+        await other.desk._sweep.sweep()
+        await other.settled()
+        assert (await one.task()).state is State.RUNNING
+        assert other.courier.delivered.empty()
+        await one.kill()
+        await other.desk._sweep.sweep()
+        assert error_code((await other.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
+
+
+async def test_an_answer_that_cannot_be_given_is_given_later(database: Database, clock: Clock) -> None:
+    """At the next sweep, or at the one after."""
+    async with process(database, clock, sweep=0.05) as one:
+        await one.routes.take([registered("worker@here")])
+        one.requester.failures = 9
+        await one.desk.submit(request())
+        await one.run()
+        await one.desk.finish(KEY, GOOD)
+        assert (await one.requester.answered.get()).answer == GOOD
+        assert any("answer" in problem for problem in one.notebook.problems)
+
+
+async def test_agents_that_were_lost_while_nobody_was_there(
+    one: Process, database: Database, clock: Clock
+) -> None:
+    """Their tasks fail when somebody is, and need not wait for their time."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    await one.settled()
+    await one.kill()
+    async with database.transaction() as connection:
+        await connection.execute(
+            "UPDATE agents SET gone_at = 5, gone_reason = 'timeout' WHERE node_id = 'kitchen'"
+        )
+        await connection.execute("UPDATE agent_nodes SET silent_since = 5 WHERE node_id = 'kitchen'")
+    async with process(database, clock) as again:
+        answered = await again.requester.answered.get()
+        assert error_code(answered.answer) is ErrorCode.NODE_UNREACHABLE
+
+
+async def test_an_agent_that_recovers_works_its_queue_off(one: Process) -> None:
+    """As long as it has failed it is given nothing."""
+    one.settings["worker"] = AgentSettings(waiting=5)
+    await one.desk.submit(request("a"))
+    await one.desk.submit(request("b"))
+    await one.run("a")
+    await one.routes.take([StatusSaid(address("worker@here"), AgentStatus.ERROR, None, NOW + 1)])
+    await one.desk.finish(TaskKey("living", "a"), GOOD)
+    assert (await one.courier.delivered.get()).key.request_id == "a"
+    await one.desk._queues.sweep()
+    await one.settled()
+    assert (await one.task("b")).state is State.QUEUED
+    await one.routes.take([StatusSaid(address("worker@here"), AgentStatus.IDLE, None, NOW + 2)])
+    assert (await one.courier.delivered.get()).key.request_id == "b"
+
+
+async def test_a_connector_of_its_own_name_gets_its_agents_tasks(database: Database, clock: Clock) -> None:
+    """Each agent says which connector brings it its tasks; one that is not there may be elsewhere."""
+    courier = Courier()
+    async with process(database, clock, courier=courier) as one:
+        news = Registered(address("guest@here"), "offices", "other", (), NOW)
+        await one.routes.take([news])
+        await one.desk.submit(request(to="guest@here"))
+        await one.settled()
+        assert courier.delivered.empty()
+        assert (await one.task()).due == {Due.DELIVER}

@@ -1,0 +1,84 @@
+"""Tasks are taken in."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.agent_news import Unregistered
+from bridge.task import State
+from bridge.task_error import ErrorCode
+from bridge.task_limits import TaskLimits
+from bridge.task_request import TaskKey
+from federation.peer_limits import Rate
+from storage.database import Database
+from tests.support.agents import NOW, Clock, address, registered
+from tests.support.desk import Process, process, request
+
+
+@pytest.fixture
+async def one(database: Database) -> AsyncIterator[Process]:
+    async with process(database) as one:
+        await one.routes.take([registered("worker@here"), registered("worker@kitchen")])
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("to", "state", "elsewhere"),
+    [
+        ("worker@here", State.ACCEPTED, False),
+        ("worker@kitchen", State.ACCEPTED, True),
+        ("nobody@here", State.FAILED, False),
+        ("nobody@nowhere", State.FAILED, False),
+    ],
+)
+async def test_a_route_decides(one: Process, to: str, state: State, elsewhere: bool) -> None:
+    """What cannot go anywhere is kept all the same: asked again, it gets the same answer."""
+    submitted = await one.desk.submit(request(to=to))
+    assert submitted.task is not None
+    assert (submitted.task.state, submitted.task.elsewhere) == (state, elsewhere)
+    again = await one.desk.submit(request(to=to))
+    assert again.task is not None
+    assert (again.is_new, again.task.state) == (False, state)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 300_000), (1_000, 1_000), (10**12, 3_600_000), (1, 1)])
+async def test_the_deadline_counts_from_receipt(one: Process, asked: int | None, given: int) -> None:
+    """By this node's clock, capped by the configuration."""
+    submitted = await one.desk.submit(request(timeout_ms=asked))
+    assert submitted.task is not None
+    assert submitted.task.deadline == NOW + given
+
+
+async def test_a_refusal_is_not_kept(database: Database) -> None:
+    """What was too fast may be asked again under the same id."""
+    limits = TaskLimits(of_node=Rate(1, 1))
+    now = [50.0]
+    async with process(database, Clock(), limits=limits, monotonic=lambda: now[0]) as one:
+        await one.routes.take([registered("worker@kitchen")])
+        assert (await one.desk.submit(request("a", "worker@kitchen"))).is_new
+        refused = await one.desk.submit(request("b", "worker@kitchen"))
+        assert refused.refusal is not None
+        assert refused.refusal.code is ErrorCode.AGENT_BUSY
+        assert await one.desk.task(TaskKey("living", "b")) is None
+        now[0] += 1
+        assert (await one.desk.submit(request("b", "worker@kitchen"))).is_new
+
+
+async def test_an_agent_that_goes_at_this_moment_is_not_found(one: Process) -> None:
+    """Between the route and the look at its queue."""
+    routes = one.routes
+    route = routes.route(address("worker@here"))
+    await routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+    routes.route = lambda target: route  # type: ignore[method-assign]
+    submitted = await one.desk.submit(request())
+    assert submitted.task is not None
+    assert submitted.task.answer is not None
+    assert submitted.task.answer.error_code is ErrorCode.AGENT_NOT_FOUND
+
+
+async def test_a_request_of_long_ago_is_another_one(one: Process) -> None:
+    """Its answer was forgotten, so that it is run again."""
+    await one.desk.submit(request(to="worker@kitchen"))
+    async with one.database.transaction() as connection:
+        await connection.execute("DELETE FROM tasks")
+    assert (await one.desk.submit(request(to="worker@kitchen"))).is_new

@@ -1,0 +1,211 @@
+"""Desks of tasks for tests: connectors that write down what they are told, and processes that are killed."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.agent_queue import AgentSettings
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.service.task_effects import Ports
+from bridge.task import State, Task
+from bridge.task_messages import Dropped
+from bridge.task_ports import Delivered, DeliveryOutcome
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from storage.database import Database
+from tests.support.agents import Clock, address, routing_table
+
+HERE = "here"
+
+
+def request(request_id: str = "req-1", to: str = "worker@here", **changed: Any) -> TaskRequest:
+    known: dict[str, Any] = {
+        "key": TaskKey("living", request_id),
+        "task_id": f"task-{request_id}",
+        "from_address": address("coordinator@living"),
+        "to_address": address(to),
+        "prompt": "Implement a function",
+        "origin": Origin("cis", {"event_id": "$1"}),
+    }
+    return TaskRequest(**{**known, **changed})
+
+
+class Courier:
+    """A `Delivery` that does what the test says, and remembers what it was asked to."""
+
+    def __init__(self) -> None:
+        self.delivered: asyncio.Queue[Task] = asyncio.Queue()
+        self.cancelled: asyncio.Queue[Task] = asyncio.Queue()
+        self.outcomes: list[DeliveryOutcome | Exception] = []
+        self.has_agent = True
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.delivered.put_nowait(task)
+        outcome = self.outcomes.pop(0) if self.outcomes else Delivered()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def cancel(self, task: Task) -> bool:
+        if self.has_agent:
+            self.cancelled.put_nowait(task)
+        return self.has_agent
+
+
+class Requester:
+    """A `Reply`."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Queue[Task] = asyncio.Queue()
+        self.heard: asyncio.Queue[tuple[TaskKey, Mapping[str, Any]]] = asyncio.Queue()
+        self.failures = 0
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        self.heard.put_nowait((task.key, content))
+
+    async def answer(self, task: Task) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the requester is away")
+        self.answered.put_nowait(task)
+
+
+class Onlooker:
+    """A `Watcher`."""
+
+    def __init__(self) -> None:
+        self.seen: asyncio.Queue[Task] = asyncio.Queue()
+
+    async def show(self, task: Task) -> None:
+        self.seen.put_nowait(task)
+
+
+class Notebook:
+    """A `TaskObserver`."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, State]] = []
+        self.drops: list[tuple[str | None, Dropped]] = []
+        self.problems: list[str] = []
+
+    def changed(self, task: Task) -> None:
+        self.states.append((task.key.request_id, task.state))
+
+    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+        self.drops.append((None if task is None else task.key.request_id, dropped))
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        self.problems.append(sentence)
+
+
+@dataclass
+class Process:
+    """A desk with all that it needs."""
+
+    database: Database
+    routes: RoutingTable
+    clock: Clock
+    desk: TaskDesk
+    courier: Courier
+    requester: Requester
+    onlooker: Onlooker
+    notebook: Notebook
+    settings: dict[str, AgentSettings] = field(default_factory=dict)
+    is_dead: bool = False
+
+    async def task(self, request_id: str = "req-1") -> Task:
+        task = await self.desk.task(TaskKey("living", request_id))
+        assert task is not None
+        return task
+
+    async def run(self, request_id: str = "req-1") -> Task:
+        """Begin it, as its agent does."""
+        task = await self.desk.begin(TaskKey("living", request_id))
+        assert task is not None
+        return task
+
+    def stop_short(self) -> None:
+        """From now on it is killed between each commit and what follows from it."""
+        self.desk._steps.went = lambda before, step: None  # type: ignore[method-assign]
+
+    async def kill(self) -> None:
+        """As `kill -9`: nothing is finished, nothing flushed, the session ends."""
+        desk = self.desk
+        works = [lane.work for lane in desk._effects._lanes.values()]
+        works += [*desk._effects._talk, *desk._background]
+        works += [desk._sweep._task, desk._queues._worker, desk._timers._pump]
+        works += [desk._notices._worker, desk._effects._cleaner, desk._lease._session._keeper]
+        alive = [work for work in works if work is not None]
+        for work in alive:
+            work.cancel()
+        await asyncio.gather(*alive, return_exceptions=True)
+        connection = desk._lease._session._connection
+        assert connection is not None
+        pid = connection.get_server_pid()
+        connection.terminate()
+        self.is_dead = True
+        async with self.database.connection() as other:
+            # The server notices the end a moment after it.
+            while await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):
+                await asyncio.sleep(0.01)
+
+    async def settled(self) -> None:
+        """Until nothing is under way, and what was done is remembered."""
+        effects = self.desk._effects
+        while (
+            effects._lanes
+            or effects._talk
+            or effects._cleared
+            or effects._clearing.locked()
+            or self.desk._background
+        ):
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def process(
+    database: Database,
+    clock: Callable[[], int] | None = None,
+    *,
+    courier: Courier | None = None,
+    started: bool = True,
+    **changed: Any,
+) -> AsyncIterator[Process]:
+    """One more process of the node on this database."""
+    now_ms = Clock() if clock is None else clock
+    courier = Courier() if courier is None else courier
+    requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
+    settings: dict[str, AgentSettings] = {}
+    async with routing_table(database, HERE, now_ms=now_ms) as routes:
+        desk = TaskDesk(
+            database,
+            Ports({"cis": courier}, {"cis": requester}, routes, notebook, onlooker),
+            now_ms=now_ms,
+            **{
+                "settings_of": lambda agent: settings.get(agent.agent_id, AgentSettings()),
+                "sweep": 3600.0,
+                **changed,
+            },
+        )
+        end = routes.subscribe(desk.agents_changed)
+        one = Process(
+            database,
+            routes,
+            now_ms,  # type: ignore[arg-type]
+            desk,
+            courier,
+            requester,
+            onlooker,
+            notebook,
+            settings,
+        )
+        try:
+            if started:
+                await desk.start()
+            yield one
+        finally:
+            end()
+            if not one.is_dead:
+                await desk.close()
