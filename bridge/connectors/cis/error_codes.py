@@ -4,12 +4,13 @@
 code". Published nodes set no code at all: their −1 is a failure like another.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from bridge.agent_work import WorkOutcome, WorkResult
 from bridge.connectors.cis.events import TaskResult
 from bridge.connectors.cis.json_value import MAX_DEPTH, problem_of, sendable
-from bridge.task_error import EXIT_CODE, ErrorCode, TaskError
+from bridge.task_answer import Answer
+from bridge.task_error import EXIT_CODE, ErrorCode
 
 KEY: Final = "error_code"
 FAILED: Final = 1
@@ -17,28 +18,22 @@ _DEPTH_LEFT: Final = 4
 """Of the content's levels, those that lie round the metadata's values."""
 
 
-def result_of(outcome: WorkOutcome) -> TaskResult:
-    if isinstance(outcome, TaskError):
-        metadata = {**_metadata(outcome.metadata), KEY: outcome.code.value}
-        return TaskResult(
-            success=False, output=sendable(outcome.reason), exit_code=EXIT_CODE, metadata=metadata
-        )
+def result_of(answer: Answer) -> TaskResult:
     # A code that the tool's own metadata has is not one of ours.
-    metadata = {name: value for name, value in _metadata(outcome.metadata).items() if name != KEY}
+    metadata = {name: value for name, value in _sendable(answer.metadata).items() if name != KEY}
+    if answer.error_code is not None:
+        metadata[KEY] = answer.error_code.value
     return TaskResult(
-        success=outcome.success,
-        output=sendable(outcome.output),
-        exit_code=_exit_code(outcome),
+        success=answer.success,
+        output=sendable(answer.output),
+        exit_code=_exit_code(answer),
         metadata=metadata,
     )
 
 
-def outcome_of(result: TaskResult) -> WorkOutcome:
-    code = _code(result.metadata.get(KEY))
-    if result.success or code is None:
-        return WorkResult(result.success, result.output, result.exit_code, result.metadata)
-    metadata = {name: value for name, value in result.metadata.items() if name != KEY}
-    return TaskError(code, result.output, metadata)
+def answer_of(result: TaskResult) -> Answer:
+    code = None if result.success else _code(result.metadata.get(KEY))
+    return Answer(result.success, result.output, result.exit_code, result.metadata, code)
 
 
 def _code(said: object) -> ErrorCode | None:
@@ -46,17 +41,19 @@ def _code(said: object) -> ErrorCode | None:
     return ErrorCode(said) if isinstance(said, str) and said in ErrorCode.__members__ else None
 
 
-def _exit_code(outcome: WorkResult) -> int:
-    """A success is 0; and what ended otherwise is not, whatever the tool says."""
-    if outcome.success:
+def _exit_code(answer: Answer) -> int:
+    """A success is 0, a code −1; and what else ended badly is not 0, whatever the tool says."""
+    if answer.success:
         return 0
-    return outcome.exit_code if outcome.exit_code and -(2**31) <= outcome.exit_code < 2**31 else FAILED
+    if answer.error_code is not None:
+        return EXIT_CODE
+    return answer.exit_code if answer.exit_code and -(2**31) <= answer.exit_code < 2**31 else FAILED
 
 
-def _metadata(said: Any) -> dict[str, Any]:
+def _sendable(said: Mapping[str, Any]) -> dict[str, Any]:
     """What of a tool's own metadata can be sent."""
     return {
         name: value
-        for name, value in dict(said).items()
+        for name, value in said.items()
         if problem_of({name: value}, MAX_DEPTH - _DEPTH_LEFT) is None
     }

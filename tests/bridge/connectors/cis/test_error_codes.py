@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.agent_work import WorkOutcome, WorkResult
 from bridge.connectors.cis import content
-from bridge.connectors.cis.error_codes import outcome_of, result_of
+from bridge.connectors.cis.error_codes import answer_of, result_of
 from bridge.connectors.cis.events import TaskResponse, TaskResult
 from bridge.connectors.cis.profile import PeerProfile
+from bridge.task_answer import Answer, cancelled, failure
 from bridge.task_error import ErrorCode, TaskError
 from federation.canonical_json import encode
 from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER
@@ -18,40 +18,50 @@ from tests.bridge.connectors.cis.samples import HONEST, HONEST_TEXT, HOSTILE, HO
 
 ERRORS = st.builds(
     TaskError, st.sampled_from(ErrorCode), HONEST_TEXT, st.dictionaries(HONEST_TEXT, HONEST, max_size=3)
-).filter(lambda error: "error_code" not in error.metadata)
+)
+ANSWERS = st.builds(
+    Answer,
+    st.booleans(),
+    HOSTILE_TEXT,
+    st.integers(),
+    st.dictionaries(HOSTILE_TEXT, HOSTILE),
+    st.none() | st.sampled_from(ErrorCode),
+)
 
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_each_code_as_a_result(code: ErrorCode) -> None:
     """As in the specification's example: no success, −1, the reason as output and the code in metadata."""
-    result = result_of(TaskError(code, "It is so.", {"current_task": "task-123"}))
+    answer = failure(TaskError(code, "It is so.", {"current_task": "task-123"}))
+    result = result_of(answer)
     assert result.model_dump() == {
         "success": False,
         "output": "It is so.",
         "exit_code": -1,
         "metadata": {"error_code": code.value, "current_task": "task-123"},
     }
-    assert outcome_of(result) == TaskError(code, "It is so.", {"current_task": "task-123"})
+    assert answer_of(result) == answer
 
 
 @pytest.mark.parametrize(
-    ("outcome", "exit_code"),
+    ("answer", "exit_code"),
     [
-        (WorkResult(True, "ok", 0, {"n": 1}), 0),
-        (WorkResult(True, "ok", 7), 0),
-        (WorkResult(False, "no", 1), 1),
-        (WorkResult(False, "no", 137), 137),
-        (WorkResult(False, "no", -9), -9),
-        (WorkResult(False, "no", 0), 1),
-        (WorkResult(False, "no", 2**40), 1),
+        (Answer(True, "ok", 0, {"n": 1}), 0),
+        (Answer(True, "ok", 7), 0),
+        (Answer(False, "no", 1), 1),
+        (Answer(False, "no", 137), 137),
+        (Answer(False, "no", -9), -9),
+        (Answer(False, "no", 0), 1),
+        (Answer(False, "no", 2**40), 1),
+        (cancelled("me@here", None), -1),
     ],
 )
-def test_what_a_tool_has_made(outcome: WorkResult, exit_code: int) -> None:
+def test_what_a_tool_has_made(answer: Answer, exit_code: int) -> None:
     """It has no code, and its exit code does not contradict it."""
-    result = result_of(outcome)
-    assert (result.success, result.output, result.exit_code) == (outcome.success, outcome.output, exit_code)
-    assert result.metadata == outcome.metadata
-    assert outcome_of(result) == WorkResult(outcome.success, outcome.output, exit_code, outcome.metadata)
+    result = result_of(answer)
+    assert (result.success, result.output, result.exit_code) == (answer.success, answer.output, exit_code)
+    assert result.metadata == answer.metadata
+    assert answer_of(result) == Answer(answer.success, answer.output, exit_code, answer.metadata)
 
 
 @pytest.mark.parametrize(
@@ -61,29 +71,27 @@ def test_what_a_tool_has_made(outcome: WorkResult, exit_code: int) -> None:
 def test_a_failure_without_a_known_code(metadata: dict[str, Any]) -> None:
     """Published nodes set none: it is a failure of the tool, with whatever was said."""
     result = TaskResult(success=False, output="boom", exit_code=-1, metadata=metadata)
-    assert outcome_of(result) == WorkResult(False, "boom", -1, metadata)
+    assert answer_of(result) == Answer(False, "boom", -1, metadata)
 
 
 def test_a_success_with_a_code_is_a_success() -> None:
     """And a tool cannot make its failure look like ours."""
     result = TaskResult(success=True, output="ok", exit_code=0, metadata={"error_code": "TIMEOUT"})
-    assert outcome_of(result) == WorkResult(True, "ok", 0, {"error_code": "TIMEOUT"})
-    assert result_of(WorkResult(False, "no", 1, {"error_code": "TIMEOUT", "a": 1})).metadata == {"a": 1}
+    assert answer_of(result) == Answer(True, "ok", 0, {"error_code": "TIMEOUT"})
+    assert result_of(Answer(False, "no", 1, {"error_code": "TIMEOUT", "a": 1})).metadata == {"a": 1}
 
 
 @given(ERRORS)
 def test_an_error_comes_back(error: TaskError) -> None:
     """With all that was said of it."""
-    assert outcome_of(result_of(error)) == error
+    assert answer_of(result_of(failure(error))) == failure(error)
 
 
-@given(
-    st.builds(WorkResult, st.booleans(), HOSTILE_TEXT, st.integers(), st.dictionaries(HOSTILE_TEXT, HOSTILE))
-)
-def test_whatever_a_tool_says_can_be_sent(outcome: WorkOutcome) -> None:
+@given(ANSWERS)
+def test_whatever_a_tool_says_can_be_sent(answer: Answer) -> None:
     """What cannot stand in an event is replaced or left out; the answer goes out all the same."""
     response = TaskResponse(
-        request_id="r", from_agent=WORKER, to_agent=COORDINATOR, result=result_of(outcome), timestamp=NOON
+        request_id="r", from_agent=WORKER, to_agent=COORDINATOR, result=result_of(answer), timestamp=NOON
     )
     for profile in PeerProfile:
         assert content.read(TaskResponse.TYPE, content.render(response, profile)) == response
