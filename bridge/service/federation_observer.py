@@ -59,7 +59,7 @@ class FederationObserver:
         """Shown by `palaver peers list`, from the outbox itself."""
 
     def objected(self, destination: str, event_id: str, error: str) -> None:
-        log.warning("A server would not take an event.", server=destination, event=event_id, reason=error)
+        log.warning("A server would not take an event.", server=destination, event_id=event_id, reason=error)
 
     def depths(self, waiting: Sequence[Waiting]) -> None:
         self._metrics.queues.waiting = tuple(waiting)

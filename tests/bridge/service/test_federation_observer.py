@@ -45,3 +45,19 @@ def test_an_outage_is_told_once() -> None:
         for outcome in (Outcome.TIMED_OUT, Outcome.UNREACHABLE, Outcome.ANSWERED, Outcome.ANSWERED):
             observer.transaction_ended("a.example", outcome, 1, 0, 0.1)
     assert [line["log_level"] for line in lines] == ["warning", "info"]
+
+
+def test_what_a_server_would_not_take_is_told() -> None:
+    """With its reason: nobody else ever hears of it."""
+    observer = FederationObserver(FederationMetrics(CollectorRegistry()))
+    with capture_logs() as lines:
+        observer.objected("a.example", "$event", "Forbidden")
+    assert lines == [
+        {
+            "event": "A server would not take an event.",
+            "event_id": "$event",
+            "server": "a.example",
+            "reason": "Forbidden",
+            "log_level": "warning",
+        }
+    ]
