@@ -5,13 +5,16 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from bridge.agent_output import Kept
-from bridge.agent_work import WorkOutcome, WorkResult
+from bridge.agent_work import WorkOutcome
+from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode, TaskError
 
 SIGNALLED: Final = 128
 """Shells add it to the number of the signal that ended a program."""
 NOT_FOUND: Final = 127
 NOT_STARTED: Final = 126
+LONGEST_DETAIL: Final = 1_000
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,13 @@ def answer(ending: Ending, output: Kept, said: str, seconds: float) -> WorkOutco
     """`said` is the end of what it wrote to standard error; `seconds` is the time that it had."""
     match ending:
         case Exited(0):
-            return WorkResult(True, output.text, 0, _cut(output))
+            return Answer(True, output.text, 0, _cut(output))
         case Exited(code):
             return _failure(output, said, code, {})
         case Signalled(number, name):
             return _failure(output, said, SIGNALLED + number, {"signal": name})
         case NotStarted(reason, _, code):
-            return WorkResult(False, reason, code, {"not_started": True})
+            return Answer(False, reason, code, {"not_started": True})
         case Ended.TIME_LIMIT:
             # How far it came helps whoever asks again with more time.
             reason = f"The agent had not finished after {seconds:.0f} s, and was ended."
@@ -71,10 +74,10 @@ def answer(ending: Ending, output: Kept, said: str, seconds: float) -> WorkOutco
             return _failure(output, said, 1, {"ended": "What watched over the process was killed."})
 
 
-def _failure(output: Kept, said: str, code: int, metadata: dict[str, Any]) -> WorkResult:
+def _failure(output: Kept, said: str, code: int, metadata: dict[str, Any]) -> Answer:
     """Many programs say to standard error alone what went wrong."""
     text = output.text if output.text.strip() else said
-    return WorkResult(False, text, code, {**metadata, **_cut(output), **({"stderr": said} if said else {})})
+    return Answer(False, text, code, {**metadata, **_cut(output), **({"stderr": said} if said else {})})
 
 
 def _cut(output: Kept) -> dict[str, Any]:
@@ -84,8 +87,8 @@ def _cut(output: Kept) -> dict[str, Any]:
 
 
 def _details(output: Kept, said: str) -> dict[str, Any]:
+    """The end of both."""
     return {
-        **({"output": output.text} if output.text else {}),
+        **({"output": output.text[-LONGEST_DETAIL:]} if output.text else {}),
         **({"stderr": said} if said else {}),
-        **_cut(output),
     }

@@ -13,7 +13,7 @@ MOST: Final = 1_000
 """Messages of one task."""
 INTERVAL: Final = 1.0
 """Seconds between two."""
-REMEMBERED: Final = 4_000
+REMEMBERED: Final = 2_000
 """Bytes at the end that are kept for a task that fails: there it is often said why."""
 
 _LONGEST_BYTES: Final = 4 * LONGEST

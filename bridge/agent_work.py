@@ -1,13 +1,15 @@
-"""A task as an agent of this node gets it, and what the agent says of it.
+"""A task as an agent of this node gets it, and what can come of it.
 
-How the agent is attached makes no difference: a command that the node starts, a program that has connected,
-or a part of the node itself. Where tasks come from does not either.
+How the agent is attached makes no difference: a command that the node starts, or a program that has attached
+itself, from this machine or another.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
+from bridge.task import Task
+from bridge.task_answer import Answer
 from bridge.task_error import TaskError
 
 
@@ -32,41 +34,23 @@ class TaskToDo:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkResult:
-    """What the agent made of it. That it did not succeed is an answer too; when there is none, it is a
-    `TaskError`."""
-
-    success: bool
-    output: str
-    exit_code: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+WorkOutcome: TypeAlias = Answer | TaskError
+"""That an agent did not succeed is an answer too; an error is why there is none."""
 
 
-WorkOutcome: TypeAlias = WorkResult | TaskError
-
-
-class WorkReport(Protocol):
-    """Of one task, at one attempt. Everything that returns has been kept; what is said of a task that is
-    over, or of an attempt that is not the newest, changes nothing."""
-
-    def started(self) -> Awaitable[bool]:
-        """From now on it is not given to anybody else. False: it is not wanted any more."""
-        ...
-
-    def progress(self, text: str) -> Awaitable[None]: ...
-
-    def finished(self, outcome: WorkOutcome) -> Awaitable[None]: ...
-
-
-class Worker(Protocol):
-    """Whatever brings tasks to agents of this node."""
-
-    def deliver(self, task: TaskToDo, report: WorkReport) -> Awaitable[TaskError | None]:
-        """Returns when the agent has it, before it has begun; or says why it is not taken. One that is there
-        already is not begun a second time."""
-        ...
-
-    def withdraw(self, work_id: str) -> Awaitable[None]:
-        """Returns when nobody works on it any more. Nothing more is reported of it."""
-        ...
+def to_do(task: Task, attempt: int = 1) -> TaskToDo:
+    request = task.request
+    return TaskToDo(
+        work_id=str(task.id),
+        attempt=attempt,
+        task_id=request.task_id,
+        request_id=request.key.request_id,
+        from_agent=str(request.from_address),
+        to_agent=str(request.to_address),
+        prompt=request.prompt,
+        deadline_ms=task.deadline,
+        context=request.context,
+        system_prompt=request.system_prompt,
+        model=request.model,
+        metadata=request.metadata,
+    )

@@ -4,7 +4,8 @@ import pytest
 
 from bridge.agent_ending import Ended, Ending, Exited, NotStarted, Signalled, answer
 from bridge.agent_output import Kept
-from bridge.agent_work import WorkOutcome, WorkResult
+from bridge.agent_work import WorkOutcome
+from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode, TaskError
 
 OUT = Kept("out", 3, 0)
@@ -15,25 +16,25 @@ CUT = Kept("o…t", 1000, 997)
 @pytest.mark.parametrize(
     ("ending", "output", "said", "expected"),
     [
-        (Exited(0), OUT, "log", WorkResult(True, "out", 0)),
-        (Exited(0), CUT, "", WorkResult(True, "o…t", 0, {"output_bytes": 1000, "output_left_out": 997})),
-        (Exited(0), NONE, "log", WorkResult(True, " \n", 0)),
-        (Exited(3), OUT, "", WorkResult(False, "out", 3)),
-        (Exited(3), OUT, "why", WorkResult(False, "out", 3, {"stderr": "why"})),
-        (Exited(1), NONE, "why", WorkResult(False, "why", 1, {"stderr": "why"})),
-        (Signalled(11, "SIGSEGV"), OUT, "", WorkResult(False, "out", 139, {"signal": "SIGSEGV"})),
+        (Exited(0), OUT, "log", Answer(True, "out", 0)),
+        (Exited(0), CUT, "", Answer(True, "o…t", 0, {"output_bytes": 1000, "output_left_out": 997})),
+        (Exited(0), NONE, "log", Answer(True, " \n", 0)),
+        (Exited(3), OUT, "", Answer(False, "out", 3)),
+        (Exited(3), OUT, "why", Answer(False, "out", 3, {"stderr": "why"})),
+        (Exited(1), NONE, "why", Answer(False, "why", 1, {"stderr": "why"})),
+        (Signalled(11, "SIGSEGV"), OUT, "", Answer(False, "out", 139, {"signal": "SIGSEGV"})),
         (
             NotStarted("Not found.", "x was not found.", 127),
             NONE,
             "",
-            WorkResult(False, "Not found.", 127, {"not_started": True}),
+            Answer(False, "Not found.", 127, {"not_started": True}),
         ),
-        (Ended.FLOOD, OUT, "", WorkResult(False, "out", 1, {"ended": "It wrote without end."})),
+        (Ended.FLOOD, OUT, "", Answer(False, "out", 1, {"ended": "It wrote without end."})),
         (
             Ended.LOST,
             OUT,
             "",
-            WorkResult(False, "out", 1, {"ended": "What watched over the process was killed."}),
+            Answer(False, "out", 1, {"ended": "What watched over the process was killed."}),
         ),
         (
             Ended.TIME_LIMIT,

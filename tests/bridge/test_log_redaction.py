@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bridge.agent_tokens import ID_BYTES, SECRET_BYTES, make_token
 from bridge.log_redaction import HIDDEN, redact, redact_text
 
 SEED = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
@@ -31,6 +32,12 @@ def test_key_material_is_blanked() -> None:
     assert SEED not in redact_text(f"read ed25519 a_1 {SEED}")
     pem = "-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0\n-----END EC PRIVATE KEY-----"
     assert "c2VjcmV0" not in redact_text(f"loaded {pem} done")
+
+
+def test_of_an_agents_token_its_id_stays() -> None:
+    """It says which one it was, and opens nothing."""
+    token = make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
+    assert redact_text(f"refused {token.text}.") == f"refused plv_{token.token_id}{HIDDEN}."
 
 
 @pytest.mark.parametrize(

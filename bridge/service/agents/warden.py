@@ -169,7 +169,7 @@ def descendants(ancestor: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - half the time, for each of thousands
         if entry.isdigit():
-            with contextlib.suppress(OSError):  # it may be gone before it is looked at
+            with contextlib.suppress(OSError, ValueError):  # it may be gone before it is looked at
                 state, parent = Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()[:2]
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(entry))

@@ -1,4 +1,4 @@
-"""What ends a process differs between event loops, so each test runs on both."""
+"""What ends a process differs between event loops, so that is tested on both."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,4 +11,4 @@ from tests.federation.wire.running import LOOPS
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return LOOPS
+    return LOOPS if item.path.name == "test_process.py" else {"uvloop": LOOPS["uvloop"]}
