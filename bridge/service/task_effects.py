@@ -26,6 +26,7 @@ from bridge.task_ports import (
     Watcher,
 )
 from bridge.task_request import TaskKey
+from federation.bounded_cache import BoundedCache
 from storage import tasks
 from storage.connecting import ConnectionLost
 from storage.database import Database
@@ -35,6 +36,8 @@ PATIENCE: Final = 60.0
 AT_ONCE: Final = 100
 ONCE: Final = frozenset({Due.DELIVER, Due.CANCEL})
 """What is the same after a further step. An answer and what people see are not."""
+MOST_ONCE: Final = 20_000
+"""Of how many tasks it is remembered that this process has done that."""
 PAUSE: Final = 0.05
 """Seconds for which is gathered what has been done. After a kill that much may be done again."""
 MOST_PROGRESS: Final = 100
@@ -82,6 +85,7 @@ class TaskEffects:
         self._talk: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._cleared: dict[int, tuple[int, set[Due]]] = {}
+        self._once: BoundedCache[tuple[int, Due], bool] = BoundedCache(MOST_ONCE)
         self._to_clear = asyncio.Event()
         self._clearing = asyncio.Lock()
         self._cleaner: asyncio.Task[None] | None = None
@@ -226,6 +230,8 @@ class TaskEffects:
 
     def _done(self, task: Task, due: Due) -> None:
         self._store.done(task, due)
+        if due in ONCE:
+            self._once.put((task.id, due), True)
         version, done = self._cleared.get(task.id, (task.version, set()))
         if version > task.version:
             if due not in ONCE:
@@ -236,15 +242,14 @@ class TaskEffects:
         self._to_clear.set()
 
     def _was_done(self, task: Task, due: Due) -> bool:
-        """A moment ago, so that the database does not know yet."""
-        version, done = self._cleared.get(task.id, (0, set()))
-        if due not in done or version > task.version:
-            return False
-        if version < task.version:
-            if due not in ONCE:
+        """A while ago, though the database may not know: a step that was taken meanwhile says it is due."""
+        if due in ONCE:
+            if self._once.get((task.id, due)) is None:
                 return False
             self._done(task, due)
-        return True
+            return True
+        version, done = self._cleared.get(task.id, (0, set()))
+        return due in done and version >= task.version
 
     async def _clear_for_ever(self) -> None:
         while True:
