@@ -1,0 +1,115 @@
+"""What the configuration says of the federation of agents."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.peer import DEFAULT_NAMESPACE, Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.rooms import AgentRoom, BroadcastRoom, FederationRoom
+from federation.admission import Network
+from federation.peer_limits import Rate
+
+NAME: Final = "cis"
+"""Of the connector."""
+NODE_USER: Final = "palaver"
+"""The localpart of the user that owns a node's rooms and speaks for the node."""
+
+OF_PEER: Final = Rate(200, 2_000)
+OF_AGENT: Final = Rate(50, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAccess:
+    """`url` and `networks` are of interest for `cis-1.1` alone: where single events are sent to, and where
+    they come from."""
+
+    peer: Peer
+    url: str | None = None
+    networks: tuple[Network, ...] = ()
+
+    @property
+    def is_homeserver(self) -> bool:
+        return self.peer.profile is PeerProfile.MATRIX
+
+
+@dataclass(frozen=True, slots=True)
+class CisSettings:
+    """The first namespace is the one that agents are in who say nothing of it. With `federate` off the rooms
+    are closed to all other nodes, and nothing is exchanged with any."""
+
+    node_id: str
+    peers: Mapping[str, PeerAccess] = field(default_factory=dict)
+    namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
+    federate: bool = True
+    join_rule: Literal["public", "invite"] = "public"
+    heartbeat_ms: int = 30_000
+    # Of an agent that does something else all the time, only so often is told.
+    status_pause_ms: int = 1_000
+    # Until somebody is asked again who did not answer.
+    retry_ms: int = 1_000
+    longest_retry_ms: int = 300_000
+    # Single events over HTTP, of one peer and of one agent.
+    of_peer: Rate = OF_PEER
+    of_agent: Rate = OF_AGENT
+
+    @property
+    def main_namespace(self) -> str:
+        return self.namespaces[0]
+
+    @property
+    def node_user(self) -> str:
+        return f"@{NODE_USER}:{self.node_id}"
+
+    @property
+    def broadcast_room(self) -> BroadcastRoom:
+        return BroadcastRoom(self.node_id)
+
+    def own_rooms(self) -> tuple[AgentRoom, ...]:
+        return self.broadcast_room, *(FederationRoom(one, self.node_id) for one in self.namespaces)
+
+    def rooms_of(self, peer: Peer) -> tuple[AgentRoom, ...]:
+        """Those of a peer that this node wants to be in."""
+        common = self.common_namespaces(peer)
+        return BroadcastRoom(peer.node_id), *(FederationRoom(one, peer.node_id) for one in common)
+
+    def common_namespaces(self, peer: Peer) -> tuple[str, ...]:
+        """In which there may be something to say between us; in our order."""
+        return tuple(one for one in self.namespaces if one in peer.namespaces)
+
+    def announced_in(self, namespaces: Iterable[str]) -> tuple[AgentRoom, ...]:
+        """Where it is told what becomes of an agent in these namespaces: to all, unless it is in none but
+        namespaces of some."""
+        known = [one for one in self.namespaces if one in set(namespaces)]
+        if not known or self.main_namespace in known:
+            return (self.broadcast_room,)
+        return tuple(FederationRoom(one, self.node_id) for one in known)
+
+    def access(self, node_id: str) -> PeerAccess | None:
+        """Of a node with which agents are exchanged; None for every other one."""
+        known = self.peers.get(node_id)
+        return known if known is not None and known.peer.trusted and self.federate else None
+
+    def peer(self, node_id: str) -> Peer | None:
+        """Of a node that the configuration names, trusted or not."""
+        known = self.peers.get(node_id)
+        return None if known is None else known.peer
+
+    def homeservers(self) -> tuple[Peer, ...]:
+        """The peers with which rooms are shared."""
+        return tuple(one.peer for one in self._trusted() if one.is_homeserver)
+
+    def published(self) -> tuple[PeerAccess, ...]:
+        """The peers that take single events."""
+        return tuple(one for one in self._trusted() if not one.is_homeserver)
+
+    def may_use(self, peer: Peer, room: AgentRoom) -> bool:
+        """Whether what is said in a room of ours is for this peer too."""
+        return not isinstance(room, FederationRoom) or room.namespace in peer.namespaces
+
+    def is_own(self, address: AgentAddress) -> bool:
+        return address.node_id == self.node_id
+
+    def _trusted(self) -> list[PeerAccess]:
+        return [one for one in self.peers.values() if one.peer.trusted] if self.federate else []

@@ -1,0 +1,66 @@
+"""What a connector is: one small thing that every one of them is, and what some of them can do besides.
+
+A connector speaks one protocol of agents. The centre starts it, closes it, and asks what it can do by asking
+whether it satisfies one of the capabilities; there is no list of them in it.
+"""
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from bridge.agent import Agent
+from bridge.task_ports import Delivery, Reply
+
+Route: TypeAlias = Any
+"""An `aiohttp.web.RouteDef`, which a module outside the shells may not import."""
+
+
+@runtime_checkable
+class Connector(Protocol):
+    @property
+    def name(self) -> str:
+        """By which agents that it has brought are known in the routing table, and the protocol in which tasks
+        were asked for."""
+        ...
+
+    def start(self) -> Awaitable[None]:
+        """It works when this returns. What it waits for from others it waits for afterwards."""
+        ...
+
+    def close(self) -> Awaitable[None]:
+        """Stop in the middle of things. Nothing may be lost by it that was said to be taken."""
+        ...
+
+
+# ---- what some can do --------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class BringsTasks(Protocol):
+    """To agents of its protocol."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+
+@runtime_checkable
+class AsksForTasks(Protocol):
+    """Whoever asked in its protocol is answered in it."""
+
+    @property
+    def reply(self) -> Reply: ...
+
+
+@runtime_checkable
+class HasRoutes(Protocol):
+    """It answers on the node's port."""
+
+    def routes(self) -> Iterable[Route]: ...
+
+
+@runtime_checkable
+class AnnouncesLost(Protocol):
+    """It tells others of agents that are no longer heard from."""
+
+    def announce_lost(self, lost: Sequence[Agent]) -> Awaitable[None]:
+        """It may be told of one again; see `bridge.service.agent_watch`."""
+        ...

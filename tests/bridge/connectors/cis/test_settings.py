@@ -1,0 +1,66 @@
+"""What follows from the settings."""
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.rooms import BroadcastRoom, FederationRoom
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+
+KITCHEN = Peer("kitchen", namespaces=frozenset({"beta", "default"}))
+OLD = Peer("old", PeerProfile.CIS_1_1)
+BAD = Peer("bad", trusted=False)
+SETTINGS = CisSettings(
+    "living",
+    {peer.node_id: PeerAccess(peer) for peer in (KITCHEN, OLD, BAD)},
+    namespaces=("default", "alpha", "beta"),
+)
+
+
+def test_own_rooms() -> None:
+    """One to broadcast in, and one for each namespace."""
+    assert SETTINGS.own_rooms() == (
+        BroadcastRoom("living"),
+        FederationRoom("default", "living"),
+        FederationRoom("alpha", "living"),
+        FederationRoom("beta", "living"),
+    )
+    assert SETTINGS.node_user == "@palaver:living"
+    assert SETTINGS.is_own(AgentAddress("a", "living"))
+    assert not SETTINGS.is_own(AgentAddress("a", "kitchen"))
+
+
+def test_rooms_of_a_peer_are_those_of_the_common_namespaces() -> None:
+    """ "a peer lists the namespaces it may use"; in the order of ours, so that the main one comes first."""
+    assert SETTINGS.common_namespaces(KITCHEN) == ("default", "beta")
+    assert SETTINGS.rooms_of(KITCHEN) == (
+        BroadcastRoom("kitchen"),
+        FederationRoom("default", "kitchen"),
+        FederationRoom("beta", "kitchen"),
+    )
+    assert SETTINGS.may_use(KITCHEN, FederationRoom("beta", "living"))
+    assert not SETTINGS.may_use(KITCHEN, FederationRoom("alpha", "living"))
+    assert SETTINGS.may_use(KITCHEN, SETTINGS.broadcast_room)
+
+
+def test_an_agent_is_announced_to_all_or_to_its_namespaces() -> None:
+    """Who is in the main one, or in none that there is, is announced to all."""
+    to_all = (SETTINGS.broadcast_room,)
+    for namespaces in ([], ["default"], ["alpha", "default"], ["unheard-of"]):
+        assert SETTINGS.announced_in(namespaces) == to_all
+    assert SETTINGS.announced_in(["beta", "alpha", "x"]) == (
+        FederationRoom("alpha", "living"),
+        FederationRoom("beta", "living"),
+    )
+
+
+def test_only_those_who_are_trusted_are_dealt_with() -> None:
+    """And nobody, when the federation is off; the configuration still knows who it is."""
+    assert SETTINGS.homeservers() == (KITCHEN,)
+    assert [one.peer for one in SETTINGS.published()] == [OLD]
+    assert SETTINGS.access("bad") is None
+    assert SETTINGS.peer("bad") is BAD
+    assert SETTINGS.access("nobody") is SETTINGS.peer("nobody") is None
+    assert SETTINGS.access("old") == PeerAccess(OLD)
+    alone = CisSettings("living", SETTINGS.peers, federate=False)
+    assert alone.homeservers() == alone.published() == ()
+    assert alone.access("kitchen") is None
