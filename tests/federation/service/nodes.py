@@ -208,9 +208,9 @@ class Nodes:
             self._addresses[name] = PeerSettings(f"127.0.0.1:{lasting_port()}", plain=True)
         return [await self._start(name) for name in names]
 
-    async def start_over_tls(self) -> Node:
+    async def start_over_tls(self, name: str | None = None) -> Node:
         """Under a name that leads to it, so that a Synapse finds it too."""
-        return await self._start(f"localhost:{lasting_port()}")
+        return await self._start(name or f"localhost:{lasting_port()}")
 
     async def _start(self, name: str) -> Node:
         address = await self._server.create(self._template)

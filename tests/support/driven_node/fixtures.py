@@ -2,6 +2,7 @@
 own."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from storage.address import DatabaseAddress
 from tests.support.driven_node.process import DrivenNode
+from tests.support.driven_node.walking import Sides
 from tests.support.ports import lasting_port
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse
@@ -27,11 +29,17 @@ class DrivenNodeFactory:
         self.made: list[DrivenNode] = []
 
     async def __call__(
-        self, peers: Sequence[str], *, database: DatabaseAddress | None = None, start: bool = True
+        self,
+        peers: Sequence[str],
+        *,
+        database: DatabaseAddress | None = None,
+        host: str = "localhost",
+        start: bool = True,
     ) -> DrivenNode:
         """A node that speaks with these servers alone. Without a database it brings its own Postgres."""
         port = lasting_port()
-        directory = self._directory / f"node-{port}"
+        # Short: the path of its control socket has at most 100 bytes or so.
+        directory = self._directory / str(port)
         directory.mkdir()
         certificate, private_key = self._authority.issue("localhost", "127.0.0.1", "::1").write(
             self._directory, f"node-{port}"
@@ -46,6 +54,7 @@ class DrivenNodeFactory:
             trusted=self._trusted,
             peers=peers,
             database=database,
+            host=host,
         )
         self.made.append(node)
         if start:
@@ -61,11 +70,28 @@ async def make_driven_node(
     palaver: Path, tmp_path: Path, authority: Authority
 ) -> AsyncIterator[DrivenNodeFactory]:
     """Makes driven nodes that are ended with the test, whatever the test does."""
-    factory = DrivenNodeFactory(palaver, tmp_path / "driven-nodes", authority)
+    factory = DrivenNodeFactory(palaver, tmp_path / "n", authority)
     try:
         yield factory
     finally:
         await factory.clean_up()
+
+
+@pytest.fixture
+async def quiet_node(driven_node: DrivenNode) -> AsyncIterator[DrivenNode]:
+    """The shared one, which has to do what the test asks of it without a warning."""
+    driven_node.begin_test()
+    yield driven_node
+    assert driven_node.complaints() == []
+
+
+@pytest.fixture(params=["here", "there"])
+async def sides(request: pytest.FixtureRequest, quiet_node: DrivenNode, synapse: Synapse) -> Sides:
+    """Whose room it is, who comes into it from the other server, and somebody else on that server."""
+    name = secrets.token_hex(4)
+    ours, ours_too = [await quiet_node.user(f"{one}-{name}") for one in ("alice", "anna")]
+    theirs, theirs_too = await synapse.person(), await synapse.person()
+    return (ours, theirs, theirs_too) if request.param == "here" else (theirs, ours, ours_too)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +111,7 @@ async def driven_node(
     third_server: str,
 ) -> AsyncIterator[DrivenNode]:
     """A node for all tests of this worker, which speaks with `synapse` and `third_server`: do not stop it."""
-    factory = DrivenNodeFactory(palaver, tmp_path_factory.mktemp("driven-nodes"), authority)
+    factory = DrivenNodeFactory(palaver, tmp_path_factory.mktemp("nodes"), authority)
     database = await postgres_server.create(migrated_template)
     try:
         yield await factory([synapse.server_name, third_server], database=database)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,18 +41,26 @@ class DrivenNode(Node):
     peers: Sequence[str] = ()
     database: DatabaseAddress | None = None
     """None for a Postgres of its own."""
+    host: str = "localhost"
     seen: Seen = field(default_factory=Seen)
     followed: dict[str, Followed] = field(default_factory=dict)
     _waiting: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
     _count: int = 0
     _listening: asyncio.Task[None] | None = None
     _told: asyncio.Event = field(default_factory=asyncio.Event)
-    _log_begins: int = 0
+    logged_before: list[dict[str, Any]] = field(default_factory=list)
     _expected: tuple[str, ...] = ()
 
     @property
     def server_name(self) -> str:
-        return f"localhost:{self.port}"
+        return f"{self.host}:{self.port}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "PALAVER_SERVER_NAME": self.server_name}
+
+    def tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.trusted)
 
     # Start and end
 
@@ -206,8 +215,9 @@ class DrivenNode(Node):
         )
 
     def begin_test(self) -> None:
-        """What it complains about from now on counts."""
-        self._log_begins = len(self.log)
+        """What it logs from now on counts."""
+        self.logged_before += self.log
+        self.log.clear()
         self._expected = ()
 
     def expect(self, event: str) -> None:
@@ -218,6 +228,6 @@ class DrivenNode(Node):
         """The lines of its log that are warnings or worse, or that nobody formatted."""
         return [
             line
-            for line in self.log[self._log_begins :]
+            for line in self.log
             if line.get("level") not in ("debug", "info") and line["event"] not in self._expected
         ]

@@ -1,0 +1,37 @@
+"""What walks through a room begin with and come back to."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.driven_node.resident import Resident
+from tests.support.matrix_client import MatrixClient, Refused
+
+Person = Resident | MatrixClient
+Sides = tuple[Person, Person, Person]
+"""Whose room it is, who comes into it from the other server, and somebody else on that server."""
+
+
+async def shared_room(host: Person, *guests: Person, **request: Any) -> str:
+    """A room that everybody may come into, and they have."""
+    room_id = await host.create_room(**{"preset": "public_chat", **request})
+    for guest in guests:
+        await guest.join(room_id, via=[host.server_name])
+        await host.wait_for_member(room_id, guest.user_id, "join")
+    return room_id
+
+
+async def talk(room_id: str, one: Person, other: Person) -> None:
+    """What one says the other hears, both ways."""
+    for speaker, hearer in ((one, other), (other, one)):
+        await hearer.wait_for_event(await speaker.say(room_id, "hello"))
+
+
+async def refused(asked: Any) -> str:
+    """It is not allowed; the sentence that says why."""
+    with pytest.raises(Refused) as refusal:
+        await asked
+    # Of who was banned a Synapse says the latter.
+    assert refusal.value.errcode in ("M_FORBIDDEN", "M_BAD_STATE"), refusal.value
+    assert refusal.value.status == 403
+    return str(refusal.value.error)
