@@ -1,0 +1,282 @@
+"""The agents that the node runs itself: each task becomes a process.
+
+Nothing is run before the desk has stored that it is. So what was lost with the node is never begun a second
+time, and what had not been begun is.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.agent_directory import directory_name
+from bridge.agent_environment import own_environment
+from bridge.agent_health import Failed, Health
+from bridge.agent_news import News, Registered, StatusSaid, Unregistered
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus, StatusInput
+from bridge.agent_work import to_do
+from bridge.config_agents import Agent as Configured
+from bridge.service.agents.carrying_out import CarriedOut, Recipe, carry_out
+from bridge.service.agents.process import GRACE
+from bridge.service.agents.reporting import Desk, begin, progress_content, report
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_steps import AgentDuty
+from bridge.task import Task
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_ports import Delivered, DeliveryOutcome, NotHere, Rejected
+from storage.connecting import ConnectionLost
+
+CONNECTOR: Final = "command"
+"""By which name the desk knows who brings these agents their tasks."""
+REMOVED: Final = "removed"
+SHUTDOWN: Final = "shutdown"
+TOLD_FOR_MS: Final = 60_000
+"""After the end of a task nobody is looked for any more who may still run it."""
+
+log = structlog.get_logger("palaver")
+
+
+@dataclass(slots=True)
+class _One:
+    """An agent. `works` is set while its command works, as far as anybody knows."""
+
+    address: AgentAddress
+    said: Configured
+    recipe: Recipe
+    health: Health = field(default_factory=Health)
+    works: asyncio.Event = field(default_factory=asyncio.Event)
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class _Running:
+    task: Task
+    work: "asyncio.Task[None] | None" = None
+    is_begun: bool = False
+
+
+class ConfiguredAgents:
+    """A `Delivery`. `duty` is told when an agent fails and recovers; of what it works on the desk tells
+    it."""
+
+    def __init__(
+        self,
+        agents: Sequence[Configured],
+        routes: RoutingTable,
+        *,
+        duty: AgentDuty,
+        directory: Path,
+        environment: Mapping[str, str],
+        now_ms: Callable[[], int],
+        grace: float = GRACE,
+    ) -> None:
+        """`directory` is for agents that have none of their own; `environment` is the node's."""
+        self._routes = routes
+        self._duty = duty
+        self._directory = directory
+        self._now_ms = now_ms
+        self._desk: Desk | None = None
+        self._agents = {
+            agent.id: _One(
+                AgentAddress(agent.id, routes.node_id),
+                agent,
+                _recipe(agent, directory, environment, grace),
+            )
+            for agent in agents
+        }
+        self._running: dict[int, _Running] = {}
+        self._recovering: set[asyncio.Task[None]] = set()
+
+    # -- the life of the node --
+
+    async def start(self) -> None:
+        """The agents are there. Tasks may come once there is a desk."""
+        for one in self._agents.values():
+            if one.said.directory is None:
+                one.recipe.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            one.works.set()
+            problem = _problem_of(one.recipe)
+            if problem is not None:
+                log.warning("An agent will fail.", agent=str(one.address), problem=problem)
+        await self._routes.take([*self._news_of_removed(), *self._news_of_all()])
+
+    def work_for(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def stop(self) -> None:
+        """End what runs, and say so while the desk is still there."""
+        desk, self._desk = self._desk, None
+        for work in self._recovering:
+            work.cancel()
+        running = list(self._running.values())
+        works = [one.work for one in running if one.work is not None] + list(self._recovering)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        # What had not been begun is begun after the next start.
+        begun = [one.task for one in running if one.is_begun]
+        if desk is not None:
+            await asyncio.gather(*(self._interrupt(desk, task) for task in begun))
+
+    async def _interrupt(self, desk: Desk, task: Task) -> None:
+        reason = "The node was stopped while the agent worked on it."
+        error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
+        try:
+            await desk.fail(task.key, error, by=task.request.to_address)
+        except ConnectionLost:
+            # After the next start the desk finds it, and says much the same.
+            log.warning("It could not be said that a task was interrupted.", task=str(task.key))
+
+    async def close(self) -> None:
+        """The agents are gone. The desk is, too: what waits for them goes on waiting."""
+        now_ms = self._now_ms()
+        gone = [Unregistered(one.address, SHUTDOWN, now_ms) for one in self._agents.values()]
+        if gone:
+            await self._routes.take(gone)
+
+    def _news_of_all(self) -> Iterable[News]:
+        for one in self._agents.values():
+            at_ms = self._newest(one.address)
+            capabilities = tuple(one.said.capabilities)
+            yield Registered(one.address, CONNECTOR, one.said.runtime, capabilities, at_ms)
+            # The node may have been killed while it was busy.
+            yield StatusSaid(one.address, AgentStatus.IDLE, None, at_ms)
+
+    def _news_of_removed(self) -> Iterable[News]:
+        for agent in self._routes.table.agents_of(self._routes.node_id).values():
+            if agent.is_here and agent.connector == CONNECTOR and agent.agent_id not in self._agents:
+                yield Unregistered(agent.address, REMOVED, self._newest(agent.address))
+
+    def _newest(self, address: AgentAddress) -> int:
+        """A clock that was put back must not make it be taken for old news."""
+        known = self._routes.agent(address)
+        return self._now_ms() if known is None else max(self._now_ms(), known.said_at + 1)
+
+    # -- what is asked --
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        """None for an agent that is none of these."""
+        one = self._one(agent.address)
+        if one is None:
+            return None
+        return AgentSettings(one.said.parallel, one.said.queue if one.said.busy == "queue" else 0)
+
+    def problem(self, address: AgentAddress) -> str | None:
+        """Why the agent does not work, in a sentence for the operator."""
+        one = self._one(address)
+        return None if one is None else one.problem
+
+    def _one(self, address: AgentAddress) -> _One | None:
+        return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
+
+    # -- tasks --
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        one = self._one(task.request.to_address)
+        if one is None:
+            reason = f"The node has no agent {task.request.to_address}."
+            return Rejected(TaskError(ErrorCode.AGENT_NOT_FOUND, reason))
+        if self._desk is None:
+            return NotHere()
+        if task.id not in self._running:
+            running = self._running[task.id] = _Running(task)
+            running.work = asyncio.create_task(self._work(one, running, self._desk))
+            running.work.add_done_callback(lambda _: self._running.pop(task.id, None))
+        return Delivered()
+
+    async def cancel(self, task: Task) -> bool:
+        running = self._running.get(task.id)
+        if running is not None and running.work is not None:
+            running.work.cancel()
+            await asyncio.wait({running.work})
+            return True
+        # It may run in another process of the node, which is told then; for a while.
+        ended_ago = self._now_ms() - (task.finished_at or 0)
+        return task.runner is None or self._desk is None or ended_ago > TOLD_FOR_MS
+
+    async def _work(self, one: _One, running: _Running, desk: Desk) -> None:
+        task = running.task
+
+        async def tell(message: str) -> None:
+            try:
+                await desk.progress(task.key, progress_content(message), by=one.address)
+            except ConnectionLost:
+                log.debug("A report on a task is lost.", task=str(task.key))
+
+        try:
+            # If its command does not work at all, it waits here, up to its own deadline.
+            await one.works.wait()
+            if not await begin(desk, task):
+                return
+            running.is_begun = True
+            carried_out = await carry_out(one.recipe, to_do(task), tell, now_ms=self._now_ms)
+            self._judge(one, carried_out)
+            outcome = carried_out.outcome
+        except Exception as error:
+            log.exception("A task failed in a way that nobody foresaw.", task=str(task.key))
+            outcome = Answer(False, f"The agent could not be run: {type(error).__name__}.", 1)
+        await report(desk, task, outcome)
+
+    # -- whether they work at all --
+
+    def _judge(self, one: _One, carried_out: CarriedOut) -> None:
+        """Before the desk knows of the end: an agent fails while it is busy, and not afterwards."""
+        if carried_out.ending is None:
+            return
+        failed = one.health.ended(
+            carried_out.ending, carried_out.seconds, has_answered=carried_out.has_answered
+        )
+        if failed is None:
+            one.problem = None
+        elif one.works.is_set():
+            one.works.clear()
+            self._duty(one.address, StatusInput.ERROR)
+            log.error("An agent has failed.", agent=str(one.address), problem=failed.problem)
+            recovering = asyncio.create_task(self._recover(one, failed))
+            self._recovering.add(recovering)
+            recovering.add_done_callback(self._recovering.discard)
+
+    async def _recover(self, one: _One, failed: Failed) -> None:
+        while True:
+            one.problem = failed.problem
+            await asyncio.sleep(failed.pause)
+            problem = _problem_of(one.recipe)
+            if problem is None:
+                break
+            failed = one.health.failed(problem)
+        one.works.set()
+        self._duty(one.address, StatusInput.RECOVER)
+        log.info("An agent is tried again.", agent=str(one.address))
+
+
+def _recipe(agent: Configured, directory: Path, environment: Mapping[str, str], grace: float) -> Recipe:
+    return Recipe(
+        words=agent.words,
+        environment=own_environment(environment, agent.pass_environment, agent.environment),
+        directory=agent.directory or directory / directory_name(agent.id),
+        time_limit=agent.time_limit,
+        max_output=int(agent.max_output),
+        grace=grace,
+    )
+
+
+def _problem_of(recipe: Recipe) -> str | None:
+    """What can be seen without starting it."""
+    if not recipe.directory.is_dir():
+        return f"There is no directory {recipe.directory}."
+    program = recipe.words[0]
+    assert isinstance(program, str), "the configuration was looked at"
+    if "{" in program:
+        return None
+    path = str(recipe.directory / program) if "/" in program else program
+    if shutil.which(path, path=recipe.environment.get("PATH")) is None:
+        return f"The command {program} was not found, or may not be run."
+    return None

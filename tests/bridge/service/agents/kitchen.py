@@ -1,0 +1,103 @@
+"""A node with a desk, and the agents of which a test speaks."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.config_agents import Agent as Configured
+from bridge.service.agent_statuses import AgentStatuses
+from bridge.service.agents.configured import CONNECTOR, ConfiguredAgents
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.service.task_effects import Ports
+from bridge.task import Task
+from bridge.task_request import TaskKey
+from storage.database import Database
+from tests.support.agents import Clock, address, routing_table
+from tests.support.desk import Notebook, Onlooker, Requester, request
+
+
+@dataclass
+class Kitchen:
+    routes: RoutingTable
+    desk: TaskDesk
+    configured: ConfiguredAgents
+    requester: Requester
+    notebook: Notebook
+
+    async def ask(self, request_id: str, to: str = "worker@here", **changed: Any) -> None:
+        submitted = await self.desk.submit(request(request_id, to, **changed))
+        assert submitted.is_new
+
+    async def answered(self) -> Task:
+        return await self.requester.answered.get()
+
+    async def task(self, request_id: str) -> Task:
+        task = await self.desk.task(TaskKey("living", request_id))
+        assert task is not None
+        return task
+
+    async def status_is(self, status: AgentStatus, agent: str = "worker@here") -> Agent:
+        """Once it is so."""
+        changed = Event(self.routes)
+        try:
+            while (found := self.routes.agent(address(agent))) is None or found.status is not status:
+                await changed.wait()
+        finally:
+            changed.close()
+        return found
+
+
+class Event:
+    """Something has changed in the routing table."""
+
+    def __init__(self, routes: RoutingTable) -> None:
+        self._event = asyncio.Event()
+        self.close = routes.subscribe(lambda changes: self._event.set())
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event.clear()
+
+
+@contextlib.asynccontextmanager
+async def kitchen(
+    database: Database, directory: Path, agents: Sequence[Configured], *, grace: float = 60.0, **changed: Any
+) -> AsyncIterator[Kitchen]:
+    """As `bridge.run` puts it together; in the end it stops as a node does."""
+    clock = changed.pop("clock", Clock())
+    requester, notebook = Requester(), Notebook()
+    async with routing_table(database, now_ms=clock) as routes:
+        settings: dict[str, ConfiguredAgents] = {}
+
+        def settings_of(agent: Agent) -> AgentSettings:
+            return settings["configured"].settings(agent) or AgentSettings()
+
+        statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
+        configured = settings["configured"] = ConfiguredAgents(
+            agents, routes, duty=statuses, directory=directory,
+            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, now_ms=clock, grace=grace,
+        )  # fmt: skip
+        desk = TaskDesk(
+            database, Ports({CONNECTOR: configured}, {"cis": requester}, routes, notebook, Onlooker()),
+            now_ms=clock, settings_of=settings_of, duty=statuses, **{"sweep": 3600.0, **changed},
+        )  # fmt: skip
+        end = routes.subscribe(desk.agents_changed)
+        await configured.start()
+        configured.work_for(desk)
+        try:
+            await desk.start()
+            yield Kitchen(routes, desk, configured, requester, notebook)
+        finally:
+            await configured.stop()
+            # From here on nobody works on what waits for agents that go.
+            end()
+            await desk.close()
+            await configured.close()
+            statuses.close()
