@@ -145,6 +145,8 @@ class BadLink:
             self._repeat()
         if trouble is Trouble.AGAIN:
             self._to_repeat.append(request)
+            if not self._shares:  # healed meanwhile, so that perhaps nothing comes that it could follow
+                self._repeat()
         await self._hold_up()
         if trouble is Trouble.LOST_ANSWER:
             raise Broken
