@@ -9,7 +9,8 @@ is left to what other servers send it for the same room.
 Signs that it has an event: it says so when it is asked for it (`GET /event/{eventId}` is answered with 404 as
 long as the event is only staged), it refers to it in an event of its own, a user of it has read it; or its
 answer to `/send` comes from a server that answers only when it is done. And time counts as one, slowly: a
-server that answers none of this must not be left with the first eighty events for ever.
+server that answers none of this must not be left with the first eighty events for ever. But what a server
+says of itself outranks what is believed of it: under load it may be slower than anybody would believe.
 """
 
 from collections import deque
@@ -22,6 +23,11 @@ BELIEVED_PER_SECOND: Final = 10
 
 FIRST_PROBE_MS: Final = 200
 LONGEST_PROBE_MS: Final = 2_000
+TRUSTED_MS: Final = 10_000
+"""So long after a server was asked, or has answered, its own word counts and not the time."""
+STUCK_MS: Final = 20_000
+"""When it has shown no sign of any event for so long, time counts all the same: it may never say that it has
+one that it has rejected, and there may be servers that never say it of any."""
 
 
 _UNKNOWN: Final = -1
@@ -40,6 +46,8 @@ class RoomPace:
         self._staged_to = _UNKNOWN
         self._probe_wait = FIRST_PROBE_MS
         self._probe_at = 0
+        self._heard_at = now_ms
+        self._not_yet = 0
         self.probing: int | None = None
         """The position that the peer is being asked for."""
 
@@ -72,16 +80,19 @@ class RoomPace:
         if position in self._ahead:
             while self._ahead.popleft() != position:
                 pass
-        self._believed_at = now_ms
+        self._believed_at = max(self._believed_at, now_ms)
+        self._heard_at = now_ms
 
     def probe(self, now_ms: int) -> int | None:
         """The position to ask the peer for, if it is time to. One in the middle of what it has taken, so that
-        it need not run dry before more is sent."""
+        it need not run dry before more is sent; nearer to the beginning the more often it had not got there.
+        """
         due = self.probe_at
         if due is None or now_ms < due:
             return None
         staged = [position for position in self._ahead if 0 <= position <= self._staged_to]
-        self.probing = staged[len(staged) // 2]
+        self.probing = staged[len(staged) >> 1 + self._not_yet]
+        self._trust(now_ms)
         return self.probing
 
     def probed(self, position: int, now_ms: int, *, has_it: bool) -> None:
@@ -92,10 +103,13 @@ class RoomPace:
         if has_it:
             self._probe_wait = FIRST_PROBE_MS
             self._probe_at = now_ms
+            self._not_yet = max(0, self._not_yet - 1)
             self.has(position, now_ms)
         else:
             self._probe_at = now_ms + self._probe_wait
             self._probe_wait = min(2 * self._probe_wait, LONGEST_PROBE_MS)
+            self._not_yet = min(self._not_yet + 1, WINDOW.bit_length())
+        self._trust(now_ms)
 
     @property
     def probe_at(self) -> int | None:
@@ -114,9 +128,13 @@ class RoomPace:
         """Nothing is on its way, so that nothing is lost by forgetting it."""
         return self.allowance(now_ms) == WINDOW and self.probing is None
 
+    def _trust(self, now_ms: int) -> None:
+        if now_ms - self._heard_at < STUCK_MS:
+            self._believed_at = max(self._believed_at, now_ms + TRUSTED_MS)
+
     def _believe(self, now_ms: int) -> None:
         if not self._ahead:
-            self._believed_at = now_ms
+            self._believed_at = self._heard_at = now_ms
             return
         passed = (now_ms - self._believed_at) * BELIEVED_PER_SECOND // 1000
         if passed > 0:

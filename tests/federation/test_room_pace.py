@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.room_pace import FIRST_PROBE_MS, LONGEST_PROBE_MS, WINDOW, RoomPace
+from federation.room_pace import (
+    BELIEVED_PER_SECOND,
+    FIRST_PROBE_MS,
+    LONGEST_PROBE_MS,
+    STUCK_MS,
+    TRUSTED_MS,
+    WINDOW,
+    RoomPace,
+)
 
 NOW = 10**12
 
@@ -137,6 +145,49 @@ def test_it_is_asked_less_often_the_longer_it_takes() -> None:
     assert position is not None
     pace.probed(position, now, has_it=False)
     assert pace.probe_at == now + FIRST_PROBE_MS
+
+
+def test_it_is_asked_nearer_to_the_beginning_the_less_far_it_has_got() -> None:
+    """However slow it is, it soon has something to say yes to; then it is asked for more again."""
+    pace, now, asked = full(), NOW + FIRST_PROBE_MS, []
+    for has_it in (False, False, False, True, False):
+        position = pace.probe(now)
+        assert position is not None
+        asked.append(position)
+        pace.probed(position, now, has_it=has_it)
+        now = pace.probe_at or now
+    assert asked == [WINDOW // 2, WINDOW // 4, WINDOW // 8, WINDOW // 16, 6 + (WINDOW - 6) // 8]
+
+
+def test_what_the_peer_says_outranks_time() -> None:
+    """A Synapse that is slower than anybody would believe must not have a hundred waiting."""
+    pace, now = full(), NOW + FIRST_PROBE_MS
+    while now < NOW + STUCK_MS:
+        position = pace.probe(now)
+        assert position is not None
+        pace.probed(position, now, has_it=False)
+        assert pace.allowance(now) == 0
+        now = pace.probe_at or now
+    # One that takes its time over the answer, too.
+    slow = full()
+    slow.probe(NOW + FIRST_PROBE_MS)
+    assert slow.allowance(NOW + FIRST_PROBE_MS + TRUSTED_MS) == 0
+
+
+def test_a_peer_that_never_says_yes_is_not_left_alone() -> None:
+    """It may have rejected what it is asked for; so after a while time counts again, until it says yes."""
+    pace, now = full(), NOW + FIRST_PROBE_MS
+    while now < NOW + STUCK_MS + TRUSTED_MS + 1_000:
+        position = pace.probe(now)
+        assert position is not None
+        pace.probed(position, now, has_it=False)
+        now = pace.probe_at or now
+    freed = pace.allowance(now)
+    assert freed >= BELIEVED_PER_SECOND
+    position = pace.probe(now)
+    assert position is not None
+    pace.probed(position, now, has_it=True)
+    assert pace.allowance(now) == pace.allowance(now + TRUSTED_MS) > freed
 
 
 def test_an_answer_to_another_question_is_none() -> None:
