@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,14 @@ from typing import Any
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
+from bridge.clock import monotonic
 from bridge.config_agents import Agent as Configured
 from bridge.service.agent_statuses import AgentStatuses
-from bridge.service.agents.configured import CONNECTOR, ConfiguredAgents
+from bridge.service.agents import attached as attached_module
+from bridge.service.agents import configured as configured_module
+from bridge.service.agents.attached import AttachedAgents, AttachedLimits
+from bridge.service.agents.attached_work import AttachedWork
+from bridge.service.agents.configured import ConfiguredAgents
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_effects import Ports
@@ -28,6 +33,8 @@ class Kitchen:
     routes: RoutingTable
     desk: TaskDesk
     configured: ConfiguredAgents
+    attached: AttachedAgents
+    work: AttachedWork
     requester: Requester
     notebook: Notebook
 
@@ -68,36 +75,54 @@ class Event:
 
 @contextlib.asynccontextmanager
 async def kitchen(
-    database: Database, directory: Path, agents: Sequence[Configured], *, grace: float = 60.0, **changed: Any
+    database: Database,
+    directory: Path,
+    agents: Sequence[Configured] = (),
+    *,
+    grace: float = 60.0,
+    limits: AttachedLimits | None = None,
+    monotonic: Callable[[], float] = monotonic,
+    killed: bool = False,
+    **changed: Any,
 ) -> AsyncIterator[Kitchen]:
-    """As `bridge.run` puts it together; in the end it stops as a node does."""
+    """As `bridge.run` puts it together; in the end it stops as a node does, or, when it is `killed`, without
+    a word of its agents."""
     clock = changed.pop("clock", Clock())
     requester, notebook = Requester(), Notebook()
     async with routing_table(database, now_ms=clock) as routes:
-        settings: dict[str, ConfiguredAgents] = {}
 
         def settings_of(agent: Agent) -> AgentSettings:
-            return settings["configured"].settings(agent) or AgentSettings()
+            return configured.settings(agent) or attached.settings(agent) or AgentSettings()
 
         statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
-        configured = settings["configured"] = ConfiguredAgents(
+        configured = ConfiguredAgents(
             agents, routes, duty=statuses, directory=directory,
             environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, now_ms=clock, grace=grace,
         )  # fmt: skip
+        attached = AttachedAgents(
+            routes, duty=statuses, is_reserved={agent.id for agent in agents}.__contains__, now_ms=clock,
+            monotonic=monotonic, limits=limits,
+        )  # fmt: skip
+        work = AttachedWork(attached, routes, now_ms=clock, monotonic=monotonic)
+        deliveries = {configured_module.CONNECTOR: configured, attached_module.CONNECTOR: attached}
         desk = TaskDesk(
-            database, Ports({CONNECTOR: configured}, {"cis": requester}, routes, notebook, Onlooker()),
+            database, Ports(deliveries, {"cis": requester}, routes, notebook, Onlooker()),
             now_ms=clock, settings_of=settings_of, duty=statuses, **{"sweep": 3600.0, **changed},
         )  # fmt: skip
         end = routes.subscribe(desk.agents_changed)
         await configured.start()
         configured.work_for(desk)
+        attached.work_for(desk)
         try:
             await desk.start()
-            yield Kitchen(routes, desk, configured, requester, notebook)
+            yield Kitchen(routes, desk, configured, attached, work, requester, notebook)
         finally:
+            attached.stop()
             await configured.stop()
             # From here on nobody works on what waits for agents that go.
             end()
             await desk.close()
-            await configured.close()
+            await attached.close()
+            if not killed:
+                await configured.close()
             statuses.close()

@@ -210,8 +210,8 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
 async def test_an_agent_that_is_no_longer_configured_is_gone(database: Database, tmp_path: Path) -> None:
     """And one that is again is there again, idle, whatever it was when the node was killed."""
     both = [sh("true"), sh("true", "other")]
-    async with kitchen(database, tmp_path, both) as node:
-        node.configured.close = _nothing  # type: ignore[method-assign] # as if it had been killed
+    async with kitchen(database, tmp_path, both, killed=True):
+        pass
     async with kitchen(database, tmp_path, both[:1]) as node:
         gone = node.routes.agent(address("other@here"))
         assert gone is not None
@@ -219,10 +219,6 @@ async def test_an_agent_that_is_no_longer_configured_is_gone(database: Database,
         assert (await node.status_is(AgentStatus.IDLE)).is_here
     async with kitchen(database, tmp_path, both) as node:
         assert (await node.status_is(AgentStatus.IDLE, "other@here")).is_here
-
-
-async def _nothing() -> None:
-    pass
 
 
 @pytest.mark.parametrize("said", [{"busy": "refuse"}, {"queue": 7, "parallel": 3}])

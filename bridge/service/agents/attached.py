@@ -1,0 +1,303 @@
+"""Agents that are programs of their own and have attached themselves, from this machine or another.
+
+Who they are their tokens have shown before. A program chooses a name for its session; the newest session of
+an agent counts. What it has begun is kept for it at the desk, as long as it is heard from: longer than this
+process, if need be.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.agent_news import Registered, Taken, TooMany, Unregistered
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import StatusInput
+from bridge.attachment import Phase
+from bridge.service.agents.attached_session import RUNNER_PREFIX, AttachedSession
+from bridge.service.agents.reporting import Desk
+from bridge.service.routing_table import Change, RoutingTable
+from bridge.service.task_steps import AgentDuty
+from bridge.task import State, Task
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_ports import Delivered, DeliveryOutcome, NotHere
+from federation.errors import MatrixError, limit_exceeded
+from storage.connecting import ConnectionLost
+
+CONNECTOR: Final = "attached"
+TOLD_FOR_MS: Final = 60_000
+"""After the end of a task nobody is looked for any more who may still run it."""
+UNATTACHED: Final = AgentSettings(1, 100)
+"""Of an agent whose program has not come back yet."""
+_TURNS: Final = 64
+
+log = structlog.get_logger("palaver")
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedLimits:
+    """Times in seconds."""
+
+    heartbeat: float = 30.0
+    silence: float = 120.0
+    begin: float = 10.0
+    """For which a task that was offered is offered to nobody else."""
+    most: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a program says of itself."""
+
+    session: str
+    token_id: str
+    runtime: str
+    capabilities: tuple[str, ...]
+    parallel: int = 1
+    queue: int = 100
+
+
+class AttachedAgents:
+    """A `Delivery`. `is_reserved` says which ids belong to agents that the node runs itself. What it refuses
+    is a `MatrixError`."""
+
+    def __init__(
+        self,
+        routes: RoutingTable,
+        *,
+        duty: AgentDuty,
+        is_reserved: Callable[[str], bool],
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        limits: AttachedLimits | None = None,
+    ) -> None:
+        self._routes = routes
+        self._duty = duty
+        self._is_reserved = is_reserved
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+        self.limits = limits or AttachedLimits()
+        self._desk: Desk | None = None
+        self._sessions: dict[str, AttachedSession] = {}
+        # Of one agent one thing at a time, of different ones at the same time.
+        self._turns = tuple(asyncio.Lock() for _ in range(_TURNS))
+        self._background: set[asyncio.Task[None]] = set()
+        self._end = routes.subscribe(self._changed)
+
+    def work_for(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def stop(self) -> None:
+        """Nobody is given anything any more. What programs have begun they may answer after the next
+        start."""
+        self._desk = None
+        for session in self._sessions.values():
+            session.wake()
+
+    async def close(self) -> None:
+        self._end()
+        for work in self._background:
+            work.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    # -- coming and going --
+
+    async def register(
+        self, agent_id: str, program: Program, working: Mapping[str, int]
+    ) -> Mapping[str, int]:
+        """`working` is what the program had begun, with the attempt; gives what of it is still wanted."""
+        desk = self.desk()
+        async with self._turn(agent_id):
+            address = AgentAddress(agent_id, self._routes.node_id)
+            self._refuse_taken(address)
+            await self._announce(address, program)
+            old = self._sessions.get(agent_id)
+            session = (
+                old if old is not None and old.name == program.session else self._replace(program, address)
+            )
+            session.attachment.parallel, session.queue = program.parallel, program.queue
+            lost = [] if old is None or old is session else old.begun()
+            for task in await desk.attached(address):
+                if not await self._meet(desk, session, task, working):
+                    lost.append(task)
+            await self._interrupt(desk, lost)
+            session.wake()
+            return {
+                work_id: attempt
+                for work_id, attempt in working.items()
+                if session.attachment.phase(work_id, attempt, self._monotonic()) is Phase.BEGUN
+            }
+
+    async def unregister(self, agent_id: str, session_name: str, reason: str) -> None:
+        """Done twice it is done once."""
+        async with self._turn(agent_id):
+            if agent_id in self._sessions:
+                await self._part(self.session(agent_id, session_name), reason)
+            else:
+                # Perhaps it was attached before this process began.
+                await self._say_goodbye(AgentAddress(agent_id, self._routes.node_id), reason)
+
+    def revoked(self, token_id: str) -> None:
+        """Whoever is here with this token has to leave."""
+        for session in list(self._sessions.values()):
+            if session.token_id == token_id:
+                self._start(self._part(session, "token revoked"))
+
+    def session(self, agent_id: str, name: str) -> AttachedSession:
+        """Raises `MatrixError` unless it is the newest session of the agent."""
+        session = self._sessions.get(agent_id)
+        if session is None:
+            raise MatrixError("PALAVER_NOT_ATTACHED", "The agent is not attached: register it first.", 409)
+        if session.name != name:
+            raise MatrixError(
+                "PALAVER_SESSION_REPLACED", "Another program has taken the place of this one: stop.", 409
+            )
+        return session
+
+    def is_attached(self, agent_id: str) -> bool:
+        return agent_id in self._sessions
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        """None for an agent that is none of these."""
+        if agent.connector != CONNECTOR or agent.node_id != self._routes.node_id:
+            return None
+        session = self._sessions.get(agent.agent_id)
+        return UNATTACHED if session is None else session.settings
+
+    def set_status(self, session: AttachedSession, *, has_failed: bool) -> None:
+        """An agent fails while it is busy. One that does so in between is as if it had tried."""
+        if not has_failed:
+            self._duty(session.address, StatusInput.RECOVER)
+        elif not self._duty(session.address, StatusInput.ERROR):
+            self._duty(session.address, StatusInput.START)
+            self._duty(session.address, StatusInput.ERROR)
+
+    # -- what the desk says --
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        session = self._sessions.get(task.request.to_address.agent_id)
+        if session is None or self._desk is None:
+            return NotHere()
+        session.deliver(task)
+        return Delivered()
+
+    async def cancel(self, task: Task) -> bool:
+        session = self._sessions.get(task.request.to_address.agent_id)
+        if session is not None and session.withdraw(str(task.id)):
+            return True
+        # The program may be attached to another process of the node, which is told then; for a while.
+        ended_ago = self._now_ms() - (task.finished_at or 0)
+        return task.runner is None or session is not None or ended_ago > TOLD_FOR_MS
+
+    # -- inside --
+
+    def desk(self) -> Desk:
+        if self._desk is None:
+            raise limit_exceeded("The node is stopping: ask again.", 503, 1_000)
+        return self._desk
+
+    def _turn(self, agent_id: str) -> asyncio.Lock:
+        return self._turns[hash(agent_id) % _TURNS]
+
+    def lease(self) -> int:
+        """Until when a task is kept for a program that is heard from now."""
+        return self._now_ms() + round(self.limits.silence * 1000)
+
+    def _refuse_taken(self, address: AgentAddress) -> None:
+        """Whoever has a token may be one agent, and not take the place of one that the node has otherwise."""
+        known = self._routes.agent(address)
+        other = known is not None and known.is_here and known.connector != CONNECTOR
+        if other or self._is_reserved(address.agent_id):
+            raise MatrixError(
+                "M_FORBIDDEN", "The node itself runs an agent of this name: attach as another one.", 403
+            )
+        if address.agent_id not in self._sessions and len(self._sessions) >= self.limits.most:
+            raise limit_exceeded("Too many agents are attached to this node.", 429, 60_000)
+
+    async def _announce(self, address: AgentAddress, program: Program) -> None:
+        known = self._routes.agent(address)
+        # A clock that was put back must not make it be taken for old news.
+        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.said_at + 1)
+        registered = Registered(
+            address, CONNECTOR, program.runtime, program.capabilities, at_ms, by_itself=True
+        )
+        [verdict] = await self._routes.take([registered])
+        if isinstance(verdict, TooMany):
+            raise limit_exceeded("This node has as many agents as it may have.", 429, 60_000)
+        if not isinstance(verdict, Taken):
+            # Somebody else has said something newer in this very moment.
+            raise limit_exceeded("The agent could not be registered now: try again.", 503, 1_000)
+
+    def _replace(self, program: Program, address: AgentAddress) -> AttachedSession:
+        old = self._sessions.get(address.agent_id)
+        session = AttachedSession(
+            address, program.session, program.token_id, program.parallel, program.queue, self.limits.begin
+        )
+        self._sessions[address.agent_id] = session
+        if old is not None:
+            for task in old.not_begun():
+                session.deliver(task)
+            old.end()
+        return session
+
+    async def _meet(
+        self, desk: Desk, session: AttachedSession, task: Task, working: Mapping[str, int]
+    ) -> bool:
+        """A task of the agent that has not ended. False: it was lost with another session."""
+        work_id = str(task.id)
+        if task.state is State.ACCEPTED:
+            session.deliver(task)
+        elif task.state is State.RUNNING and task.runner == session.runner:
+            attempt = working.get(work_id)
+            if session.task(work_id) is None and attempt is not None:
+                renewed = await desk.renew(task.key, session.runner, self.lease())
+                if renewed is not None and renewed.state is State.RUNNING:
+                    session.resume(renewed, attempt)
+        elif task.state is State.RUNNING:
+            return not (task.runner or "").startswith(RUNNER_PREFIX)
+        return True
+
+    async def _interrupt(self, desk: Desk, tasks: Sequence[Task]) -> None:
+        reason = "The program that worked on it is gone. Whether the work was done is not known."
+        error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
+        for task in tasks:
+            await desk.fail(task.key, error, by=task.request.to_address)
+
+    async def _part(self, session: AttachedSession, reason: str) -> None:
+        desk = self.desk()
+        begun = session.begun()
+        if self._sessions.get(session.address.agent_id) is session:
+            del self._sessions[session.address.agent_id]
+        session.end()
+        await self._interrupt(desk, begun)
+        await self._say_goodbye(session.address, reason)
+
+    async def _say_goodbye(self, address: AgentAddress, reason: str) -> None:
+        known = self._routes.agent(address)
+        if known is not None and known.is_here and known.connector == CONNECTOR:
+            await self._routes.take([Unregistered(address, reason, max(self._now_ms(), known.said_at))])
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        """One that was not heard from for too long is gone, and has to register again."""
+        for change in changes:
+            agent = change.after
+            if agent is None or agent.node_id != self._routes.node_id or agent.is_here:
+                continue
+            session = self._sessions.pop(agent.agent_id, None)
+            if session is not None:
+                session.end()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        async def done() -> None:
+            try:
+                await work
+            except (ConnectionLost, MatrixError) as error:
+                log.warning("An agent could not be taken away.", problem=str(error))
+
+        task = asyncio.create_task(done())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

@@ -1,0 +1,104 @@
+"""One session of a program that is attached as an agent, and those who wait for news of it."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from bridge.address import AgentAddress
+from bridge.agent_queue import AgentSettings
+from bridge.agent_work import TaskToDo, to_do
+from bridge.attachment import Attachment
+from bridge.task import Task
+
+RUNNER_PREFIX: Final = "session "
+"""What the desk calls it. It may outlive this process, so it does not bear its name."""
+
+
+class AttachedSession:
+    """`said_at` and `renewed_at` are when it was last said of it that it lives, and when its tasks were last
+    kept for it; seconds of a clock that never runs backwards."""
+
+    def __init__(
+        self, address: AgentAddress, name: str, token_id: str, parallel: int, queue: int, offer_lasts: float
+    ) -> None:
+        self.address = address
+        self.name = name
+        self.token_id = token_id
+        self.attachment = Attachment(parallel, offer_lasts)
+        self.queue = queue
+        self.said_at = 0.0
+        self.renewed_at = 0.0
+        self.has_ended = False
+        self._tasks: dict[str, Task] = {}
+        self._news = asyncio.Event()
+
+    @property
+    def runner(self) -> str:
+        return f"{RUNNER_PREFIX}{self.name}"
+
+    @property
+    def settings(self) -> AgentSettings:
+        return AgentSettings(self.attachment.parallel, self.queue)
+
+    # -- news --
+
+    @property
+    def news(self) -> asyncio.Event:
+        """Set when there is some. To be asked for before one looks."""
+        return self._news
+
+    def wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def end(self) -> None:
+        """Another session has taken its place, or the agent is gone."""
+        self.has_ended = True
+        self.wake()
+
+    # -- tasks --
+
+    def task(self, work_id: str) -> Task | None:
+        return self._tasks.get(work_id)
+
+    def tasks(self, work_ids: Iterable[str]) -> list[Task]:
+        return [self._tasks[work_id] for work_id in work_ids if work_id in self._tasks]
+
+    def deliver(self, task: Task) -> None:
+        if self.attachment.deliver(to_do(task)):
+            self._tasks[str(task.id)] = task
+            self.wake()
+
+    def resume(self, task: Task, attempt: int) -> None:
+        self._tasks[str(task.id)] = task
+        self.attachment.resume(to_do(task, attempt))
+
+    def withdraw(self, work_id: str) -> bool:
+        self._tasks.pop(work_id, None)
+        was_here = self.attachment.withdraw(work_id)
+        if was_here:
+            self.wake()
+        return was_here
+
+    def finish(self, work_id: str, attempt: int) -> None:
+        self._tasks.pop(work_id, None)
+        self.attachment.finish(work_id, attempt)
+        # There is room for the next one.
+        self.wake()
+
+    def begun(self) -> list[Task]:
+        return self.tasks(self.attachment.begun())
+
+    def not_begun(self) -> list[Task]:
+        return self.tasks(task.work_id for task in self.attachment.not_begun())
+
+    def next(self, working: list[str], now: float, until: float) -> TaskToDo | list[str] | float:
+        """A task; or what of `working` is not wanted; or until when to wait for news."""
+        task = self.attachment.take(now)
+        if task is not None:
+            return task
+        unwanted = self.attachment.unwanted(working)
+        if unwanted:
+            return unwanted
+        deadline = self.attachment.deadline()
+        return until if deadline is None else min(until, deadline)
