@@ -76,6 +76,10 @@ class Watcher(Protocol):
         """It has got into a state. States may be left out, and the same one may come twice."""
         ...
 
+    def progress(self, task: Task, content: Mapping[str, Any]) -> Awaitable[None]:
+        """What the agent says of its work. Some of this may be lost by a kill."""
+        ...
+
 
 class Routes(Protocol):
     """The routing table."""

@@ -212,17 +212,17 @@ class TaskEffects:
 
     async def _pass_on(self, task: Task) -> None:
         waiting = self._talking[task.key]
-        reply = self._ports.replies.get(task.request.origin.protocol)
+        reply, watcher = self._ports.replies.get(task.request.origin.protocol), self._ports.watcher
+        told: list[Reply | Watcher] = [one for one in (reply, watcher) if one is not None]
         try:
             while waiting:
                 content = waiting.popleft()
-                if reply is None:
-                    continue
-                try:
-                    async with self._turns, asyncio.timeout(PATIENCE):
-                        await reply.progress(task, content)
-                except Exception as error:
-                    self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)
+                for one in told:
+                    try:
+                        async with self._turns, asyncio.timeout(PATIENCE):
+                            await one.progress(task, content)
+                    except Exception as error:
+                        self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)
         finally:
             del self._talking[task.key]
 

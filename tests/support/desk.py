@@ -77,9 +77,13 @@ class Onlooker:
 
     def __init__(self) -> None:
         self.seen: asyncio.Queue[Task] = asyncio.Queue()
+        self.heard: asyncio.Queue[tuple[TaskKey, Mapping[str, Any]]] = asyncio.Queue()
 
     async def show(self, task: Task) -> None:
         self.seen.put_nowait(task)
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        self.heard.put_nowait((task.key, content))
 
 
 class Notebook:

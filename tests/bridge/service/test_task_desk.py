@@ -56,6 +56,7 @@ async def test_a_task_is_brought_run_and_answered(one: Process) -> None:
     assert running.state is State.RUNNING
     await one.desk.progress(KEY, {"percent": 50}, by=address("worker@here"))
     assert await one.requester.heard.get() == (KEY, {"percent": 50})
+    assert await one.onlooker.heard.get() == (KEY, {"percent": 50})
     await one.desk.finish(KEY, GOOD, by=address("worker@here"))
     answered = await one.requester.answered.get()
     assert (answered.state, answered.answer) == (State.DONE, GOOD)
@@ -361,6 +362,9 @@ async def test_tasks_are_found_by_their_names(one: Process) -> None:
     await one.desk.submit(request())
     [task] = await one.desk.find("task-req-1")
     assert task.key == KEY
+    assert await one.desk.search(agent=address("worker@here"), states=[State.ACCEPTED]) == [task]
+    assert await one.desk.search(before=task.id) == []
+    assert await one.desk.search(agent=address("other@here")) == []
     assert [task.key for task in await one.desk.find("req-1")] == [KEY]
 
 
