@@ -29,8 +29,9 @@ class TaskLimits:
     most_output_bytes: int = 1_048_576
     of_agent: Rate = OF_AGENT
     of_node: Rate = OF_NODE
-    # Tasks that have not ended, of one requesting node.
+    # Tasks that have not ended: of one requesting node, and of all.
     live_of_node: int = 20_000
+    live: int = 50_000
 
     def timeout_ms(self, asked: int | None) -> int:
         """ "`timeout_secs` counted from receipt, capped by configuration"."""
@@ -60,9 +61,14 @@ class TaskLimiter:
             return _too_fast(f"The node {request.key.node_id}", excess.retry_after_ms)
         return check(request, self.limits.most_bytes)
 
-    def too_many(self, node_id: str) -> TaskError:
-        """Of the tasks that the node has asked for too many have not ended."""
-        reason = f"The node {node_id} waits for {self.limits.live_of_node} tasks already."
+    def too_many(self, node_id: str, of_node: int, of_all: int) -> TaskError | None:
+        """Whether too many tasks have not ended, of those that the node has asked for or of all."""
+        if of_node >= self.limits.live_of_node:
+            reason = f"The node {node_id} waits for {of_node} tasks already."
+        elif of_all >= self.limits.live:
+            reason = "Too many tasks have not ended yet."
+        else:
+            return None
         return TaskError(ErrorCode.AGENT_BUSY, reason)
 
 

@@ -109,7 +109,8 @@ async def write_node(
     await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
 
 
-async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, said_at: int) -> None:
+async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, said_at: int | None) -> None:
+    """None: it is only a sign of life, and says nothing of the node's agents."""
     await connection.execute(SQL.write_heartbeat, node_id, now_ms, said_at)
 
 

@@ -145,8 +145,11 @@ async def agents_with_queues(connection: Connection) -> list[str]:
     return [row[0] for row in await connection.fetch(SQL.agents_with_queues)]
 
 
-async def list_live_of_agents(connection: Connection, addresses: Iterable[str]) -> list[TaskRow]:
-    rows = await connection.fetch(SQL.list_live_of_agents, list(addresses))
+async def list_live_of_agents(
+    connection: Connection, addresses: Iterable[str], after: int, limit: int
+) -> list[TaskRow]:
+    """Those with greater ids than one, in their order."""
+    rows = await connection.fetch(SQL.list_live_of_agents, list(addresses), after, limit)
     return [TaskRow(*row) for row in rows]
 
 

@@ -65,7 +65,7 @@ SELECT DISTINCT to_agent FROM tasks WHERE finished_at IS NULL AND state = 'queue
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
-FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL ORDER BY id;
+FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
 
 -- ---- desks ----
 

@@ -74,9 +74,9 @@ class AgentWatch:
             known = await agents.fetch_listening(connection)
             heard = listening(None if known is None else Listening(*known), now_ms, self._timeout_ms)
             await agents.write_listening(connection, heard.since, heard.until)
-            # This node hears itself, and its own agents with it.
+            # This node hears itself, and its own agents with it. Of what they do that says nothing.
             await agents.insert_nodes(connection, [self._routes.node_id], now_ms)
-            await agents.write_heartbeat(connection, self._routes.node_id, now_ms, now_ms)
+            await agents.write_heartbeat(connection, self._routes.node_id, now_ms, None)
             before = cutoff(heard, now_ms, self._timeout_ms)
             lost = (
                 []

@@ -6,7 +6,7 @@ what follows from it. A step that another process was quicker with is decided ag
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from bridge.address import AgentAddress
@@ -18,7 +18,7 @@ from bridge.service.agent_queues import AgentQueues
 from bridge.service.routing_table import Change
 from bridge.service.task_effects import Ports, TaskEffects
 from bridge.service.task_intake import Submitted, TaskIntake
-from bridge.service.task_lease import TaskLease
+from bridge.service.task_lease import TASKS_AT_ONCE, TaskLease
 from bridge.service.task_notice import TaskNotices
 from bridge.service.task_steps import AgentDuty, TaskSteps
 from bridge.service.task_store import TaskStore, storable
@@ -248,25 +248,34 @@ class TaskDesk:
             self._start(self._agents_gone(lost))
 
     async def attached(self, address: AgentAddress) -> list[Task]:
-        """An agent has come, or come back, to this process: what was meant for it is brought. Gives its tasks
-        that have not ended."""
-        async with self._database.transaction(readonly=True) as connection:
-            rows = await tasks.list_live_of_agents(connection, [str(address)])
-        live = [self._store.read(row) for row in rows]
-        for task in live:
-            self._effects.do(task, IN_THIS_PROCESS, announce=False)
-        return live
+        """An agent has come, or come back, to this process: what was meant for it is brought. Gives the tasks
+        that it has, those that wait for it not among them."""
+        has = []
+        async for task in self._live_of([address]):
+            if task.state is not State.QUEUED:
+                self._effects.do(task, IN_THIS_PROCESS, announce=False)
+                has.append(task)
+        return has
 
     async def _agents_gone(self, addresses: Sequence[AgentAddress]) -> None:
         """ "routes end, waiting tasks fail"."""
         for begin in range(0, len(addresses), LOST_AT_ONCE):
             page = addresses[begin : begin + LOST_AT_ONCE]
-            async with self._database.transaction(readonly=True) as connection:
-                rows = await tasks.list_live_of_agents(connection, map(str, page))
-            for task in map(self._store.read, rows):
+            async for task in self._live_of(page):
                 route = self._ports.routes.route(task.request.to_address)
                 if isinstance(route, Unknown):
                     await self._steps.take(task.key, AgentGone(route.error()))
+
+    async def _live_of(self, addresses: Sequence[AgentAddress]) -> AsyncIterator[Task]:
+        after = 0
+        while True:
+            async with self._database.transaction(readonly=True) as connection:
+                rows = await tasks.list_live_of_agents(connection, map(str, addresses), after, TASKS_AT_ONCE)
+            if not rows:
+                return
+            for row in rows:
+                yield self._store.read(row)
+            after = rows[-1].id
 
     # -- looking --
 
@@ -279,6 +288,25 @@ class TaskDesk:
             return []
         async with self._database.transaction(readonly=True) as connection:
             rows = await tasks.find_tasks(connection, name, limit)
+        return [self._store.read(row) for row in rows]
+
+    async def search(
+        self,
+        *,
+        agent: AgentAddress | None = None,
+        states: Sequence[State] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Sequence[Task]:
+        """The newest first; `agent` gave or got them, `before` is the database's own number of a task."""
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await tasks.list_tasks(
+                connection,
+                agent=None if agent is None else str(agent),
+                states=states,
+                before=before,
+                limit=limit,
+            )
         return [self._store.read(row) for row in rows]
 
     async def progress_of(self, task: Task, after: int = 0) -> list[ProgressRow]:

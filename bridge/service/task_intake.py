@@ -66,10 +66,10 @@ class TaskIntake:
         return await self._ask_again(connection, request)
 
     def _refusal(self, request: TaskRequest) -> TaskError | None:
-        refusal = self._limiter.ask(request, self._monotonic())
-        if refusal is None and self._timers.live(request.key.node_id) >= self._limiter.limits.live_of_node:
-            refusal = self._limiter.too_many(request.key.node_id)
-        return refusal
+        node_id = request.key.node_id
+        return self._limiter.ask(request, self._monotonic()) or self._limiter.too_many(
+            node_id, self._timers.live(node_id), self._timers.live_of_all()
+        )
 
     async def _decide(self, connection: Connection, request: TaskRequest) -> tuple[Task, Message]:
         now_ms = self._now_ms()

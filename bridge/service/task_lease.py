@@ -15,7 +15,8 @@ from storage import tasks
 from storage.address import DatabaseAddress
 from storage.database import Single
 
-TASKS_AT_ONCE: Final = 500
+TASKS_AT_ONCE: Final = 100
+"""That are loaded together: each may hold a quarter of a megabyte."""
 
 TakeOver = Callable[[int], Awaitable[None]]
 

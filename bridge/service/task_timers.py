@@ -53,6 +53,9 @@ class TaskTimers:
         """How many tasks that have not ended a node has asked for, of those that are looked after here."""
         return self._live[node_id]
 
+    def live_of_all(self) -> int:
+        return len(self._deadlines)
+
     def _set(self, key: TaskKey, at_ms: int) -> None:
         self._live[key.node_id] += key not in self._deadlines
         before = self._deadlines.next()

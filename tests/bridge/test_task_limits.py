@@ -66,7 +66,11 @@ def test_a_payload_that_is_too_large_is_refused_with_its_field() -> None:
 
 
 def test_too_many_that_have_not_ended() -> None:
-    """The refusal names the limit."""
-    error = TaskLimiter(TaskLimits(live_of_node=7)).too_many("living")
-    assert error.code is ErrorCode.AGENT_BUSY
-    assert "7 tasks" in error.reason
+    """Of one node, or of all together."""
+    limiter = TaskLimiter(TaskLimits(live_of_node=7, live=20))
+    assert limiter.too_many("living", 6, 19) is None
+    for counts, words in (((7, 7), "living waits for 7 tasks"), ((6, 20), "Too many tasks")):
+        error = limiter.too_many("living", *counts)
+        assert error is not None
+        assert error.code is ErrorCode.AGENT_BUSY
+        assert words in error.reason

@@ -154,7 +154,8 @@ async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) 
         assert await tasks.first_queued(connection, "worker@here") == first
         assert await tasks.first_queued(connection, "nobody@here") is None
         assert await tasks.agents_with_queues(connection) == ["worker@here"]
-        live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"])
+        live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"], 0, 9)
+        assert await tasks.list_live_of_agents(connection, ["worker@here"], live[0].id, 2) == live[1:3]
         assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
         assert running in live
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from bridge.agent import Agent
-from bridge.agent_news import Heartbeat, NodeHeartbeat
+from bridge.agent_news import Heartbeat, NodeHeartbeat, StatusSaid, Taken
 from bridge.agent_status import AgentStatus
 from bridge.clock import now_ms
 from bridge.routing import Local, Unknown
@@ -182,6 +182,17 @@ async def test_a_node_that_comes_back_brings_its_agents(one: Process) -> None:
     assert not isinstance(one.routes.route("w@a"), Unknown)
     await listen(one, TIMEOUT + INTERVAL)
     assert one.announcer.names() == ["w@a", "w@a"]
+
+
+async def test_this_node_says_nothing_of_its_agents_by_being_there(one: Process) -> None:
+    """Its clock may be put back, and what it says of them next is news all the same."""
+    await one.routes.take([registered("me@here")])
+    one.clock.advance(1_000)
+    await one.watch.look()
+    await one.routes.changed()
+    busy = StatusSaid(address("me@here"), AgentStatus.BUSY, "t", NOW + 1)
+    [verdict] = await one.routes.take([busy])
+    assert isinstance(verdict, Taken)
 
 
 async def test_those_who_are_gone_are_forgotten_after_a_day(one: Process) -> None:

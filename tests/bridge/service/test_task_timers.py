@@ -79,6 +79,7 @@ async def test_live_tasks_are_counted_by_who_asked() -> None:
         timers.watch(task(name, 10**13))
     timers.watch(task("a", 10**13, "attic"))
     assert (timers.live("living"), timers.live("attic"), timers.live("cellar")) == (2, 1, 0)
+    assert timers.live_of_all() == 3
     ended = replace(task("a", 10**13), state=State.DONE)
     timers.watch(ended)
     timers.watch(ended)
