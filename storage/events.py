@@ -12,6 +12,7 @@ Verdict = Literal["accepted", "soft_failed", "rejected"]
 Direction = Literal["forwards", "backwards"]
 
 LARGEST_TIME = 2**63 - 1
+"""In the column: before version 6 an event may say any time."""
 
 
 class EventRow(NamedTuple):
@@ -93,6 +94,11 @@ async def fetch_oldest(connection: Connection, room_id: str, limit: int) -> list
     return [row[0] for row in await connection.fetch(SQL.fetch_oldest, room_id, limit)]
 
 
+def capped(time: int) -> int:
+    """As the column holds it."""
+    return max(-LARGEST_TIME, min(time, LARGEST_TIME))
+
+
 async def least_depth(connection: Connection, room_id: str) -> int:
     """At which depth the history begins that is known here."""
     depth: int = await connection.fetchval(SQL.least_depth, room_id)
@@ -104,5 +110,5 @@ async def nearest_to(
 ) -> tuple[str, int] | None:
     """The accepted event that is next to a time, and its own time."""
     sql = SQL.nearest_after if direction == "forwards" else SQL.nearest_before
-    row = await connection.fetchrow(sql, room_id, max(-LARGEST_TIME, min(timestamp, LARGEST_TIME)))
+    row = await connection.fetchrow(sql, room_id, capped(timestamp))
     return None if row is None else (row[0], row[1])

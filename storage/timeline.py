@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from storage.database import Connection
+from storage.events import capped
 from storage.statements import load
 
 SQL = load("storage", "timeline.sql")
@@ -23,7 +24,9 @@ END: Final = Spot("", 2**63 - 1, 2**63 - 1)
 async def page(
     connection: Connection, room_id: str, start: Spot, limit: int, *, backwards: bool
 ) -> list[Spot]:
-    """What follows the spot in that direction, nearest first. The spot itself need not be an event's."""
+    """What follows the spot in that direction, nearest first. The spot itself need not be an event's, and an
+    event's may be at any time."""
     sql = SQL.page_backwards if backwards else SQL.page_forwards
-    rows = await connection.fetch(sql, room_id, start.depth, start.origin_server_ts, start.event_id, limit)
+    depth, time = capped(start.depth), capped(start.origin_server_ts)
+    rows = await connection.fetch(sql, room_id, depth, time, start.event_id, limit)
     return [Spot(*row) for row in rows]

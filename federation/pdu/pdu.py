@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from federation.identifiers import is_event_id
 from federation.pdu import hashes
 from federation.pdu.redaction import redact
 from federation.room_version import RoomVersion
@@ -55,11 +56,11 @@ class Pdu:
         return signatures
 
     def redacts(self, version: RoomVersion) -> EventId | None:
-        """The event that this one asks to redact, if it is a redaction that names one."""
+        """The event that this one asks to redact, if it is a redaction that names what can be one."""
         if self.type != "m.room.redaction":
             return None
         target = (self.content if version.redacts_in_content else self.event).get("redacts")
-        return target if isinstance(target, str) else None
+        return target if isinstance(target, str) and is_event_id(target) else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pdu) and other.event_id == self.event_id

@@ -15,7 +15,7 @@ from federation.state_groups import Kept, StateGroup, changes
 from storage import room_stream
 from storage.current_state import CurrentStateRow, write_current_state
 from storage.database import Connection
-from storage.events import LARGEST_TIME, EventRow, write_events
+from storage.events import EventRow, capped, write_events
 from storage.redactions import insert_redactions
 from storage.relations import insert_relations
 from storage.room_stream import Kind
@@ -73,7 +73,7 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
             if event.verdict != "accepted" or event.is_outlier:
                 continue
             target = event.pdu.redacts(draft.version)
-            if target is not None and "\0" not in target:
+            if target is not None:
                 redactions.append((target, event.pdu.event_id))
             relations += [
                 (related, rel_type, event.pdu.event_id)
@@ -159,7 +159,7 @@ def _event_row(event: KnownEvent) -> EventRow:
         pdu.state_key,
         pdu.sender,
         pdu.depth,
-        max(-LARGEST_TIME, min(pdu.origin_server_ts, LARGEST_TIME)),
+        capped(pdu.origin_server_ts),
         pdu.prev_events,
         pdu.auth_events,
         event.verdict,

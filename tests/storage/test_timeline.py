@@ -35,3 +35,15 @@ async def test_pages_follow_each_other_in_both_directions(database: Database) ->
                 seen += [one.event_id for one in found]
                 spot = found[-1]
             assert seen == expected
+
+
+async def test_a_spot_may_be_at_any_time(database: Database) -> None:
+    """Before room version 6 an event may say any integer; its row is at the latest time that there is."""
+    rows = [event("$a", 2, 10), event("$late", 2, 2**63 - 1), event("$z", 3, 10)]
+    async with database.transaction() as connection:
+        await write_events(connection, rows)
+        spot = Spot("$late", 2, 10**30)
+        for backwards, expected in ((True, "$a"), (False, "$z")):
+            (found,) = await page(connection, "!r", spot, 2, backwards=backwards)
+            assert found.event_id == expected
+        assert await page(connection, "!r", Spot("$a", 2, -(10**30)), 2, backwards=True) == []

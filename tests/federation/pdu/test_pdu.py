@@ -69,7 +69,8 @@ def test_what_a_redaction_redacts(version: str) -> None:
     of = ROOM_VERSIONS[version]
     both = message({"redacts": "$content"}, version, type="m.room.redaction", redacts="$top")
     assert both.redacts(of) == ("$content" if of.redacts_in_content else "$top")
-    assert message({"redacts": 3}, version, type="m.room.redaction", redacts=3).redacts(of) is None
+    for odd in (3, "", "$", "$a\0", "a", "$" + "a" * 255):
+        assert message({"redacts": odd}, version, type="m.room.redaction", redacts=odd).redacts(of) is None
     assert message({}, version, type="m.room.redaction").redacts(of) is None
     assert message({"redacts": "$x"}, version, redacts="$x").redacts(of) is None
 

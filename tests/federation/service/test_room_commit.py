@@ -1,5 +1,6 @@
 """What stands in the database after a commit."""
 
+import random
 from typing import Any
 
 from federation.message_content import reaction, reply
@@ -82,12 +83,15 @@ async def test_only_members_have_a_membership(database: Database) -> None:
 
 
 async def test_a_redaction_of_what_can_be_no_event_is_only_an_event(database: Database) -> None:
-    """Postgres takes no text with NUL, and no event has such an id."""
+    """Postgres takes no text with NUL, an index none that is longer than three kilobytes, and no event has
+    such an id."""
     room = public_room("12", BOB)
+    noise = random.Random(1).randbytes(5_000).hex()
     async with graph_on(database, room) as here:
         await join(here, room)
-        odd = room.send("m.room.redaction", BOB, {"redacts": "$\0"})
-        assert await here.graph.receive("b.example", raw(odd)) == {odd.event_id: ACCEPTED}
+        for redacts in ("$\0", f"${noise}"):
+            odd = room.send("m.room.redaction", BOB, {"redacts": redacts})
+            assert await here.graph.receive("b.example", raw(odd)) == {odd.event_id: ACCEPTED}
         assert await rows(database, "SELECT target FROM redactions") == []
 
 
