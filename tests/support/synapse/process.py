@@ -13,11 +13,13 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nacl.signing import SigningKey
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.matrix_client import Homeserver, MatrixClient
@@ -140,6 +142,21 @@ class Synapse:
     async def restart(self) -> None:
         """Stop, and start with the same data."""
         await self.stop()
+        await self.start()
+
+    async def rotate_key(self) -> None:
+        """Stop, and start with a new signing key; the one it had is published as expired."""
+        await self.stop()
+        file = self.directory / "signing.key"
+        _, name, seed = file.read_text().split()
+        public = SigningKey(base64.b64decode(seed + "=")).verify_key.encode()
+        old = {
+            "key": base64.b64encode(public).decode().rstrip("="),
+            "expired_ts": time.time_ns() // 1_000_000,
+        }
+        known = self.settings.get("old_signing_keys", {})
+        self.settings = {**self.settings, "old_signing_keys": {**known, f"ed25519:{name}": old}}
+        file.unlink()
         await self.start()
 
     async def _end(self, sign: signal.Signals) -> None:

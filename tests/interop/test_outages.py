@@ -1,0 +1,196 @@
+"""What is left of an outage when it is over, between a whole node and a real Synapse: nothing."""
+import asyncio
+import time
+
+import pytest
+
+from tests.support.driven_node import Gone
+from tests.support.driven_node.fixtures import DrivenNodeFactory
+from tests.support.driven_node.followed import Followed
+from tests.support.driven_node.walking import shared_room, talk
+from tests.support.matrix_client import MatrixClient, Refused
+from tests.support.matrix_client.seen import Event
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("outages")]
+PATIENCE = 120.0
+MESSAGES, PER_SECOND = 800, 200
+AWAY = "A server does not take what is sent; it waits."
+
+
+def bodies(events: list[Event]) -> list[str | None]:
+    """What was said, in this order; None for what was taken back."""
+    return [event["content"].get("body") for event in events if event["type"] == "m.room.message"]
+
+
+async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> None:
+    """The person's Synapse has the event. Who syncs after each of many events keeps it from working."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await person.event(room_id, event_id)
+                return
+            except Refused:
+                await asyncio.sleep(0.25)
+
+
+async def test_a_synapse_that_was_killed_catches_up(
+    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
+) -> None:
+    """With everything that was said meanwhile in two rooms, in its order, and with what was taken back."""
+    other = await make_synapse()
+    node = await make_driven_node([other.server_name])
+    alice, bob = await node.user("alice"), await other.person()
+    kitchen, cellar = [await shared_room(alice, bob) for _ in range(2)]
+    await bob.wait_for_event(await alice.say(kitchen, "before"))
+    await other.kill()
+    # More than a Synapse takes of one room at once.
+    missed = [await alice.say(kitchen, f"missed {number}") for number in range(150)]
+    await alice.edit(kitchen, missed[0], "mended")
+    await alice.redact(kitchen, missed[1])
+    await alice.set_state(kitchen, "m.room.topic", {"topic": "missed"})
+    below = [await alice.say(cellar, f"missed {number}") for number in range(20)]
+    last = await alice.say(kitchen, "last")
+    await other.start()
+    await bob.wait_for_event(last)
+    await bob.wait_for_event(below[-1])
+    for room_id in (kitchen, cellar):
+        theirs, ours = [await person.history(room_id) for person in (bob, alice)]
+        assert [event["event_id"] for event in theirs] == [event["event_id"] for event in ours]
+        assert bodies(theirs) == bodies(ours)
+    assert (await bob.state(kitchen, "m.room.topic")) == {"topic": "missed"}
+    assert (await bob.event(kitchen, missed[1]))["content"] == {}
+    await talk(kitchen, alice, bob)
+    assert {line["event"] for line in node.complaints()} <= {AWAY}
+
+
+async def test_a_node_killed_while_it_receives_loses_nothing(
+    make_driven_node: DrivenNodeFactory, synapse: Synapse
+) -> None:
+    """A thousand messages of four people, as fast as their Synapse goes. The node is killed while they come
+    and while it catches up. Whoever follows its stream has each of them once, in the order of its sender."""
+    senders = [await synapse.person() for _ in range(4)]
+    node = await make_driven_node([synapse.server_name])
+    alice = await node.user("alice")
+    room_id = await shared_room(senders[0], *senders[1:], alice)
+    followed = await node.follow("reader")
+
+    async def speak(sender: MatrixClient) -> list[str]:
+        return [await sender.say(room_id, f"{number}") for number in range(250)]
+
+    speaking = asyncio.gather(*(speak(sender) for sender in senders))
+    for heard in (150, 400):
+        await followed.until(lambda seen, heard=heard: len(messages(seen, room_id)) >= heard, PATIENCE)
+        await node.kill()
+        await node.start()
+        await node.follow("reader")
+    said = await speaking
+    await followed.until(lambda seen: len(messages(seen, room_id)) >= 1000, PATIENCE)
+    heard = messages(followed, room_id)
+    assert len(heard) == 1000
+    for sender, events in zip(senders, said, strict=True):
+        assert [event["event_id"] for event in heard if event["sender"] == sender.user_id] == events
+    fates = await node.call("fates", room_id=room_id)
+    assert {verdict for verdict, _ in fates.values()} == {"accepted"}
+    # Somebody who reads all of it again finds the same under the same positions.
+    again = await node.follow("reader from the beginning")
+    await again.until(lambda again: again.upto >= followed.upto, PATIENCE)
+    assert again.entries == followed.entries
+    await talk(room_id, alice, senders[0])
+
+
+def messages(followed: Followed, room_id: str) -> list[Event]:
+    return [
+        event for event in followed.events if (event["room_id"], event["type"]) == (room_id, "m.room.message")
+    ]
+
+
+async def test_a_node_killed_while_it_sends_says_everything_once(
+    make_driven_node: DrivenNodeFactory, synapse: Synapse
+) -> None:
+    """Whoever sends through it repeats, under the same transaction ids, what was not answered, and what was.
+    Each is one event, here and on the Synapse."""
+    bob = await synapse.person()
+    node = await make_driven_node([synapse.server_name])
+    alice = await node.user("alice")
+    room_id = await shared_room(alice, bob)
+    answered: dict[int, str] = {}
+
+    async def speak(numbers: range) -> None:
+        for number in numbers:
+            event_id = await alice.say(room_id, f"{number}", txn_id=f"transaction {number}")
+            assert answered.setdefault(number, event_id) == event_id
+
+    for killed_at in (70, 200, None):
+        speaking = asyncio.gather(
+            *(speak(range(start, 300, 10)) for start in range(10)), return_exceptions=True
+        )
+        if killed_at is not None:
+            while len(answered) < killed_at:
+                await asyncio.sleep(0.001)
+            await node.kill()
+            assert any(isinstance(end, Gone) for end in await speaking)
+            await node.start()
+        else:
+            assert await speaking == [None] * 10
+    assert len(set(answered.values())) == 300
+    last = (await alice.history(room_id))[-1]["event_id"]
+    await until_it_has(bob, room_id, last)
+    for person in (alice, bob):
+        said = bodies(await person.history(room_id))
+        assert len(said) == 300
+        assert set(said) == {str(number) for number in range(300)}
+    await talk(room_id, alice, bob)
+
+
+async def test_keys_change_in_the_middle_of_a_conversation(
+    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory, synapse: Synapse
+) -> None:
+    """First that of the node, then that of the Synapse. What was said before and what is said after is
+    believed by either, and by a server that comes only then and has seen none of the old keys."""
+    other = await make_synapse()
+    node = await make_driven_node([other.server_name, synapse.server_name])
+    alice, bob, carol = await node.user("alice"), await other.person(), await synapse.person()
+    room_id = await shared_room(alice, bob)
+    await talk(room_id, alice, bob)
+    code, rotated = await node.cli("keys", "rotate")
+    assert (code, len(rotated["old_keys"])) == (0, 1)
+    await talk(room_id, alice, bob)
+    await other.rotate_key()
+    await talk(room_id, alice, bob)
+    # A server gives others what it has itself.
+    await bob.history(room_id)
+    await carol.join(room_id, via=[node.server_name])
+    history = await carol.history(room_id)
+    assert [event["event_id"] for event in history] == [
+        event["event_id"] for event in await alice.history(room_id)
+    ]
+    assert bodies(history) == ["hello"] * 6
+    for one, other_one in ((carol, alice), (carol, bob)):
+        await talk(room_id, one, other_one)
+    fates = await node.call("fates", room_id=room_id)
+    assert {verdict for verdict, _ in fates.values()} == {"accepted"}
+
+
+async def test_a_stream_of_messages_makes_a_synapse_ask_for_nothing(
+    make_driven_node: DrivenNodeFactory, synapse: Synapse
+) -> None:
+    """Our events are a chain: two hundred of them a second never make it ask what the state was."""
+    bob = await synapse.person()
+    node = await make_driven_node([synapse.server_name])
+    alice = await node.user("alice")
+    room_id = await shared_room(alice, bob)
+    began = time.monotonic()
+    saying: list[asyncio.Task[str]] = []
+    for number in range(MESSAGES):
+        await asyncio.sleep(max(0.0, began + number / PER_SECOND - time.monotonic()))
+        saying.append(asyncio.create_task(alice.say(room_id, f"{number}")))
+    said = await asyncio.gather(*saying)
+    await until_it_has(bob, room_id, said[-1])
+    history = [event["event_id"] for event in await bob.history(room_id)]
+    assert [event_id for event_id in history if event_id in set(said)] == said
+    asked = {request.endpoint for request in synapse.requests_made(to=node.server_name)}
+    assert {"make_join", "send_join"} <= asked
+    assert asked.isdisjoint({"state_ids", "state", "event", "get_missing_events"})
+    assert node.complaints() == []
