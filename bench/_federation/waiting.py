@@ -9,7 +9,7 @@ from bench._federation.servers import Servers
 from bench._harness.measurement import Measurement
 from bench._harness.row import Row, Unit
 
-PER_SECOND = 20.0
+PER_SECOND = 10.0
 MEMBERS = 500
 
 
