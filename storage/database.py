@@ -176,6 +176,10 @@ class Database:
             return connection, await begin(connection)
         except BaseException as error:
             lost = isinstance(error, Exception) and is_loss_of(connection, error)
+            if not isinstance(error, Exception):
+                # Cancelled: nobody knows how far it has begun.
+                with contextlib.suppress(asyncpg.InterfaceError):
+                    connection.terminate()
             await self._release(connection)
             if lost:
                 raise ConnectionLost(self.address) from error

@@ -80,6 +80,29 @@ async def test_a_cancelled_transaction_gives_its_connection_back(database_addres
             assert await connection.fetchval("SELECT count(*) FROM node") == 0
 
 
+async def test_a_transaction_may_be_cancelled_at_any_moment(database_address: DatabaseAddress) -> None:
+    """Also while it begins: nobody complains, and the pool is as good as before."""
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    try:
+        async with pool_on(database_address, maximum=1) as database:
+
+            async def work() -> None:
+                async with database.transaction() as connection:
+                    await connection.fetchval("SELECT 1")
+
+            for steps in range(40):
+                task = asyncio.create_task(work())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await work()
+    finally:
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert complaints == []
+
+
 async def test_the_pool_tells_how_full_it_is(database_address: DatabaseAddress) -> None:
     """For the metrics: connections, idle ones, the limit, and who waits for one."""
     async with pool_on(database_address, maximum=1) as database:
