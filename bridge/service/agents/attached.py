@@ -82,6 +82,7 @@ class AttachedAgents:
         self._monotonic = monotonic
         self.limits = limits or AttachedLimits()
         self._desk: Desk | None = None
+        self._is_stopping = False
         self._sessions: dict[str, AttachedSession] = {}
         # Of one agent one thing at a time, of different ones at the same time.
         self._turns = tuple(asyncio.Lock() for _ in range(_TURNS))
@@ -92,9 +93,9 @@ class AttachedAgents:
         self._desk = desk
 
     def stop(self) -> None:
-        """Nobody is given anything any more. What programs have begun they may answer after the next
+        """Nobody is given anything any more. What programs have begun they may answer now, or after the next
         start."""
-        self._desk = None
+        self._is_stopping = True
         for session in self._sessions.values():
             session.wake()
 
@@ -110,7 +111,7 @@ class AttachedAgents:
         self, agent_id: str, program: Program, working: Mapping[str, int]
     ) -> Mapping[str, int]:
         """`working` is what the program had begun, with the attempt; gives what of it is still wanted."""
-        desk = self.desk()
+        desk = self.giving_desk()
         async with self._turn(agent_id):
             address = AgentAddress(agent_id, self._routes.node_id)
             self._refuse_taken(address)
@@ -180,7 +181,7 @@ class AttachedAgents:
 
     async def deliver(self, task: Task) -> DeliveryOutcome:
         session = self._sessions.get(task.request.to_address.agent_id)
-        if session is None or self._desk is None:
+        if session is None or self._is_stopping:
             return NotHere()
         session.deliver(task)
         return Delivered()
@@ -196,9 +197,13 @@ class AttachedAgents:
     # -- inside --
 
     def desk(self) -> Desk:
-        if self._desk is None:
-            raise limit_exceeded("The node is stopping: ask again.", 503, 1_000)
+        assert self._desk is not None, "programs come when there is a desk"
         return self._desk
+
+    def giving_desk(self) -> Desk:
+        if self._is_stopping:
+            raise limit_exceeded("The node is stopping: ask again.", 503, 1_000)
+        return self.desk()
 
     def _turn(self, agent_id: str) -> asyncio.Lock:
         return self._turns[hash(agent_id) % _TURNS]

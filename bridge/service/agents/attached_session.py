@@ -80,6 +80,11 @@ class AttachedSession:
             self.wake()
         return was_here
 
+    def give_back(self, work_id: str) -> None:
+        """What was offered has not arrived."""
+        self.attachment.give_back(work_id)
+        self.wake()
+
     def finish(self, work_id: str, attempt: int) -> None:
         self._tasks.pop(work_id, None)
         self.attachment.finish(work_id, attempt)

@@ -55,7 +55,7 @@ class AttachedWork:
             session = self._agents.session(agent_id, session_name)
             await self.alive(session)
             news, now = session.news, self._monotonic()
-            self._agents.desk()
+            self._agents.giving_desk()
             found = session.next(working, now, until)
             if isinstance(found, TaskToDo):
                 return found, session.attachment.unwanted(working)

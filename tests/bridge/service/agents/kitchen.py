@@ -22,6 +22,7 @@ from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_effects import Ports
 from bridge.task import Task
+from bridge.task_ports import Delivery
 from bridge.task_request import TaskKey
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
@@ -104,7 +105,10 @@ async def kitchen(
             monotonic=monotonic, limits=limits,
         )  # fmt: skip
         work = AttachedWork(attached, routes, now_ms=clock, monotonic=monotonic)
-        deliveries = {configured_module.CONNECTOR: configured, attached_module.CONNECTOR: attached}
+        deliveries: dict[str, Delivery] = {
+            configured_module.CONNECTOR: configured,
+            attached_module.CONNECTOR: attached,
+        }
         desk = TaskDesk(
             database, Ports(deliveries, {"cis": requester}, routes, notebook, Onlooker()),
             now_ms=clock, settings_of=settings_of, duty=statuses, **{"sweep": 3600.0, **changed},

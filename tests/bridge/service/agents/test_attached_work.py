@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.agent_work import WorkOutcome
 from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.attached_session import AttachedSession
 from bridge.task import State
@@ -81,7 +82,8 @@ async def test_an_answer_alone_is_enough(database: Database, tmp_path: Path) -> 
     """So is a report: both begin the task. A refusal does not have to."""
     async with kitchen(database, tmp_path) as node:
         await attach(node)
-        for number, outcome in enumerate([DONE, TaskError(ErrorCode.INVALID_PAYLOAD, "Not this.")]):
+        outcomes: list[WorkOutcome] = [DONE, TaskError(ErrorCode.INVALID_PAYLOAD, "Not this.")]
+        for number, outcome in enumerate(outcomes):
             await node.ask(str(number))
             session, work_id, attempt = await taken(node)
             assert await node.work.finish(session, work_id, attempt, outcome)

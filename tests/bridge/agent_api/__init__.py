@@ -1,0 +1,1 @@
+"""The interface for agents that attach themselves."""
