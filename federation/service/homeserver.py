@@ -10,6 +10,7 @@ from typing import Final
 from federation.homeserver_settings import HomeserverSettings
 from federation.pdu import Signer
 from federation.server_keys import OwnKeys
+from federation.service.arrivals import Arrivals
 from federation.service.audit import AuditTrail
 from federation.service.client import FederationClient
 from federation.service.directory import Directory
@@ -123,6 +124,7 @@ async def open_homeserver(
         outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
 
         # Rooms.
+        arrivals = Arrivals()
         graph = RoomGraph(
             name,
             database,
@@ -133,6 +135,7 @@ async def open_homeserver(
             on_commit=outbox.on_commit,
             observer=observer,
             report=observer.kept_from,
+            arrivals=arrivals,
         )
         directory = Directory(name, database, handshakes, graph, now_ms=now_ms)
         membership = Membership(
@@ -144,6 +147,7 @@ async def open_homeserver(
             signer,
             now_ms=now_ms,
             local_alias=directory.resolve,
+            arrivals=arrivals,
         )
 
         # Those who live in them.

@@ -1,6 +1,7 @@
 """This server's users joining, leaving, inviting and knocking, wherever the room is."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -21,6 +22,7 @@ from federation.remote_membership import Done, NobodyHelped
 from federation.restricted_joins import VouchedFor, authorise
 from federation.room_version import RoomVersion
 from federation.send_join_answer import SentJoin
+from federation.service.arrivals import Arrivals
 from federation.service.handshakes import Handshakes
 from federation.service.membership_state import MembershipState
 from federation.service.room_ports import Keys, NewEvent, Rooms
@@ -55,6 +57,7 @@ class Membership:
         *,
         now_ms: Callable[[], int],
         local_alias: LocalAlias,
+        arrivals: Arrivals | None = None,
     ) -> None:
         self._server_name = server_name
         self._rooms = rooms
@@ -65,6 +68,7 @@ class Membership:
         self._signer = signer
         self._now_ms = now_ms
         self._local_alias = local_alias
+        self._arrivals = arrivals or Arrivals()
         # Two users who join the same room at once join it one after the other: the second finds it here.
         self._joining: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -158,7 +162,8 @@ class Membership:
     async def _join(
         self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]
     ) -> None:
-        if await self._state.is_here(room_id):
+        is_here = await self._state.is_here(room_id)
+        if is_here:
             try:
                 vouched = await self._vouched_for(room_id, user)
             except MatrixError as refused:
@@ -172,7 +177,10 @@ class Membership:
                 return
         known = await self._outside(room_id, user)
         inviting_server = [] if known is None else [known.server]
-        await self._join_over(room_id, user, self._candidates(room_id, [*inviting_server, *servers]), content)
+        candidates = self._candidates(room_id, [*inviting_server, *servers])
+        # What is said in a room that is here already need not wait.
+        with contextlib.nullcontext() if is_here else self._arrivals.expected(room_id):
+            await self._join_over(room_id, user, candidates, content)
 
     async def _vouched_for(self, room_id: str, user: str) -> Mapping[str, str]:
         state = await self._state.of_join(room_id, user)

@@ -13,6 +13,7 @@ from federation.pdu import EventId, Malformed, Pdu, parse, room_id_of
 from federation.receipt import Accepted, Dropped, Genuine, Receipt, Rejected, SoftFailed
 from federation.room_version import DEFAULT_ROOM_VERSION
 from federation.server_acl import NO_ACL, ServerAcl, server_acl
+from federation.service.arrivals import Arrivals
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller, RoomBatch
 from federation.service.policy_signing import PolicySigning
@@ -52,6 +53,7 @@ class Reception:
         gaps: GapFiller,
         policy: PolicySigning,
         observer: RoomObserver | None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         self._server_name = server_name
         self._store = store
@@ -60,6 +62,7 @@ class Reception:
         self._gaps = gaps
         self._policy = policy
         self._observer = observer
+        self._arrivals = arrivals or Arrivals()
         self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
         self._under_way: list[_UnderWay] = []
         self._refusals: BoundedCache[str, int] = BoundedCache(MOST_UNREACHED)
@@ -69,6 +72,7 @@ class Reception:
         earlier = [one for one in self._under_way if not one.room_ids.isdisjoint(under_way.room_ids)]
         self._under_way.append(under_way)
         try:
+            await self._arrivals.settled(under_way.room_ids)
             return await self._receive(origin, events, in_commit, under_way, earlier)
         finally:
             self._under_way.remove(under_way)

@@ -5,6 +5,7 @@ from typing import Any
 
 from federation.pdu import EventId, Pdu, Signer
 from federation.room_version import RoomVersion
+from federation.service.arrivals import Arrivals
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller
 from federation.service.own_events import OwnEvents
@@ -30,7 +31,7 @@ from storage.database import Database
 
 class RoomGraph(RoomReading):
     """Satisfies `room_ports.Rooms`, which says what each operation does. `report` is given a sentence about
-    what another server could not or would not give."""
+    what another server could not or would not give. What comes of rooms in `arrivals` waits for them."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class RoomGraph(RoomReading):
         on_commit: CommitHook | None = None,
         observer: RoomObserver | None = None,
         report: Callable[[str], None] = lambda problem: None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         store = RoomStore(database)
         super().__init__(store)
@@ -53,7 +55,7 @@ class RoomGraph(RoomReading):
         policy = PolicySigning(server_name, peer_events, store, report)
         writing = RoomWriting(database, store, on_commit, observer, self.stream.wake)
         self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer, policy)
-        self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer)
+        self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer, arrivals)
         self._import = RoomImport(server_name, writing, examiner)
 
     async def close(self) -> None:

@@ -39,6 +39,25 @@ async def test_a_room_elsewhere_is_joined_by_its_id_and_spoken_in(
         await here.until(lambda event_id, _: event_id == answered)
 
 
+async def test_what_is_said_while_one_comes_in_is_heard(pair: tuple[Node, Node]) -> None:
+    """The other server sends it as soon as it has taken in the join, and never again; the room may not be
+    here yet."""
+    here, there = pair
+    alice, bob = there.user("alice"), here.user("bob")
+    for number in range(5):
+        room_id = await there.create("11", alice)
+
+        async def welcome(room_id: str = room_id) -> str:
+            await there.until_member(room_id, bob, "join")
+            return await there.say(room_id, alice, "welcome")
+
+        async with asyncio.timeout(PATIENCE):
+            welcoming = asyncio.create_task(welcome())
+            await here.membership.join(room_id, bob, ["there.test"], {"displayname": f"Bob {number}"})
+            said = await welcoming
+            await here.until(lambda event_id, _, said=said: event_id == said)  # type: ignore[misc]
+
+
 async def test_a_room_is_joined_by_its_alias(pair: tuple[Node, Node]) -> None:
     """The server of the alias says which room it is and who is in it; an alias of ours is known here."""
     here, there = pair
