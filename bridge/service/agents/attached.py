@@ -197,7 +197,8 @@ class AttachedAgents:
     # -- inside --
 
     def desk(self) -> Desk:
-        assert self._desk is not None, "programs come when there is a desk"
+        if self._desk is None:
+            raise limit_exceeded("The node is starting: ask again.", 503, 1_000)
         return self._desk
 
     def giving_desk(self) -> Desk:

@@ -13,16 +13,14 @@ from bridge.agent_status import AgentStatus
 from bridge.clock import monotonic
 from bridge.config_agents import Agent as Configured
 from bridge.service.agent_statuses import AgentStatuses
-from bridge.service.agents import attached as attached_module
-from bridge.service.agents import configured as configured_module
 from bridge.service.agents.attached import AttachedAgents, AttachedLimits
 from bridge.service.agents.attached_work import AttachedWork
 from bridge.service.agents.configured import ConfiguredAgents
+from bridge.service.agents.local import AgentsOfThisNode
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_effects import Ports
 from bridge.task import Task
-from bridge.task_ports import Delivery
 from bridge.task_request import TaskKey
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
@@ -33,11 +31,21 @@ from tests.support.desk import Notebook, Onlooker, Requester, request
 class Kitchen:
     routes: RoutingTable
     desk: TaskDesk
-    configured: ConfiguredAgents
-    attached: AttachedAgents
-    work: AttachedWork
+    local: AgentsOfThisNode
     requester: Requester
     notebook: Notebook
+
+    @property
+    def configured(self) -> ConfiguredAgents:
+        return self.local.configured
+
+    @property
+    def attached(self) -> AttachedAgents:
+        return self.local.attached
+
+    @property
+    def work(self) -> AttachedWork:
+        return self.local.work
 
     async def ask(self, request_id: str, to: str = "worker@here", **changed: Any) -> None:
         submitted = await self.desk.submit(request(request_id, to, **changed))
@@ -93,40 +101,30 @@ async def kitchen(
     async with routing_table(database, now_ms=clock) as routes:
 
         def settings_of(agent: Agent) -> AgentSettings:
-            return configured.settings(agent) or attached.settings(agent) or AgentSettings()
+            return local.settings(agent) or AgentSettings()
 
         statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
-        configured = ConfiguredAgents(
-            agents, routes, duty=statuses, directory=directory,
-            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, now_ms=clock, grace=grace,
+        local = AgentsOfThisNode(
+            agents, routes, statuses, directory=directory, now_ms=clock, monotonic=monotonic, limits=limits,
+            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace,
         )  # fmt: skip
-        attached = AttachedAgents(
-            routes, duty=statuses, is_reserved={agent.id for agent in agents}.__contains__, now_ms=clock,
-            monotonic=monotonic, limits=limits,
-        )  # fmt: skip
-        work = AttachedWork(attached, routes, now_ms=clock, monotonic=monotonic)
-        deliveries: dict[str, Delivery] = {
-            configured_module.CONNECTOR: configured,
-            attached_module.CONNECTOR: attached,
-        }
         desk = TaskDesk(
-            database, Ports(deliveries, {"cis": requester}, routes, notebook, Onlooker()),
+            database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),
             now_ms=clock, settings_of=settings_of, duty=statuses, **{"sweep": 3600.0, **changed},
         )  # fmt: skip
         end = routes.subscribe(desk.agents_changed)
-        await configured.start()
-        configured.work_for(desk)
-        attached.work_for(desk)
+        await local.start()
+        local.work_for(desk)
         try:
             await desk.start()
-            yield Kitchen(routes, desk, configured, attached, work, requester, notebook)
+            yield Kitchen(routes, desk, local, requester, notebook)
         finally:
-            attached.stop()
-            await configured.stop()
+            await local.stop()
             # From here on nobody works on what waits for agents that go.
             end()
             await desk.close()
-            await attached.close()
-            if not killed:
-                await configured.close()
+            if killed:
+                await local.attached.close()
+            else:
+                await local.close()
             statuses.close()

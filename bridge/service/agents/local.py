@@ -1,0 +1,77 @@
+"""All agents of this node, however they are attached to it, as one part of its centre."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.config_agents import Agent as Configured
+from bridge.service.agents import attached, configured
+from bridge.service.agents.attached import AttachedAgents, AttachedLimits
+from bridge.service.agents.attached_work import AttachedWork
+from bridge.service.agents.configured import ConfiguredAgents
+from bridge.service.agents.process import GRACE
+from bridge.service.agents.reporting import Desk
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_steps import AgentDuty
+from bridge.task_ports import Delivery
+
+
+class AgentsOfThisNode:
+    """`directory` is for configured agents that have none of their own, `environment` is the node's. First
+    come `start` and `work_for`; in the end `stop`, while there is still a desk, and `close`."""
+
+    def __init__(
+        self,
+        agents: Sequence[Configured],
+        routes: RoutingTable,
+        duty: AgentDuty,
+        *,
+        directory: Path,
+        environment: Mapping[str, str],
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        limits: AttachedLimits | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        self.configured = ConfiguredAgents(
+            agents,
+            routes,
+            duty=duty,
+            directory=directory,
+            environment=environment,
+            now_ms=now_ms,
+            grace=grace,
+        )
+        self.attached = AttachedAgents(
+            routes,
+            duty=duty,
+            is_reserved={agent.id for agent in agents}.__contains__,
+            now_ms=now_ms,
+            monotonic=monotonic,
+            limits=limits,
+        )
+        self.work = AttachedWork(self.attached, routes, now_ms=now_ms, monotonic=monotonic)
+
+    @property
+    def deliveries(self) -> Mapping[str, Delivery]:
+        return {configured.CONNECTOR: self.configured, attached.CONNECTOR: self.attached}
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return self.configured.settings(agent) or self.attached.settings(agent)
+
+    def work_for(self, desk: Desk) -> None:
+        self.configured.work_for(desk)
+        self.attached.work_for(desk)
+
+    async def start(self) -> None:
+        await self.configured.start()
+
+    async def stop(self) -> None:
+        self.attached.stop()
+        await self.configured.stop()
+
+    async def close(self) -> None:
+        """Those that have attached themselves stay: they are heard from, or not."""
+        await self.attached.close()
+        await self.configured.close()
