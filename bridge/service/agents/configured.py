@@ -5,9 +5,8 @@ time, and what had not been begun is.
 """
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +16,13 @@ from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.agent_directory import directory_name
 from bridge.agent_environment import own_environment
-from bridge.agent_health import Failed, Health
 from bridge.agent_news import News, Registered, StatusSaid, Unregistered
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus, StatusInput
 from bridge.agent_work import to_do
 from bridge.config_agents import Agent as Configured
-from bridge.service.agents.carrying_out import CarriedOut, Recipe, carry_out
+from bridge.service.agents.carrying_out import Recipe, carry_out
+from bridge.service.agents.fitness import Fitness, problem_of
 from bridge.service.agents.process import GRACE
 from bridge.service.agents.reporting import Desk, begin, progress_content, report
 from bridge.service.routing_table import RoutingTable
@@ -44,16 +43,12 @@ TOLD_FOR_MS: Final = 60_000
 log = structlog.get_logger("palaver")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _One:
-    """An agent. `works` is set while its command works, as far as anybody knows."""
-
     address: AgentAddress
     said: Configured
     recipe: Recipe
-    health: Health = field(default_factory=Health)
-    works: asyncio.Event = field(default_factory=asyncio.Event)
-    problem: str | None = None
+    fitness: Fitness
 
 
 @dataclass(slots=True)
@@ -85,15 +80,22 @@ class ConfiguredAgents:
         self._now_ms = now_ms
         self._desk: Desk | None = None
         self._agents = {
-            agent.id: _One(
-                AgentAddress(agent.id, routes.node_id),
-                agent,
-                _recipe(agent, directory, environment, grace),
-            )
-            for agent in agents
+            agent.id: self._one_of(agent, _recipe(agent, directory, environment, grace)) for agent in agents
         }
         self._running: dict[int, _Running] = {}
-        self._recovering: set[asyncio.Task[None]] = set()
+
+    def _one_of(self, said: Configured, recipe: Recipe) -> _One:
+        address = AgentAddress(said.id, self._routes.node_id)
+
+        def failed(problem: str) -> None:
+            self._duty(address, StatusInput.ERROR)
+            log.error("An agent has failed.", agent=str(address), problem=problem)
+
+        def recovered() -> None:
+            self._duty(address, StatusInput.RECOVER)
+            log.info("An agent is tried again.", agent=str(address))
+
+        return _One(address, said, recipe, Fitness(recipe, failed=failed, recovered=recovered))
 
     # -- the life of the node --
 
@@ -102,8 +104,7 @@ class ConfiguredAgents:
         for one in self._agents.values():
             if one.said.directory is None:
                 one.recipe.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            one.works.set()
-            problem = _problem_of(one.recipe)
+            problem = problem_of(one.recipe)
             if problem is not None:
                 log.warning("An agent will fail.", agent=str(one.address), problem=problem)
         await self._routes.take([*self._news_of_removed(), *self._news_of_all()])
@@ -114,15 +115,15 @@ class ConfiguredAgents:
     async def stop(self) -> None:
         """End what runs, and say so while the desk is still there."""
         desk, self._desk = self._desk, None
-        for work in self._recovering:
-            work.cancel()
         running = list(self._running.values())
-        works = [one.work for one in running if one.work is not None] + list(self._recovering)
+        works = [each.work for each in running if each.work is not None]
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
+        for one in self._agents.values():
+            await one.fitness.close()
         # What had not been begun is begun after the next start.
-        begun = [one.task for one in running if one.is_begun]
+        begun = [each.task for each in running if each.is_begun]
         if desk is not None:
             await asyncio.gather(*(self._interrupt(desk, task) for task in begun))
 
@@ -172,7 +173,7 @@ class ConfiguredAgents:
     def problem(self, address: AgentAddress) -> str | None:
         """Why the agent does not work, in a sentence for the operator."""
         one = self._one(address)
-        return None if one is None else one.problem
+        return None if one is None else one.fitness.problem
 
     def _one(self, address: AgentAddress) -> _One | None:
         return self._agents.get(address.agent_id) if address.node_id == self._routes.node_id else None
@@ -213,48 +214,18 @@ class ConfiguredAgents:
 
         try:
             # If its command does not work at all, it waits here, up to its own deadline.
-            await one.works.wait()
+            await one.fitness.wait()
             if not await begin(desk, task):
                 return
             running.is_begun = True
             carried_out = await carry_out(one.recipe, to_do(task), tell, now_ms=self._now_ms)
-            self._judge(one, carried_out)
+            # Before the desk knows of the end: an agent fails while it is busy, and not afterwards.
+            one.fitness.judge(carried_out)
             outcome = carried_out.outcome
         except Exception as error:
             log.exception("A task failed in a way that nobody foresaw.", task=str(task.key))
             outcome = Answer(False, f"The agent could not be run: {type(error).__name__}.", 1)
         await report(desk, task, outcome)
-
-    # -- whether they work at all --
-
-    def _judge(self, one: _One, carried_out: CarriedOut) -> None:
-        """Before the desk knows of the end: an agent fails while it is busy, and not afterwards."""
-        if carried_out.ending is None:
-            return
-        failed = one.health.ended(
-            carried_out.ending, carried_out.seconds, has_answered=carried_out.has_answered
-        )
-        if failed is None:
-            one.problem = None
-        elif one.works.is_set():
-            one.works.clear()
-            self._duty(one.address, StatusInput.ERROR)
-            log.error("An agent has failed.", agent=str(one.address), problem=failed.problem)
-            recovering = asyncio.create_task(self._recover(one, failed))
-            self._recovering.add(recovering)
-            recovering.add_done_callback(self._recovering.discard)
-
-    async def _recover(self, one: _One, failed: Failed) -> None:
-        while True:
-            one.problem = failed.problem
-            await asyncio.sleep(failed.pause)
-            problem = _problem_of(one.recipe)
-            if problem is None:
-                break
-            failed = one.health.failed(problem)
-        one.works.set()
-        self._duty(one.address, StatusInput.RECOVER)
-        log.info("An agent is tried again.", agent=str(one.address))
 
 
 def _recipe(agent: Configured, directory: Path, environment: Mapping[str, str], grace: float) -> Recipe:
@@ -266,17 +237,3 @@ def _recipe(agent: Configured, directory: Path, environment: Mapping[str, str], 
         max_output=int(agent.max_output),
         grace=grace,
     )
-
-
-def _problem_of(recipe: Recipe) -> str | None:
-    """What can be seen without starting it."""
-    if not recipe.directory.is_dir():
-        return f"There is no directory {recipe.directory}."
-    program = recipe.words[0]
-    assert isinstance(program, str), "the configuration was looked at"
-    if "{" in program:
-        return None
-    path = str(recipe.directory / program) if "/" in program else program
-    if shutil.which(path, path=recipe.environment.get("PATH")) is None:
-        return f"The command {program} was not found, or may not be run."
-    return None
