@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from federation.auth_rules import selected
+from federation.errors import MatrixError
 from federation.pdu import Pdu, Template, build
 from federation.request_target import request_target
 from federation.room_version import ROOM_VERSIONS
@@ -25,11 +26,8 @@ from tests.support.postgres import Server
 from tests.support.synapse import Synapse
 from tests.support.tls import Authority
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.xdist_group("walk"),
-    pytest.mark.parametrize("version", ["10", "11", "12"]),
-]
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("walk")]
+versions = pytest.mark.parametrize("version", ["10", "11", "12"])
 ACL = "m.room.server_acl"
 OPEN: dict[str, Any] = {"allow": ["*"], "deny": []}
 PATIENCE = 60.0
@@ -75,6 +73,7 @@ async def forge(
     return made
 
 
+@versions
 async def test_what_nobody_may_send_changes_nothing(
     quiet_node: DrivenNode, synapse: Synapse, third: Node, version: str
 ) -> None:
@@ -122,6 +121,7 @@ async def test_what_nobody_may_send_changes_nothing(
     await alice.wait_for_member(room_id, mallory, "leave")
 
 
+@versions
 async def test_a_room_keeps_a_server_out(
     make_driven_node: DrivenNodeFactory, database_address: DatabaseAddress, synapse: Synapse, version: str
 ) -> None:
@@ -153,3 +153,27 @@ async def test_a_room_keeps_a_server_out(
             await host.event(room_id, unheard)
         await guest.wait_for_event(await host.set_state(room_id, ACL, OPEN))
         await talk(room_id, host, guest)
+
+
+async def test_a_server_that_is_no_peer_is_not_spoken_with(
+    quiet_node: DrivenNode,
+    postgres_server: Server,
+    migrated_template: str,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    """However well it is certified: nobody of it comes in, and nobody of ours goes there."""
+    issued = authority.issue("localhost", "127.0.0.1", "::1").write(tmp_path, "stranger")
+    trusted = authority.write(tmp_path, "ca")
+    alice = await quiet_node.user("alice")
+    ours = await alice.create_room(preset="public_chat")
+    async with nodes(postgres_server, migrated_template, TlsFiles(*issued), trusted) as running:
+        stranger = await running.start_over_tls()
+        mallory = stranger.user("mallory")
+        with pytest.raises(MatrixError) as refusal:
+            await stranger.membership.join(ours, mallory, [quiet_node.server_name])
+        assert refusal.value.status == 403
+        theirs = await stranger.create("12", mallory)
+        with pytest.raises(Refused, match="is not a server that this one speaks with"):
+            await alice.join(theirs, via=[stranger.name])
+        assert stranger.seen.answered == []

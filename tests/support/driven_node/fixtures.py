@@ -2,8 +2,11 @@
 own."""
 
 import asyncio
+import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +23,12 @@ from tests.support.tls import Authority
 class DrivenNodeFactory:
     """Makes driven nodes, certified by one authority and trusting it, and ends them all."""
 
-    def __init__(self, command: Path, directory: Path, authority: Authority) -> None:
+    def __init__(self, command: Path, authority: Authority) -> None:
         self._command = command
-        self._directory = directory
+        # Not below the directory of the test: the path of a Unix socket has 107 bytes.
+        self._directory = Path(tempfile.mkdtemp(prefix="palaver-nodes-"))
         self._authority = authority
-        directory.mkdir(exist_ok=True)
-        self._trusted = authority.write(directory, "ca")
+        self._trusted = authority.write(self._directory, "ca")
         self.made: list[DrivenNode] = []
 
     async def __call__(
@@ -38,7 +41,6 @@ class DrivenNodeFactory:
     ) -> DrivenNode:
         """A node that speaks with these servers alone. Without a database it brings its own Postgres."""
         port = lasting_port()
-        # Short: the path of its control socket has at most 100 bytes or so.
         directory = self._directory / str(port)
         directory.mkdir()
         certificate, private_key = self._authority.issue("localhost", "127.0.0.1", "::1").write(
@@ -62,15 +64,31 @@ class DrivenNodeFactory:
         return node
 
     async def clean_up(self) -> None:
-        await asyncio.gather(*(node.clean_up() for node in self.made))
+        try:
+            await asyncio.gather(*(node.clean_up() for node in self.made))
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the driven nodes of the test complained about."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {})
+        made = used["make_driven_node"].made if "make_driven_node" in used else []
+        for node in [*([used["driven_node"]] if "driven_node" in used else []), *made]:
+            lines = "\n".join(json.dumps(line) for line in node.complaints()[-20:])
+            report.sections.append((f"the node {node.server_name}", lines))
+    return report
 
 
 @pytest.fixture
-async def make_driven_node(
-    palaver: Path, tmp_path: Path, authority: Authority
-) -> AsyncIterator[DrivenNodeFactory]:
+async def make_driven_node(palaver: Path, authority: Authority) -> AsyncIterator[DrivenNodeFactory]:
     """Makes driven nodes that are ended with the test, whatever the test does."""
-    factory = DrivenNodeFactory(palaver, tmp_path / "n", authority)
+    factory = DrivenNodeFactory(palaver, authority)
     try:
         yield factory
     finally:
@@ -103,7 +121,6 @@ def third_server() -> str:
 @pytest.fixture(scope="session")
 async def driven_node(
     palaver: Path,
-    tmp_path_factory: pytest.TempPathFactory,
     authority: Authority,
     postgres_server: Server,
     migrated_template: str,
@@ -111,7 +128,7 @@ async def driven_node(
     third_server: str,
 ) -> AsyncIterator[DrivenNode]:
     """A node for all tests of this worker, which speaks with `synapse` and `third_server`: do not stop it."""
-    factory = DrivenNodeFactory(palaver, tmp_path_factory.mktemp("nodes"), authority)
+    factory = DrivenNodeFactory(palaver, authority)
     database = await postgres_server.create(migrated_template)
     try:
         yield await factory([synapse.server_name, third_server], database=database)

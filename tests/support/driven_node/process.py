@@ -31,6 +31,20 @@ class Gone(Exception):
     """The node ended before it answered."""
 
 
+class Metrics:
+    def __init__(self, text: str) -> None:
+        self._samples = [
+            sample for family in text_string_to_metric_families(text) for sample in family.samples
+        ]
+
+    def sum(self, name: str, **labels: str) -> float:
+        return sum(
+            sample.value
+            for sample in self._samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+
 @dataclass
 class DrivenNode(Node):
     """Runs between `start` and `stop`; keeps its name, its ports and its data in between."""
@@ -200,19 +214,18 @@ class DrivenNode(Node):
 
     # What is measured
 
-    async def metric(self, sample: str, **labels: str) -> float:
-        """The sum of the samples of this name with these labels, since this start; 0 if there are none."""
+    async def metrics(self) -> Metrics:
+        """All figures of this moment."""
         server = Homeserver(f"http://127.0.0.1:{self.metrics_port}", self.tls())
         try:
             _, _, body = await server.raw("GET", "/metrics")
         finally:
             await server.close()
-        return sum(
-            found.value
-            for family in text_string_to_metric_families(body.decode())
-            for found in family.samples
-            if found.name == sample and labels.items() <= found.labels.items()
-        )
+        return Metrics(body.decode())
+
+    async def metric(self, sample: str, **labels: str) -> float:
+        """The sum of the samples of this name with these labels, since this start; 0 if there are none."""
+        return (await self.metrics()).sum(sample, **labels)
 
     def begin_test(self) -> None:
         """What it logs from now on counts."""
