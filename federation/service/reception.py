@@ -17,6 +17,7 @@ from federation.service.arrivals import Arrivals
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller, RoomBatch
 from federation.service.policy_signing import PolicySigning
+from federation.service.room_draft import RoomDraft
 from federation.service.room_intake import must_have_place, take_in
 from federation.service.room_ports import InCommit, Results, RoomObserver
 from federation.service.room_store import RoomMemory, RoomStore
@@ -143,6 +144,8 @@ class Reception:
             receipt = (await take_in(draft, batch)).get(pdu.event_id, _elsewhere())
             if not isinstance(receipt, Accepted):
                 raise MatrixError("M_FORBIDDEN", f"The event is refused: {receipt}", 403)
+            if pdu.membership == "join" and origin not in joined:
+                await _send_missed(draft, pdu.event_id, origin)
         self._count([receipt])
         return draft.pdus[pdu.event_id]
 
@@ -274,6 +277,15 @@ def label(receipt: Receipt) -> str:
             return "rejected"
         case Dropped():
             return "dropped"
+
+
+async def _send_missed(draft: RoomDraft, join: EventId, server: str) -> None:
+    """What happened after the server had asked where the room ends, and before it came: it stands beside its
+    join, not before it, and went to those who were there. In a quiet room nothing that follows would lead to
+    it for a long time."""
+    beside = [event_id for event_id in draft.extremities if event_id != join]
+    await draft.load(beside)
+    draft.missed.update(dict.fromkeys(beside, frozenset({server})))
 
 
 def _elsewhere() -> Dropped:

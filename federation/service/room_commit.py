@@ -82,6 +82,8 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
         for event in draft.timeline:
             sent_to = draft.destinations.get(event.pdu.event_id, frozenset())
             committed.append(Committed(event.pdu, draft.version, origin, sent_to))
+        for event_id, servers in draft.missed.items():
+            committed.append(Committed(draft.pdus[event_id], draft.version, None, servers))
     await insert_state_groups(connection, groups)
     await write_events(connection, events)
     await write_current_state(connection, entries, removed)

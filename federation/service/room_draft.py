@@ -54,6 +54,8 @@ class RoomDraft:
         self.written: dict[EventId, KnownEvent] = {}
         self.timeline: list[KnownEvent] = []
         self.destinations: dict[EventId, frozenset[str]] = {}
+        # Events that are known already, and servers that have missed them.
+        self.missed: dict[EventId, frozenset[str]] = {}
         self.new_groups: dict[int, tuple[StateGroup, Kept]] = {}
         self.new_merges: dict[frozenset[int], int] = {}
         self._store = store

@@ -32,7 +32,8 @@ class RoomView:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An accepted event of the timeline, as the hook on commit is told of it."""
+    """An accepted event of the timeline, as the hook on commit is told of it; known before, if somebody has
+    missed it."""
 
     pdu: Pdu
     version: RoomVersion
@@ -40,7 +41,8 @@ class Committed:
     """The server that sent it to us; None for our own."""
     destinations: frozenset[str]
     """Servers, without ourselves, that must be told by us: those joined in the state before the event, if it
-    is ours or was handed to us for the room. Empty for what others send round themselves."""
+    is ours or was handed to us for the room; or one that has come since and missed it. Empty for what others
+    send round themselves."""
 
 
 Results = Mapping[EventId, Receipt]

@@ -58,6 +58,31 @@ async def test_what_is_said_while_one_comes_in_is_heard(pair: tuple[Node, Node])
             await here.until(lambda event_id, _, said=said: event_id == said)  # type: ignore[misc]
 
 
+async def test_who_comes_in_misses_nothing(pair: tuple[Node, Node]) -> None:
+    """Neither what happens between the questions of the handshake nor what happens before the room is here,
+    also when nothing happens afterwards."""
+    here, there = pair
+    alice, bob = there.user("alice"), here.user("bob")
+
+    def asked() -> int:
+        return sum("make_join" in route for route, _, _ in there.seen.answered)
+
+    for number in range(10):
+        room_id = await there.create("11", alice)
+        before = asked()
+        joining = asyncio.create_task(here.membership.join(room_id, bob, ["there.test"]))
+        while asked() == before:
+            await asyncio.sleep(0)
+        topic = {"topic": str(number)}
+        said = await there.graph.send_event(room_id, "m.room.topic", topic, alice, "")
+        await joining
+        key = ("m.room.topic", "")
+        async with asyncio.timeout(PATIENCE):
+            position = 0
+            while (await here.graph.current_events(room_id, [key])).get(key) != said:
+                position = (await here.graph.stream.next(position))[-1].position
+
+
 async def test_a_room_is_joined_by_its_alias(pair: tuple[Node, Node]) -> None:
     """The server of the alias says which room it is and who is in it; an alias of ours is known here."""
     here, there = pair
