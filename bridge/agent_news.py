@@ -141,7 +141,8 @@ def decide(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms:
     if not isinstance(news, LeftOut):
         stale = _stale(known, node, news, now_ms)
         if stale is not None:
-            return stale
+            named = None if known is None else _named_task(known, news)
+            return stale if named is None else Taken(named)
     if isinstance(news, Registered):
         return Taken(_registered(known, news, now_ms))
     if known is None:
@@ -174,13 +175,27 @@ def _stale(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms:
     if known is None:
         return None
     last = known.said_at
-    if known.last_seen is None and not isinstance(news, SpokenFor):
-        # The node has spoken for it since. (What a heartbeat says is compared with the one before it.)
+    if known.last_seen is None and isinstance(news, Heartbeat):
+        # The node has spoken for it since. Everything else that is said of an agent says more than its node's
+        # heartbeat does, and may have been overtaken by it.
         last = max(last, (node and node.heartbeat_said_at) or 0)
     if news.said_at < last:
         return Stale("something newer is known of the agent")
     if news.said_at == last and not known.is_here:
         return Stale("the agent has gone since")
+    return None
+
+
+def _named_task(known: Agent, news: AgentNews) -> Agent | None:
+    """A heartbeat has told already that the agent is busy; this tells with what."""
+    if (
+        isinstance(news, StatusSaid)
+        and known.is_here
+        and known.status is news.status is AgentStatus.BUSY
+        and known.current_task is None
+        and news.current_task is not None
+    ):
+        return known._replace(current_task=news.current_task)
     return None
 
 

@@ -80,13 +80,30 @@ def test_what_comes_from_the_future_is_not_taken(say: Any) -> None:
     assert isinstance(decide(None, None, say(NOW + MOST_AHEAD_MS + 1), NOW), Stale)
 
 
-def test_a_heartbeat_of_the_node_is_a_word_on_each_of_its_agents() -> None:
-    """But on none that is heard from by itself."""
+def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> None:
+    """But for none that is heard from by itself. It is no word on what only a registration or a status says,
+    and may have overtaken those."""
     node = NODE._replace(heartbeat_said_at=SAID + 10)
-    said = StatusSaid(W1, BUSY, "t", SAID + 5)
-    assert isinstance(decide(AGENT, node, said, NOW), Stale)
-    assert isinstance(decide(AGENT._replace(last_seen=NOW - 1), node, said, NOW), Taken)
+    beat = Heartbeat(W1, BUSY, SAID + 5)
+    assert isinstance(decide(AGENT, node, beat, NOW), Stale)
+    assert isinstance(decide(AGENT._replace(last_seen=NOW - 1), node, beat, NOW), Taken)
     assert isinstance(decide(AGENT, node, SpokenFor(W1, BUSY, SAID + 10), NOW), Taken)
+    assert taken(AGENT, registered(SAID + 5), node).runtime == "kimi"
+    assert taken(AGENT, StatusSaid(W1, BUSY, "t", SAID + 5), node).current_task == "t"
+    assert not taken(AGENT, Unregistered(W1, "x", SAID + 5), node).is_here
+
+
+def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
+    """That the agent is busy is known by then, and not with what. Nothing else of the older word counts."""
+    busy = AGENT._replace(status=BUSY, said_at=SAID + 10)
+    assert taken(busy, StatusSaid(W1, BUSY, "t", SAID + 5)) == busy._replace(current_task="t")
+    for known, said in [
+        (busy, StatusSaid(W1, BUSY, None, SAID + 5)),
+        (busy, StatusSaid(W1, IDLE, None, SAID + 5)),
+        (busy._replace(current_task="newer"), StatusSaid(W1, BUSY, "t", SAID + 5)),
+        (LEFT, StatusSaid(W1, BUSY, "t", SAID - 5)),
+    ]:
+        assert isinstance(decide(known, NODE, said, NOW), Stale)
 
 
 @pytest.mark.parametrize(
