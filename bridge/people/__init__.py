@@ -1,0 +1,1 @@
+"""What people see of agents, and what they say to them, whatever protocol an agent speaks."""

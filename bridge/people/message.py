@@ -1,0 +1,118 @@
+"""What somebody's message says, whoever wrote it: everything in an event may be anything.
+
+Client-server API, "m.room.message", "User and room mentions", "Rich replies", "Threading", "Event
+replacements".
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from bridge.address import is_unicode
+from bridge.people.cleaning import cleaned
+from bridge.people.text import html_of
+from federation.identifiers import is_event_id, is_user_id
+from federation.message_content import new_content
+
+MESSAGE: Final = "m.room.message"
+REACTION: Final = "m.reaction"
+REDACTION: Final = "m.room.redaction"
+MEMBER: Final = "m.room.member"
+ENCRYPTED: Final = "m.room.encrypted"
+ENCRYPTION: Final = "m.room.encryption"
+
+MOST_MENTIONED: Final = 20
+"""Of whom it is looked at whether they are agents."""
+WITHOUT_TEXT: Final = frozenset({"m.image", "m.file", "m.audio", "m.video", "m.location"})
+
+_PILL: Final = re.compile(
+    r"<a\s[^<>]{0,500}?href\s*=\s*[\"']?(?:https?://matrix\.to/#/|matrix:)([^\"'<>\s]{1,800})", re.IGNORECASE
+)
+_QUOTED: Final = re.compile(r"<mx-reply>.*?</mx-reply>", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """`msgtype` is of those that a person writes, or None for what is no message at all. `answers` is what
+    it truly answers, not what clients without threads show it below."""
+
+    body: str
+    msgtype: str | None
+    mentioned: tuple[str, ...] = ()
+    """User ids."""
+    thread: str | None = None
+    """The event that its thread hangs on."""
+    answers: str | None = None
+    replaces: str | None = None
+
+
+def read(content: Mapping[str, Any]) -> Message:
+    """Of an edit what it puts in place of the original."""
+    relates = content.get("m.relates_to")
+    relation: Mapping[str, Any] = relates if isinstance(relates, dict) else {}
+    rel_type, target = relation.get("rel_type"), _event_id(relation.get("event_id"))
+    replaces = target if rel_type == "m.replace" else None
+    answered = relation.get("m.in_reply_to")
+    falls_back = rel_type == "m.thread" and relation.get("is_falling_back") is True
+    answers = _event_id(answered.get("event_id")) if isinstance(answered, dict) and not falls_back else None
+    said = new_content(content) if replaces is not None else content
+    msgtype, body = said.get("msgtype"), said.get("body")
+    text = cleaned(body) if isinstance(body, str) else ""
+    return Message(
+        _without_quote(text) if answers is not None else text.strip(),
+        msgtype if isinstance(msgtype, str) else None,
+        _mentioned(said),
+        target if rel_type == "m.thread" else None,
+        answers,
+        replaces,
+    )
+
+
+def reacted(content: Mapping[str, Any]) -> tuple[str, str] | None:
+    """To which event, and with what: "the `key` […] is the annotation being made"."""
+    relates = content.get("m.relates_to")
+    if not isinstance(relates, dict) or relates.get("rel_type") != "m.annotation":
+        return None
+    target, key = _event_id(relates.get("event_id")), relates.get("key")
+    return (target, key) if target is not None and isinstance(key, str) else None
+
+
+def _mentioned(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """ "m.mentions: user_ids", and the pills in its form: not all clients write both."""
+    mentions = content.get("m.mentions")
+    listed = mentions.get("user_ids") if isinstance(mentions, dict) else None
+    users = [user for user in (listed if isinstance(listed, list) else [])[:MOST_MENTIONED] if _is_user(user)]
+    html = html_of(content)
+    if html is not None:
+        # What is answered stands in there too, and whoever wrote that is not called.
+        pills = (found[1] for found in _PILL.finditer(_QUOTED.sub("", html)))
+        users += [user for pill in pills if (user := _user_of(pill)) is not None][:MOST_MENTIONED]
+    return tuple(dict.fromkeys(users))[:MOST_MENTIONED]
+
+
+def _user_of(pill: str) -> str | None:
+    """`@worker-1:here?via=…` as matrix.to has it, or `u/worker-1:here` of a Matrix URI, percent-encoded."""
+    name = unquote(pill.partition("?")[0], errors="replace")
+    if name.startswith("u/"):
+        name = f"@{name[2:]}"
+    return name if name.startswith("@") and is_user_id(name) else None
+
+
+def _is_user(user: object) -> bool:
+    return isinstance(user, str) and is_user_id(user)
+
+
+def _event_id(text: object) -> str | None:
+    """As a column of the database can hold it."""
+    return text if isinstance(text, str) and is_event_id(text) and is_unicode(text) else None
+
+
+def _without_quote(body: str) -> str:
+    """ "Fallbacks for rich replies": lines that begin with `> `, and an empty one."""
+    lines = body.split("\n")
+    if not lines[0].startswith(("> <@", "> * <@")):
+        return body.strip()
+    at = next((at for at, line in enumerate(lines) if not line.startswith(">")), len(lines))
+    return "\n".join(lines[at:]).strip()

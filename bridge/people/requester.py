@@ -1,0 +1,30 @@
+"""The address under which a person asks for work.
+
+Whoever asks another node for something does it as somebody of this one: `@alice:example.org` is
+`alice:example.org@here`, and back. A user id may hold an `@` behind its first one, and addresses hold one
+alone; so that is escaped, and so is the sign that escapes.
+"""
+
+import re
+from typing import Final
+
+from bridge.address import AgentAddress, NotAnAddress
+from federation.identifiers import is_user_id
+
+_ESCAPED: Final = re.compile(r"[=@]")
+_ESCAPE: Final = re.compile(r"=(3d|40)")
+_STRAY: Final = re.compile(r"=(?!3d|40)")
+
+
+def requester(user: str, server_name: str) -> AgentAddress | NotAnAddress:
+    assert is_user_id(user), "no other user can say anything"
+    agent_id = _ESCAPED.sub(lambda found: f"={ord(found[0]):02x}", user[1:])
+    return AgentAddress.of(agent_id, server_name)
+
+
+def person_of(address: AgentAddress, server_name: str) -> str | None:
+    """The user who has this address; None if nobody has."""
+    if address.node_id != server_name or _STRAY.search(address.agent_id) is not None:
+        return None
+    user = "@" + _ESCAPE.sub(lambda found: chr(int(found[1], 16)), address.agent_id)
+    return user if is_user_id(user) else None

@@ -1,0 +1,187 @@
+"""What is said of a task: who asks whom for what, how it stands, and what it came to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from bridge.address import AgentAddress
+from bridge.people.agent_words import File, agent_words
+from bridge.people.cleaning import beginning, cleaned, one_line
+from bridge.people.requester import person_of
+from bridge.people.text import Text, joined
+from bridge.people.thread import Sign
+from bridge.task import Task
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from bridge.time_text import duration
+from federation.message_content import Html, bold, code, details, italic, paragraph, quote
+
+LONGEST_NAME: Final = 120
+LONGEST_SHOWN_PROMPT: Final = 600
+MOST_SHOWN_LINES: Final = 8
+LONGEST_PROMPT: Final = 4_000
+"""Characters of a prompt that can be unfolded."""
+LONGEST_PROGRESS: Final = 1_000
+LONGEST_REASON: Final = 1_000
+
+_PROGRESS_WORDS: Final = ("message", "text", "status", "description", "step", "stage")
+_UNDONE: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.AGENT_NOT_FOUND: "is not there",
+    ErrorCode.AGENT_BUSY: "is busy",
+    ErrorCode.TIMEOUT: "has taken too long",
+    ErrorCode.NODE_UNREACHABLE: "cannot be reached",
+    ErrorCode.INVALID_PAYLOAD: "cannot be given this",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`is_of_agent`: these are the agent's own words, and not what the node has to say of it."""
+
+    text: Text
+    file: File | None = None
+    is_of_agent: bool = False
+
+
+def name_of(address: AgentAddress) -> Text:
+    shown = one_line(str(address), LONGEST_NAME)
+    return Text(shown, code(shown))
+
+
+def requester_name(task: Task, server_name: str) -> Text:
+    """A person by the user id, which is what people know."""
+    person = person_of(task.request.from_address, server_name)
+    if task.request.origin.protocol != "people" or person is None:
+        return name_of(task.request.from_address)
+    shown = one_line(person, LONGEST_NAME)
+    return Text(shown, code(shown))
+
+
+def request_text(task: Task, sign: Sign, server_name: str) -> Text:
+    """The message that a thread begins with when no person has written one."""
+    who, whom = requester_name(task, server_name), name_of(task.request.to_address)
+    task_id = one_line(task.request.task_id, LONGEST_NAME)
+    took = _took(task) if sign is not Sign.WAITING else ""
+    prompt = cleaned(task.request.prompt[: 2 * LONGEST_PROMPT]).strip()
+    return Text(
+        f"{sign.emoji} {who.plain} asks {whom.plain} ({task_id}{took}):\n{_short(prompt)}",
+        Html(f"{sign.emoji} ")
+        + who.html
+        + " asks "
+        + whom.html
+        + " ("
+        + code(task_id)
+        + f"{took}):"
+        + _folded(prompt, len(task.request.prompt)),
+    )
+
+
+def _short(prompt: str) -> str:
+    shown = beginning(prompt, MOST_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
+    return shown if len(shown) == len(prompt) else f"{shown} […]"
+
+
+def _folded(prompt: str, characters: int) -> Html:
+    """A long one is unfolded by whoever wants to read it."""
+    shown = beginning(prompt, MOST_SHOWN_LINES, LONGEST_SHOWN_PROMPT)
+    if len(shown) == len(prompt):
+        return quote(prompt)
+    whole = prompt if len(prompt) <= LONGEST_PROMPT else f"{prompt[:LONGEST_PROMPT]} […]"
+    return quote(f"{shown} […]") + details(f"The whole of it ({characters} characters)", quote(whole))
+
+
+def _took(task: Task) -> str:
+    if task.finished_at is None:
+        return ""
+    return f", {duration(max(0, task.finished_at - task.received_at))}"
+
+
+# ---- what it came to ---------------------------------------------------------------------------------
+
+
+def outcome(task: Task) -> Outcome:
+    """Of a task that has ended."""
+    answer = task.answer
+    assert answer is not None, "it has ended"
+    if answer.error_code is not None:
+        return Outcome(_undone(task, answer, answer.error_code))
+    if answer.metadata.get("cancelled") is True:
+        return Outcome(_with_sign(Sign.FAILED, Text.of(one_line(answer.output, LONGEST_REASON))))
+    return _own_words(task, answer)
+
+
+def _own_words(task: Task, answer: Answer) -> Outcome:
+    words = agent_words(answer.output, task.request.task_id)
+    text = words.text
+    if not text.plain:
+        nothing = "Done, and nothing is said of it." if answer.success else "It says nothing."
+        text = Text(nothing, italic(nothing))
+    if not answer.success:
+        failed = f"{Sign.FAILED.emoji} It has failed, with exit code {answer.exit_code}."
+        text = Text(f"{failed}\n\n{text.plain}", paragraph(failed) + text.html)
+    if answer.metadata.get("output_truncated") is True:
+        cut = "(It was longer than is kept.)"
+        text = Text(f"{text.plain}\n\n{cut}", text.html + paragraph(italic(cut)))
+    return Outcome(text, words.file, is_of_agent=True)
+
+
+def _undone(task: Task, answer: Answer, error: ErrorCode) -> Text:
+    """ "Failures with their code and what to do"."""
+    whom = name_of(task.request.to_address)
+    reason = one_line(answer.output, LONGEST_REASON)
+    said = f" {reason}" if reason else ""
+    meant = _candidates(answer)
+    there = f" There is {meant}." if meant else ""
+    return _with_sign(
+        Sign.FAILED,
+        Text(
+            f"{whom.plain} {_UNDONE[error]} ({error.value}).{said}{there} {error.advice}",
+            whom.html
+            + f" {_UNDONE[error]} ("
+            + code(error.value)
+            + f").{said}{there} "
+            + italic(error.advice),
+        ),
+    )
+
+
+def _candidates(answer: Answer) -> str:
+    named = answer.metadata.get("candidates")
+    texts = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    return ", ".join(one_line(text, LONGEST_NAME) for text in texts[:10])
+
+
+def _with_sign(sign: Sign, text: Text) -> Text:
+    return Text.of(f"{sign.emoji} ") + text
+
+
+# ---- while it is worked on ---------------------------------------------------------------------------
+
+
+def progress_text(content: Mapping[str, Any]) -> Text | None:
+    """Agents report what they like. What is meant for reading is looked for first; None when there is
+    nothing."""
+    said = next((one for name in _PROGRESS_WORDS if isinstance(one := content.get(name), str)), "")
+    shown = one_line(said, LONGEST_PROGRESS)
+    share = _share(content)
+    if shown or share:
+        plain = " ".join(part for part in (share, shown) if part)
+        return Text(plain, joined([*([bold(share), Html(" ")] if share else []), Html(shown)]))
+    try:
+        as_json = orjson.dumps(dict(content)).decode()
+    except TypeError:  # orjson.JSONEncodeError is a TypeError
+        return None
+    shown = one_line(as_json, LONGEST_PROGRESS)
+    return Text(shown, code(shown)) if content else None
+
+
+def _share(content: Mapping[str, Any]) -> str:
+    for name in ("percent", "percentage", "progress"):
+        value = content.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100:
+            # A share of one is written as a fraction, and nobody writes 0.5 for half a percent.
+            percent = value * 100 if isinstance(value, float) and value <= 1 else value
+            return f"{percent:.0f} %"
+    return ""

@@ -1,0 +1,97 @@
+"""Whom a message is for."""
+
+import pytest
+
+from bridge.address import AgentAddress, BareId
+from bridge.people.addressing import addressed, names, without_names
+from bridge.people.message import Message
+from bridge.routing import Local, Remote, Route, Unknown
+from bridge.task_error import ErrorCode
+from tests.support.agents import address
+
+WORKER, KITCHEN = address("worker-1@here.test"), address("worker-1@kitchen.test")
+HELPER = address("helper@here.test")
+USERS = {
+    "@worker-1:here.test": WORKER,
+    "@helper:here.test": HELPER,
+    "@worker-1:kitchen.test": KITCHEN,
+}
+NOT_THERE = Unknown(ErrorCode.AGENT_NOT_FOUND, "No.", (WORKER,))
+
+
+def route(target: AgentAddress | BareId) -> Route:
+    if target in {WORKER, HELPER}:
+        assert isinstance(target, AgentAddress)
+        return Local(target)
+    if target == KITCHEN:
+        return Remote(KITCHEN, None)
+    return Local(WORKER) if target == BareId("worker-1") else NOT_THERE
+
+
+@pytest.mark.parametrize(
+    ("body", "agents", "prompt"),
+    [
+        ("@worker-1: peel", [WORKER], "peel"),
+        ("@worker-1, peel", [WORKER], "peel"),
+        ("@worker-1 peel\nthem", [WORKER], "peel\nthem"),
+        ("@worker-1\npeel", [WORKER], "peel"),
+        ("worker-1@kitchen.test peel", [KITCHEN], "peel"),
+        ("worker-1@kitchen.test: peel", [KITCHEN], "peel"),
+        ("@worker-1@kitchen.test peel", [KITCHEN], "peel"),
+        ("@worker-1:kitchen.test peel", [KITCHEN], "peel"),
+        ("@worker-1:kitchen.test: peel", [KITCHEN], "peel"),
+        ("@worker-1:", [WORKER], ""),
+        ("worker-1: peel", [], "worker-1: peel"),
+        ("peel @worker-1", [], "peel @worker-1"),
+        ("", [], ""),
+        ("@", [], "@"),
+        ("@@@ x", [], "@@@ x"),
+    ],
+)
+def test_an_agent_is_named_at_the_beginning(body: str, agents: list[AgentAddress], prompt: str) -> None:
+    """By its id, its address or its user; a word that only looks like its id is none."""
+    found = addressed(Message(body, "m.text"), USERS.get, route)
+    assert (list(found.agents), found.prompt, found.unknown) == (agents, prompt, None)
+
+
+@pytest.mark.parametrize("body", ["@worker-9: peel", "worker-1@garden.test peel"])
+def test_somebody_is_named_who_is_not_there(body: str) -> None:
+    """And the routing table says who may have been meant."""
+    found = addressed(Message(body, "m.text"), USERS.get, route)
+    assert (found.agents, found.prompt, found.unknown) == ((), body, NOT_THERE)
+    # Who mentions somebody has said whom he means.
+    assert addressed(Message(body, "m.text", ("@bob:there.test",)), USERS.get, route).unknown is None
+
+
+@pytest.mark.parametrize(
+    ("body", "prompt"),
+    [
+        ("worker-1: peel", "peel"),
+        ("@worker-1:here.test: peel", "peel"),
+        ("worker-1 peel", "peel"),
+        ("please peel, worker-1", "please peel, worker-1"),
+        ("worker-10 peels", "worker-10 peels"),
+        ("worker-1", ""),
+    ],
+)
+def test_a_mention_is_no_part_of_what_is_asked(body: str, prompt: str) -> None:
+    """Where it stands at the beginning, as clients write it."""
+    found = addressed(Message(body, "m.text", ("@worker-1:here.test",)), USERS.get, route)
+    assert (found.agents, found.prompt) == ((WORKER,), prompt)
+
+
+def test_several_agents_and_people() -> None:
+    """Each agent once; who is no agent is named apart."""
+    users = ("@worker-1:here.test", "@bob:there.test", "@helper:here.test")
+    found = addressed(Message("worker-1, helper: peel", "m.text", users), USERS.get, route)
+    assert (found.agents, found.prompt, found.others) == ((WORKER, HELPER), "peel", ("@bob:there.test",))
+    named_twice = addressed(Message("@worker-1 peel", "m.text", users[:1]), USERS.get, route)
+    assert named_twice.agents == (WORKER,)
+
+
+def test_names_are_taken_off_whole() -> None:
+    """The longest first, and as often as they stand there."""
+    calls = names("@worker-1:here.test", WORKER)
+    assert without_names("worker-1@here.test worker-1, peel", calls) == "peel"
+    assert without_names("worker-1.5 is a version", calls) == "worker-1.5 is a version"
+    assert without_names("", calls) == ""

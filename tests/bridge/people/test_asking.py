@@ -1,0 +1,34 @@
+"""A person's words as a task."""
+
+from typing import Any
+
+from bridge.people.asking import request_for
+from bridge.task_request import TaskRequest, check
+from tests.support.agents import address
+
+
+def request(agent: str = "worker@here", **changed: Any) -> TaskRequest:
+    known: dict[str, Any] = {
+        "event_id": "$asked",
+        "room_id": "!room",
+        "user": "@alice:there",
+        "requester": address("alice:there@here"),
+    }
+    return request_for(address(agent), "Peel", **{**known, **changed})
+
+
+def test_one_message_is_one_task_for_each_agent() -> None:
+    """However often it is read; an edit is another one."""
+    assert request() == request()
+    keys = {request().key, request("helper@here").key, request(event_id="$edit").key}
+    assert len(keys) == 3
+    assert {key.node_id for key in keys} == {"here"}
+
+
+def test_it_is_a_task_like_another() -> None:
+    """However long the ids are that it is made from."""
+    asked = request(event_id="$" + "e" * 254, room_id="!" + "r" * 254)
+    assert check(asked, 10_000) is None
+    assert asked.task_id.startswith("t-")
+    assert asked.metadata == {"asked_by": "@alice:there"}
+    assert asked.origin.protocol == "people"

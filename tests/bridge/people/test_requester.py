@@ -1,0 +1,63 @@
+"""The address under which a person asks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.address import AgentAddress, NotAnAddress
+from bridge.people.requester import person_of, requester
+from federation.identifiers import is_user_id
+
+HERE = "here.test"
+
+
+@pytest.mark.parametrize(
+    ("user", "agent_id"),
+    [
+        ("@alice:example.org", "alice:example.org"),
+        ("@Alice:example.org:8448", "Alice:example.org:8448"),
+        ("@a=b:example.org", "a=3db:example.org"),
+        ("@a@b:example.org", "a=40b:example.org"),
+        ("@=40:example.org", "=3d40:example.org"),
+        ("@:example.org", ":example.org"),
+        ("@müller:example.org", "müller:example.org"),
+    ],
+)
+def test_a_person_has_an_address_of_this_node(user: str, agent_id: str) -> None:
+    """Whatever the user is called, historical ids among them."""
+    address = requester(user, HERE)
+    assert address == AgentAddress(agent_id, HERE)
+    assert person_of(address, HERE) == user
+
+
+@given(st.text(st.characters(exclude_characters=":\0", exclude_categories=["Cs"]), max_size=70))
+def test_there_and_back(localpart: str) -> None:
+    """Two people never have one address."""
+    user = f"@{localpart}:example.org"
+    if not is_user_id(user):
+        return
+    address = requester(user, HERE)
+    if isinstance(address, AgentAddress):
+        assert address.agent_id.count("@") == 0
+        assert person_of(address, HERE) == user
+
+
+@given(st.text(max_size=40))
+def test_an_address_is_that_of_one_person_at_most(agent_id: str) -> None:
+    """What no person's id is escaped to belongs to none."""
+    address = AgentAddress.of(f"{agent_id}:example.org", HERE)
+    if isinstance(address, AgentAddress):
+        user = person_of(address, HERE)
+        assert user is None or requester(user, HERE) == address
+
+
+def test_an_id_that_is_too_long_has_none() -> None:
+    """Escaped it may be: whoever has it is told so."""
+    assert isinstance(requester(f"@{'@' * 240}:a.org", HERE), NotAnAddress)
+
+
+@pytest.mark.parametrize("agent_id", ["worker-1", "a=zz:example.org", "a:not a name", "a=:b.org"])
+def test_an_agent_is_no_person(agent_id: str) -> None:
+    """Nor is what lives on another node."""
+    assert person_of(AgentAddress(agent_id, HERE), HERE) is None
+    assert person_of(AgentAddress("alice:example.org", "there.test"), HERE) is None

@@ -1,0 +1,24 @@
+"""A task as people see it."""
+
+import pytest
+
+from bridge.people.thread import CANCEL, NOT_BEGUN, Sign, sign_of
+from bridge.task import State
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_its_sign(state: State) -> None:
+    """It waits as long as it has not ended, and has failed if it was not done."""
+    expected = Sign.WAITING if not state.is_final else Sign.DONE if state is State.DONE else Sign.FAILED
+    assert sign_of(state) is expected
+
+
+def test_the_signs() -> None:
+    """Three that can be told apart, and the one by which a person takes a task back."""
+    assert [sign.emoji for sign in Sign] == ["⏳", "✅", "❌"]
+    assert Sign.FAILED.emoji in CANCEL
+
+
+def test_what_has_not_begun() -> None:
+    """Neither runs nor has ended."""
+    assert {State.RECEIVED, State.QUEUED, State.ACCEPTED} == NOT_BEGUN
