@@ -1,0 +1,1 @@
+"""Rooms in which people and agents meet: reading them, and writing into them."""

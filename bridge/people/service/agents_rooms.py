@@ -1,0 +1,181 @@
+"""The rooms of agents: makes them, and lets agents come into them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.ghost import display_name
+from bridge.matrix_side import MatrixSide
+from bridge.people.agents_room import alias, request_for
+from bridge.people.command_texts import RoomOfAgents
+from bridge.people.service.identities import Identities
+from bridge.people.settings import PeopleSettings
+from bridge.service.routing_table import Change
+from bridge.service.session import Report
+from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError
+from storage.connecting import ConnectionLost
+
+NODE_NAME: Final = "Palaver"
+MOST_WAITING: Final = 10_000
+"""Agents that are to come in. Others come when they speak."""
+MOST_REMEMBERED: Final = 20_000
+NamespacesOf = Callable[[AgentAddress], Sequence[str]]
+
+
+class AgentsRooms:
+    def __init__(
+        self,
+        side: MatrixSide,
+        settings: PeopleSettings,
+        identities: Identities,
+        namespaces_of: NamespacesOf,
+        report: Report,
+    ) -> None:
+        self._side = side
+        self._settings = settings
+        self._identities = identities
+        self._namespaces_of = namespaces_of
+        self._report = report
+        self._rooms: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
+        self._introduced: BoundedCache[str, bool] = BoundedCache(MOST_REMEMBERED)
+        self._full: set[str] = set()
+        self._to_come: dict[AgentAddress, None] = {}
+        self._wanted = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def start(self, agents: Sequence[Agent]) -> None:
+        """The rooms are there when this returns; the agents of this node come in by and by."""
+        node_user = self._settings.node_user
+        await self._side.ensure_user(node_user)
+        await self._name(node_user, NODE_NAME)
+        for namespace in self._settings.namespaces:
+            await self._make(namespace)
+        for agent in agents:
+            self._expect(agent)
+        self._worker = asyncio.create_task(self._let_come())
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    # -- asking --
+
+    def namespace(self, room_id: str) -> str | None:
+        """Of a room of this node; None for any other room."""
+        return self._namespaces.get(room_id)
+
+    def room(self, *concerned: AgentAddress) -> str | None:
+        """Where a task of these agents is shown: in a namespace of the first that has one."""
+        for address in concerned:
+            for namespace in self._namespaces_of(address):
+                if namespace in self._rooms:
+                    return self._rooms[namespace]
+        return self._rooms.get(self._settings.namespaces[0]) if self._settings.namespaces else None
+
+    def all(self) -> Mapping[str, str]:
+        """Room ids by namespace."""
+        return self._rooms
+
+    def listed(self) -> list[RoomOfAgents]:
+        return [
+            RoomOfAgents(namespace, alias(namespace, self._settings.server_name))
+            for namespace in sorted(self._rooms)
+        ]
+
+    # -- who is in them --
+
+    def agents_changed(self, changes: Sequence[Change]) -> None:
+        """A listener for the routing table."""
+        for change in changes:
+            if change.after is not None and (change.before is None or not change.before.is_here):
+                self._expect(change.after)
+
+    async def let_in(self, room_id: str, user: str) -> bool:
+        """A user of this node. Whether it is in the room now."""
+        try:
+            if await self._side.membership(room_id, user) == "join":
+                return True
+            await self._introduce(user)
+            if self._settings.join_rule != "public":
+                await self._side.invite(room_id, self._settings.node_user, user)
+            await self._side.join(room_id, user)
+        except MatrixError as refused:
+            if refused.status >= 500:
+                raise
+            self._report(f"{user} cannot come into the room {room_id}.", refused)
+            return False
+        return True
+
+    # -- inside --
+
+    async def _make(self, namespace: str) -> None:
+        """One that cannot be made is told of, and is no harm to the others."""
+        settings = self._settings
+        try:
+            made = await self._side.create_room(request_for(namespace, settings))
+            if not made.is_new:
+                await self._side.join(made.room_id, settings.node_user)
+                rule = {"join_rule": settings.join_rule}
+                await self._side.set_state(made.room_id, settings.node_user, "m.room.join_rules", rule)
+                await self._side.publish(made.room_id, published=settings.is_listed)
+        except MatrixError as refused:
+            self._report(f"The room {alias(namespace, settings.server_name)} is not there.", refused)
+            return
+        self._rooms[namespace] = made.room_id
+        self._namespaces[made.room_id] = namespace
+
+    def _expect(self, agent: Agent) -> None:
+        at_home = agent.node_id == self._settings.server_name
+        if agent.is_here and at_home and len(self._to_come) < MOST_WAITING:
+            self._to_come[agent.address] = None
+            self._wanted.set()
+
+    async def _let_come(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            while self._to_come:
+                address = next(iter(self._to_come))
+                del self._to_come[address]
+                try:
+                    await self._let_agent_come(address)
+                except (MatrixError, ConnectionLost) as error:
+                    self._report(f"{address} has not come into its rooms.", error)
+
+    async def _let_agent_come(self, address: AgentAddress) -> None:
+        user = self._identities.ghost_of(address)
+        if user is None:
+            return
+        for namespace in self._namespaces_of(address):
+            room_id = self._rooms.get(namespace)
+            if room_id is not None and await self._has_room(room_id):
+                await self.let_in(room_id, user)
+
+    async def _has_room(self, room_id: str) -> bool:
+        if room_id in self._full:
+            return False
+        members = await self._side.members(room_id)
+        ours = sum(self._identities.is_ours(member.user_id) for member in members)
+        if ours > self._settings.members:  # the node is one of them
+            self._full.add(room_id)
+        return room_id not in self._full
+
+    async def _introduce(self, user: str) -> None:
+        """Before it comes into the first room: there it is seen with its name."""
+        if self._introduced.get(user) is not None:
+            return
+        await self._side.ensure_user(user)
+        address = self._identities.agent_of(user)
+        if address is not None:
+            await self._name(user, display_name(address.agent_id))
+        self._introduced.put(user, True)
+
+    async def _name(self, user: str, name: str) -> None:
+        """What it is called already it stays."""
+        if not (await self._side.profile(user) or {}).get("displayname"):
+            await self._side.set_profile(user, displayname=name)

@@ -1,0 +1,88 @@
+"""Answers invites, and lets people into rooms of agents or shows them out.
+
+It reads for itself, because a server that does not answer may keep it waiting: what is said in rooms is heard
+meanwhile.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from bridge.matrix_side import MatrixSide
+from bridge.people.doors import Accept, Act, Door, LetIn, Refuse, ShowOut, decide
+from bridge.people.message import ENCRYPTION
+from bridge.people.place import Kind
+from bridge.people.service.room_memory import RoomMemory
+from bridge.people.service.voice import Voice
+from bridge.people.text import Text
+from bridge.service.session import Report
+from federation.errors import MatrixError, PeerError
+from federation.identifiers import domain
+from federation.room_event import StreamedEvent
+from storage.connecting import ConnectionLost
+
+NAME: Final = "people-doors"
+PATIENCE: Final = 60.0
+"""Seconds that one act may take."""
+MOST_ROOMS: Final = 1_000
+"""Into which one user of this node is invited."""
+WELCOME: Final = 'I am the node on which these agents live. Say "help" for what I can be asked.'
+
+
+class Doorkeeper:
+    def __init__(
+        self, side: MatrixSide, door: Door, voice: Voice, memory: RoomMemory, report: Report
+    ) -> None:
+        self._side = side
+        self._door = door
+        self._voice = voice
+        self._memory = memory
+        self._report = report
+
+    async def handle(self, entries: Sequence[StreamedEvent]) -> None:
+        """All at once: none waits for another one's server."""
+        acts = [(entry, act) for entry in entries if (act := decide(entry, self._door)) is not None]
+        await asyncio.gather(*(self._do(entry, act) for entry, act in acts))
+
+    async def _do(self, entry: StreamedEvent, act: Act) -> None:
+        event = entry.event
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._act(entry, act)
+        except ConnectionLost:
+            raise
+        except (MatrixError, PeerError, TimeoutError) as problem:
+            self._report(f"{event.sender} and the room {event.room_id}: nobody was let in or out.", problem)
+        except Exception as error:
+            # It is a mistake of ours, which must not hold up what others wait for.
+            self._report(f"The event {event.event_id} was not worked on.", error)
+
+    async def _act(self, entry: StreamedEvent, act: Act) -> None:
+        room_id, node_user = entry.event.room_id, self._door.node_user
+        match act:
+            case Accept(user):
+                await self._accept(entry, user)
+            case Refuse(user, reason):
+                await self._side.leave(room_id, user, reason=reason)
+            case LetIn(user):
+                await self._side.invite(room_id, node_user, user)
+            case ShowOut(user, reason):
+                await self._side.kick(room_id, node_user, user, reason=reason)
+
+    async def _accept(self, entry: StreamedEvent, user: str) -> None:
+        event = entry.event
+        room_id = event.room_id
+        if len(await self._side.joined_rooms(user)) >= MOST_ROOMS:
+            reason = f"I am in {MOST_ROOMS} rooms already, and cannot be in more."
+            await self._side.leave(room_id, user, reason=reason)
+            return
+        await self._side.join(room_id, user, via=[server] if (server := domain(event.sender)) else [])
+        if await self._side.state_event(room_id, ENCRYPTION) is not None:
+            await self._voice.cannot_read(room_id, [user])
+        elif user == self._door.node_user:
+            await self._welcome(room_id, user)
+
+    async def _welcome(self, room_id: str, user: str) -> None:
+        place = await self._memory.look(room_id)
+        if place is not None and place.kind is Kind.DESK:
+            await self._voice.say_once(room_id, user, "welcome", Text.of(WELCOME))

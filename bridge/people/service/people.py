@@ -1,0 +1,247 @@
+"""People and agents: their rooms, what is said there, and what becomes of it. All parts put together."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bridge.address import AgentAddress
+from bridge.matrix_side import MatrixSide
+from bridge.people.doors import Door
+from bridge.people.hearing import Ears
+from bridge.people.service.agents_rooms import AgentsRooms, NamespacesOf
+from bridge.people.service.asking import Asking
+from bridge.people.service.command_desk import CommandDesk
+from bridge.people.service.doorkeeper import NAME as DOORS
+from bridge.people.service.doorkeeper import Doorkeeper
+from bridge.people.service.identities import Identities, nobody
+from bridge.people.service.listener import Listener
+from bridge.people.service.reader import Reader
+from bridge.people.service.reporting import Reporting
+from bridge.people.service.room_memory import RoomMemory
+from bridge.people.service.showing import Showing
+from bridge.people.service.shown_tasks import ShownTasks
+from bridge.people.service.telling import Telling
+from bridge.people.service.voice import Voice
+from bridge.people.service.withdrawing import Withdrawing
+from bridge.people.settings import NAME, PeopleSettings
+from bridge.service.routing_table import RoutingTable
+from bridge.service.session import Report
+from bridge.service.task_desk import TaskDesk
+from bridge.task import Task
+from bridge.task_ports import Reply, Watcher
+from federation.errors import MatrixError, PeerError
+from storage.connecting import ConnectionLost
+from storage.database import Database
+
+KEPT_MS: Final = 90 * 24 * 3_600_000
+"""For which a thread can be gone on with."""
+PRUNED_EVERY: Final = 3_600.0
+FORGOTTEN_AT_ONCE: Final = 1_000
+MOST_INVITED: Final = 100
+"""People who are being invited at the same time."""
+
+
+class People:
+    """A connector to people. The desk is given its `watcher` and its `reply`, and is given to `use_desk`."""
+
+    def __init__(
+        self,
+        side: MatrixSide,
+        database: Database,
+        routes: RoutingTable,
+        settings: PeopleSettings,
+        *,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+        namespaces_of: NamespacesOf | None = None,
+        has_puppet: Callable[[AgentAddress], bool] = nobody,
+        is_foreign: Callable[[str], bool] = lambda room_id: False,
+        report: Report = lambda sentence, error: None,
+    ) -> None:
+        """`namespaces_of` says in which namespaces an agent is: in the first one of the settings if nothing
+        does. `is_foreign` is true of rooms that are some connector's business, and into which it answers
+        invites itself."""
+        self._side = side
+        self._database = database
+        self._routes = routes
+        self._settings = settings
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+        self._report = report
+        self._identities = Identities(settings.server_name, settings.node_user, routes, has_puppet)
+        self.rooms = AgentsRooms(
+            side, settings, self._identities, namespaces_of or self._main_namespace, report
+        )
+        self._voice = Voice(side, database, settings.node_user, report)
+        self._tasks = ShownTasks(database)
+        self._memory = RoomMemory(side, self._identities, self.rooms)
+        showing = Showing(
+            side,
+            settings,
+            tasks=self._tasks,
+            rooms=self.rooms,
+            identities=self._identities,
+            voice=self._voice,
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        self._reporting = Reporting(showing, report)
+        self._is_ready = asyncio.Event()
+        self.watcher: Watcher = _Watching(showing, self._reporting, self._is_ready)
+        self.reply: Reply = _Answering(self.watcher)
+        self._door = Door(
+            settings.node_user,
+            self._identities.is_ours,
+            self._identities.agent_of,
+            lambda room_id: self.rooms.namespace(room_id) is not None,
+            is_foreign,
+            settings.rights,
+        )
+        self._desk: TaskDesk | None = None
+        self._readers: list[Reader] = []
+        self._end_listening: Callable[[], None] = lambda: None
+        self._invites: set[asyncio.Task[None]] = set()
+        self._pruning: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The protocol in which people ask."""
+        return NAME
+
+    def use_desk(self, desk: TaskDesk) -> None:
+        """Where tasks are taken in."""
+        self._desk = desk
+
+    async def start(self) -> None:
+        """The rooms are there when this returns, and people are heard. The desk has been started."""
+        assert self._desk is not None, "somebody has to take the tasks"
+        await self.rooms.start(list(self._routes.table.agents_of(self._settings.server_name).values()))
+        self._end_listening = self._routes.subscribe(self.rooms.agents_changed)
+        self._is_ready.set()
+        doorkeeper = Doorkeeper(self._side, self._door, self._voice, self._memory, self._report)
+        listener = self._listener(self._desk)
+        for name, handle in ((NAME, listener.handle), (DOORS, doorkeeper.handle)):
+            reader = Reader(self._side, self._database, name, handle, self._report)
+            reader.start()
+            self._readers.append(reader)
+        self._pruning = asyncio.create_task(self._prune())
+
+    async def ask_no_more(self) -> None:
+        """What is said from now on is heard the next time."""
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            await reader.close()
+
+    async def close(self) -> None:
+        """Stop in the middle of things; what was not said is said the next time."""
+        self._end_listening()
+        await self.ask_no_more()
+        works = [*self._invites, *([self._pruning] if self._pruning is not None else [])]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        await self._reporting.close()
+        await self.rooms.close()
+
+    # -- inside --
+
+    def _main_namespace(self, address: AgentAddress) -> Sequence[str]:
+        return self._settings.namespaces[:1]
+
+    def _listener(self, desk: TaskDesk) -> Listener:
+        identities = self._identities
+        ears = Ears(
+            self._settings.node_user,
+            identities.is_ours,
+            identities.agent_of,
+            identities.ghost_of,
+            self._routes.route,
+            self._settings.prefix,
+        )
+        commands = CommandDesk(
+            self._database,
+            desk,
+            self._routes,
+            self.rooms,
+            self._settings,
+            now_ms=self._now_ms,
+            invite=self._invite,
+        )
+        telling = Telling(self._settings, self._voice, self._monotonic)
+        asking = Asking(
+            self._side,
+            self._database,
+            desk,
+            self._settings.server_name,
+            tasks=self._tasks,
+            telling=telling,
+            now_ms=self._now_ms,
+        )
+        return Listener(
+            ears,
+            memory=self._memory,
+            tasks=self._tasks,
+            voice=self._voice,
+            telling=telling,
+            asking=asking,
+            withdrawing=Withdrawing(self._side, desk, tasks=self._tasks, telling=telling, asking=asking),
+            commands=commands,
+            now_ms=self._now_ms,
+            report=self._report,
+        )
+
+    def _invite(self, user: str) -> None:
+        """Into all rooms of agents. His server is asked meanwhile, and may take its time."""
+        if len(self._invites) < MOST_INVITED:
+            work = asyncio.create_task(self._invite_to_rooms(user))
+            self._invites.add(work)
+            work.add_done_callback(self._invites.discard)
+
+    async def _invite_to_rooms(self, user: str) -> None:
+        for room_id in list(self.rooms.all().values()):
+            try:
+                await self._side.invite(room_id, self._settings.node_user, user)
+            except (MatrixError, PeerError, ConnectionLost) as problem:
+                self._report(f"{user} could not be invited into the room {room_id}.", problem)
+
+    async def _prune(self) -> None:
+        while True:
+            with contextlib.suppress(ConnectionLost):
+                before = self._now_ms() - KEPT_MS
+                while await self._tasks.prune(before, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+                    pass
+            await asyncio.sleep(PRUNED_EVERY)
+
+
+class _Watching:
+    """What the desk tells of tasks. There is nothing to show before the rooms are there."""
+
+    def __init__(self, showing: Showing, reporting: Reporting, is_ready: asyncio.Event) -> None:
+        self._showing = showing
+        self._reporting = reporting
+        self._is_ready = is_ready
+
+    async def show(self, task: Task) -> None:
+        await self._is_ready.wait()
+        if task.state.is_final:
+            self._reporting.ended(task)
+        await self._showing.show(task)
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        if self._is_ready.is_set():
+            self._reporting.progress(task, content)
+
+
+class _Answering:
+    """Who has asked in a room is answered by what all see there."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        """The watcher is told of it too."""
+
+    async def answer(self, task: Task) -> None:
+        await self._watcher.show(task)

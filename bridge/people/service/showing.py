@@ -1,0 +1,222 @@
+"""Shows people what becomes of tasks: the thread, the sign, the answer.
+
+Each step looks at what has been shown, shows what is missing, and writes down that it did. All of it may be
+done twice: what is said bears a name, under which it is the same event.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from bridge.matrix_side import MatrixSide
+from bridge.people.agent_words import File
+from bridge.people.service.agents_rooms import AgentsRooms
+from bridge.people.service.identities import Identities
+from bridge.people.service.shown_tasks import ShownTasks
+from bridge.people.service.voice import Voice, beside
+from bridge.people.settings import NAME, PeopleSettings
+from bridge.people.task_texts import Outcome, name_of, outcome, request_text
+from bridge.people.text import MARK, MOST_BYTES_EDITABLE, Kind, Text, content_of
+from bridge.people.thread import Shown, Sign, sign_of
+from bridge.task import Task
+from federation.message_content import Content, MsgType, text
+from federation.peer_limits import Buckets
+
+MOST_ROOMS = 1_000
+NO_ANSWER = "-"
+"""In place of an answer's event, where the room did not take it."""
+
+
+class Showing:
+    def __init__(
+        self,
+        side: MatrixSide,
+        settings: PeopleSettings,
+        *,
+        tasks: ShownTasks,
+        rooms: AgentsRooms,
+        identities: Identities,
+        voice: Voice,
+        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._side = side
+        self._settings = settings
+        self._tasks = tasks
+        self._rooms = rooms
+        self._identities = identities
+        self._voice = voice
+        self._now_ms = now_ms
+        self._monotonic = monotonic
+        self._shown: Buckets[str] = Buckets(MOST_ROOMS)
+        self._left_out: dict[str, int] = {}
+        self._turns: dict[int, tuple[asyncio.Lock, int]] = {}
+
+    async def show(self, task: Task) -> None:
+        """It has got into this state, or was in it before."""
+        async with self._turn(task.id):
+            shown = await self._tasks.fetch(task.id) or await self._begin(task)
+            if shown is None:
+                return
+            if shown.withdrawn_by is not None:
+                await self._take_sign_back(shown)
+                return
+            if task.state.is_final and shown.answer is None:
+                await self._answer(task, shown)
+            sign = sign_of(task.state)
+            # What another process shows later may be what was before.
+            if shown.sign is not sign and shown.sign in {None, Sign.WAITING}:
+                await self._sign(task, shown, sign)
+
+    async def report(self, task: Task, said: Text) -> bool:
+        """What is known of its progress. Whether people see it."""
+        async with self._turn(task.id):
+            shown = await self._tasks.fetch(task.id) or await self._begin(task)
+            if shown is None or shown.withdrawn_by is not None or shown.answer is not None:
+                return False
+            content = content_of(
+                said, Kind.PROGRESS, task_id=task.request.task_id, most_bytes=MOST_BYTES_EDITABLE
+            )
+            if shown.progress is not None:
+                return await self._voice.edit(shown.room_id, shown.progress, content) is not None
+            speaker = await self._speaker(shown, as_agent=True)
+            if speaker is None:
+                return False
+            event_id = await self._say(shown, speaker, content, f"task/{task.id}/progress")
+            if event_id is not None:
+                await self._tasks.set_progress(task.id, event_id)
+            return event_id is not None
+
+    # -- the beginning --
+
+    async def _begin(self, task: Task) -> Shown | None:
+        """The message that asks, where no person has written one."""
+        request = task.request
+        if request.origin.protocol == NAME or self._settings.show != "all":
+            return None
+        room_id = self._rooms.room(request.to_address, request.from_address)
+        if room_id is None:
+            return None
+        if self._shown.take(room_id, self._settings.shown, self._monotonic()) is not None:
+            if task.state.is_final:
+                self._left_out[room_id] = self._left_out.get(room_id, 0) + 1
+            return None
+        await self._tell_left_out(room_id)
+        sign = sign_of(task.state)
+        content = self._request(task, sign)
+        root = await self._voice.say(room_id, self._settings.node_user, content, f"task/{task.id}")
+        if root is None:
+            return None
+        return await self._tasks.add(
+            Shown(
+                task=task.id,
+                key=task.key,
+                agent=request.to_address,
+                room_id=room_id,
+                root=root,
+                request=root,
+                asked_by=None,
+                is_threaded=True,
+                made_at=self._now_ms(),
+                sign=sign,
+            )
+        )
+
+    def _request(self, task: Task, sign: Sign) -> Content:
+        said = request_text(task, sign, self._settings.server_name)
+        return content_of(said, Kind.REQUEST, task_id=task.request.task_id, most_bytes=MOST_BYTES_EDITABLE)
+
+    async def _tell_left_out(self, room_id: str) -> None:
+        count = self._left_out.pop(room_id, 0)
+        if count:
+            said = Text.of(f"Too many at once to be shown: {count} other tasks have ended meanwhile.")
+            await self._voice.say(room_id, self._settings.node_user, content_of(said, Kind.WORD))
+
+    # -- how it stands --
+
+    async def _sign(self, task: Task, shown: Shown, sign: Sign) -> None:
+        if shown.asked_by is None:
+            content = self._request(task, sign)
+            await self._voice.edit(shown.room_id, shown.root, content, f"task/{task.id}/{sign}")
+            await self._tasks.set_sign(task.id, sign, None)
+            return
+        # "status by reaction": the message is a person's, and stays what it is.
+        await self._take_sign_back(shown)
+        speaker = await self._speaker(shown, as_agent=True)
+        event_id = None
+        if speaker is not None:
+            event_id = await self._voice.react(
+                shown.room_id, speaker, shown.request, sign.emoji, f"task/{task.id}/{sign}"
+            )
+        await self._tasks.set_sign(task.id, sign, event_id)
+
+    async def _take_sign_back(self, shown: Shown) -> None:
+        if shown.sign_event is not None:
+            await self._voice.take_back(shown.room_id, shown.sign_event, f"task/{shown.task}/-{shown.sign}")
+            await self._tasks.set_sign(shown.task, shown.sign, None)
+
+    # -- what it came to --
+
+    async def _answer(self, task: Task, shown: Shown) -> None:
+        came = outcome(task)
+        speaker = await self._speaker(shown, as_agent=came.is_of_agent)
+        event_id = None
+        if speaker is not None:
+            content = self._words(task, came, speaker)
+            event_id = await self._say(shown, speaker, content, f"task/{task.id}/answer")
+            if came.file is not None:
+                await self._send_file(task, shown, speaker, came.file)
+        await self._tasks.set_answer(task.id, event_id or NO_ANSWER)
+
+    def _words(self, task: Task, came: Outcome, speaker: str) -> Content:
+        """Nobody is called by it, whatever is in it."""
+        said = came.text
+        agent = task.request.to_address
+        if came.is_of_agent and speaker != self._identities.ghost_of(agent):
+            # Its user is another node's, and is spoken for.
+            said = name_of(agent) + Text.of(" answers:\n") + said
+        msgtype: MsgType = "m.text" if came.is_of_agent else "m.notice"
+        return content_of(said, Kind.ANSWER, task_id=task.request.task_id, msgtype=msgtype)
+
+    async def _send_file(self, task: Task, shown: Shown, speaker: str, file: File) -> None:
+        info = await self._side.upload(speaker, file.content, file.content_type, file.name)
+        content: Mapping[str, Any] = {
+            **text(file.name),
+            "msgtype": "m.file",
+            "filename": file.name,
+            "url": str(info.mxc),
+            "info": {"size": info.size, "mimetype": file.content_type},
+            MARK: {"kind": Kind.ANSWER.value, "task_id": task.request.task_id},
+        }
+        await self._say(shown, speaker, content, f"task/{task.id}/file")
+
+    # -- saying it --
+
+    async def _say(self, shown: Shown, speaker: str, content: Mapping[str, Any], name: str) -> str | None:
+        related = beside(content, request=shown.request, root=shown.root if shown.is_threaded else None)
+        return await self._voice.say(shown.room_id, speaker, related, name)
+
+    async def _speaker(self, shown: Shown, *, as_agent: bool) -> str | None:
+        """The agent for its own words, the node for what it has to say itself; each for the other one where
+        only one of them is."""
+        ghost, node_user = self._identities.ghost_of(shown.agent), self._settings.node_user
+        if as_agent and ghost is not None and self._rooms.namespace(shown.room_id) is not None:
+            await self._rooms.let_in(shown.room_id, ghost)
+        wanted = (ghost, node_user) if as_agent else (node_user, ghost)
+        return await self._voice.speaker(shown.room_id, wanted)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, task: int) -> AsyncIterator[None]:
+        """One thing of a task after the other."""
+        lock, users = self._turns.get(task, (asyncio.Lock(), 0))
+        self._turns[task] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._turns[task]
+            if users == 1:
+                del self._turns[task]
+            else:
+                self._turns[task] = lock, users - 1

@@ -1,0 +1,101 @@
+"""Tasks as people see them, in the database."""
+
+from bridge.address import AgentAddress
+from bridge.people.thread import Shown, Sign
+from bridge.task_request import TaskKey
+from storage import people
+from storage.database import Connection, Database
+from storage.people import ShownRow
+
+MOST_OF_THREAD = 50
+"""Tasks of one thread that are looked at, the newest."""
+
+
+def row_of(shown: Shown) -> ShownRow:
+    return ShownRow(
+        task=shown.task,
+        requester_node=shown.key.node_id,
+        request_id=shown.key.request_id,
+        agent=str(shown.agent),
+        room_id=shown.room_id,
+        root=shown.root,
+        request=shown.request,
+        asked_by=shown.asked_by,
+        is_threaded=shown.is_threaded,
+        sign=None if shown.sign is None else shown.sign.value,
+        sign_event=shown.sign_event,
+        progress=shown.progress,
+        answer=shown.answer,
+        withdrawn_by=shown.withdrawn_by,
+        made_at=shown.made_at,
+    )
+
+
+def shown_of(row: ShownRow) -> Shown:
+    agent = AgentAddress.parse(row.agent)
+    assert isinstance(agent, AgentAddress), "it was one when it was written"
+    return Shown(
+        task=row.task,
+        key=TaskKey(row.requester_node, row.request_id),
+        agent=agent,
+        room_id=row.room_id,
+        root=row.root,
+        request=row.request,
+        asked_by=row.asked_by,
+        is_threaded=row.is_threaded,
+        made_at=row.made_at,
+        sign=None if row.sign is None else Sign(row.sign),
+        sign_event=row.sign_event,
+        progress=row.progress,
+        answer=row.answer,
+        withdrawn_by=row.withdrawn_by,
+    )
+
+
+class ShownTasks:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def insert(self, connection: Connection, shown: Shown) -> None:
+        """In the transaction of the caller."""
+        await people.insert_shown(connection, row_of(shown))
+
+    async def fetch(self, task: int) -> Shown | None:
+        async with self._database.transaction(readonly=True) as connection:
+            row = await people.fetch_shown(connection, task)
+        return None if row is None else shown_of(row)
+
+    async def find(self, room_id: str, event_id: str) -> list[Shown]:
+        """Those to which a message belongs, the newest first."""
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await people.find_shown(connection, room_id, event_id, MOST_OF_THREAD)
+        return [shown_of(row) for row in rows]
+
+    async def add(self, shown: Shown) -> Shown:
+        """One of which no task hangs; what is known already stays."""
+        async with self._database.transaction() as connection:
+            await people.insert_shown(connection, row_of(shown))
+            row = await people.fetch_shown(connection, shown.task)
+        assert row is not None, "it was written"
+        return shown_of(row)
+
+    async def set_sign(self, task: int, sign: Sign | None, event_id: str | None) -> None:
+        async with self._database.transaction() as connection:
+            await people.set_sign(connection, task, None if sign is None else sign.value, event_id)
+
+    async def set_progress(self, task: int, event_id: str) -> None:
+        async with self._database.transaction() as connection:
+            await people.set_progress(connection, task, event_id)
+
+    async def set_answer(self, task: int, event_id: str) -> None:
+        async with self._database.transaction() as connection:
+            await people.set_answer(connection, task, event_id)
+
+    async def withdraw(self, task: int, event_id: str) -> bool:
+        """Whether it is this event by which it is withdrawn."""
+        async with self._database.transaction() as connection:
+            return await people.withdraw(connection, task, event_id) == event_id
+
+    async def prune(self, made_before: int, limit: int) -> int:
+        async with self._database.transaction() as connection:
+            return await people.prune_shown(connection, made_before, limit)

@@ -1,0 +1,281 @@
+"""A node with agents and people, and a second homeserver on which people live who come to it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.agent_news import Registered
+from bridge.agent_queue import AgentSettings
+from bridge.people.permissions import Level, Rights
+from bridge.people.service.agents_rooms import NamespacesOf
+from bridge.people.service.people import People
+from bridge.people.settings import NAME, PeopleSettings
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.service.task_effects import Ports
+from bridge.task import Task
+from bridge.task_answer import Answer
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from federation.errors import MatrixError
+from federation.message_content import edit, in_thread, reaction, text
+from federation.room_event import RoomEvent, StreamedEvent
+from federation.room_request import RoomRequest
+from tests.federation.service.nodes import Node, Nodes, now_ms
+from tests.support.agents import address
+from tests.support.desk import Courier, Notebook, Requester
+from tests.support.postgres import Server
+
+HERE, THERE = "here.test", "there.test"
+PATIENCE = 30.0
+ALICE, BOB, CAROL, EVE = (f"@{name}:{THERE}" for name in ("alice", "bob", "carol", "eve"))
+NODE = f"@palaver:{HERE}"
+WORKER = f"@worker-1:{HERE}"
+RIGHTS = Rights(
+    {"*": Level.LOOK, ALICE: Level.WORK, BOB: Level.WORK, CAROL: Level.ADMINISTER, EVE: Level.NONE}
+)
+
+
+@dataclass
+class Onlookers:
+    """Whoever lives on a node, and all that is seen there."""
+
+    node: Node
+    entries: list[StreamedEvent] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> None:
+        async with self.node.rooms.subscription("onlookers") as subscription:
+            while True:
+                entries = await subscription.next()
+                self.entries += entries
+                self._changed.set()
+                async with self.node.database.transaction() as connection:
+                    await subscription.advance(connection, entries[-1].position)
+
+    async def until(self, condition: Callable[[RoomEvent], object], after: int = 0) -> RoomEvent:
+        """The first such event, whether it has come or still has to."""
+        at = after
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._changed.clear()
+                for entry in self.entries[at:]:
+                    at += 1
+                    if condition(entry.event):
+                        return entry.event
+                await self._changed.wait()
+
+    async def until_body(
+        self, *parts: str, room_id: str | None = None, sender: str | None = None
+    ) -> RoomEvent:
+        """A message in whose text, or in that of an edit, all of that is."""
+
+        def says(event: RoomEvent) -> bool:
+            body = event.content.get("body")
+            return (
+                isinstance(body, str)
+                and all(part in body for part in parts)
+                and room_id in (None, event.room_id)
+                and sender in (None, event.sender)
+            )
+
+        return await self.until(says)
+
+    async def until_reaction(self, target: str, key: str) -> RoomEvent:
+        relation = {"rel_type": "m.annotation", "event_id": target, "key": key}
+        return await self.until(lambda event: event.content.get("m.relates_to") == relation)
+
+    async def until_member(self, room_id: str, user: str, membership: str) -> RoomEvent:
+        """The state of the room says so, as it is seen there."""
+        rooms = self.node.rooms
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._changed.clear()
+                with contextlib.suppress(MatrixError):
+                    member = await rooms.state_event(room_id, "m.room.member", user)
+                    if member is not None and member.content.get("membership") == membership:
+                        return member
+                await self._changed.wait()
+
+    def bodies(self, room_id: str) -> list[str]:
+        return [
+            str(entry.event.content["body"])
+            for entry in self.entries
+            if entry.event.room_id == room_id and entry.event.content.get("body")
+        ]
+
+    # -- what they do --
+
+    async def say(self, room_id: str, user: str, body: str, **more: Any) -> str:
+        content = {**text(body), **more}
+        return await self.node.rooms.send(room_id, user, "m.room.message", content)
+
+    async def mention(self, room_id: str, user: str, whom: str, body: str) -> str:
+        content = text(body, mentions=[whom])
+        return await self.node.rooms.send(room_id, user, "m.room.message", content)
+
+    async def answer(self, room_id: str, user: str, root: str, body: str) -> str:
+        return await self.node.rooms.send(room_id, user, "m.room.message", in_thread(root, text(body)))
+
+    async def edit(
+        self, room_id: str, user: str, event_id: str, body: str, mentions: Sequence[str] = ()
+    ) -> str:
+        content = edit(event_id, text(body, mentions=mentions))
+        return await self.node.rooms.send(room_id, user, "m.room.message", content)
+
+    async def react(self, room_id: str, user: str, event_id: str, key: str) -> str:
+        return await self.node.rooms.send(room_id, user, "m.reaction", reaction(event_id, key))
+
+    async def chat(self, user: str, whom: str, **more: Any) -> str:
+        """A chat of two, into which the other one has come."""
+        request = RoomRequest(
+            creator=user, preset="trusted_private_chat", invite=[whom], is_direct=True, **more
+        )
+        made = await self.node.rooms.create_room(request)
+        assert made.not_invited == {}
+        await self.until_member(made.room_id, whom, "join")
+        return made.room_id
+
+
+@dataclass
+class Scene:
+    """The node, and its parts in this life of it."""
+
+    node: Node
+    people: People
+    desk: TaskDesk
+    routes: RoutingTable
+    courier: Courier
+    requester: Requester
+    notebook: Notebook
+    settings: PeopleSettings
+    agent_settings: dict[str, AgentSettings]
+
+    @property
+    def room_id(self) -> str:
+        """That of the agents."""
+        return self.people.rooms.all()["default"]
+
+    async def given(self) -> Task:
+        """The next task that an agent gets."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.courier.delivered.get()
+
+    async def do(self, task: Task, answer: Answer | str, *progress: Mapping[str, Any]) -> None:
+        assert await self.desk.begin(task.key) is not None
+        for content in progress:
+            await self.desk.progress(task.key, content)
+        await self.desk.finish(task.key, Answer(True, answer, 0) if isinstance(answer, str) else answer)
+
+    async def ask(self, request_id: str = "req-1", to: str = f"worker-1@{HERE}", **changed: Any) -> Task:
+        """As an agent of another node does."""
+        known: dict[str, Any] = {
+            "key": TaskKey("kitchen", request_id),
+            "task_id": f"task-{request_id}",
+            "from_address": address("coordinator@kitchen"),
+            "to_address": address(to),
+            "prompt": "Peel the potatoes",
+            "origin": Origin("test"),
+        }
+        submitted = await self.desk.submit(TaskRequest(**{**known, **changed}))
+        assert submitted.task is not None
+        return submitted.task
+
+    async def come(self, *agents: str) -> None:
+        """Agents of this node or of others."""
+        said_at = now_ms()
+        await self.routes.take(
+            [Registered(address(one), "cis", "claude", ("coding",), said_at) for one in agents]
+        )
+
+
+@dataclass
+class Stage:
+    here: Node
+    there: Onlookers
+    stack: AsyncExitStack
+    _lives: dict[int, AsyncExitStack] = field(default_factory=dict)
+
+    async def scene(self, **changed: Any) -> Scene:
+        """The node begins to live, on what there is in its database."""
+        stack = await self.stack.enter_async_context(AsyncExitStack())
+        one = await stack.enter_async_context(scene(self.here, **changed))
+        self._lives[id(one)] = stack
+        return one
+
+    async def end(self, one: Scene) -> None:
+        await self._lives[id(one)].aclose()
+
+    async def join(self, room_id: str, *users: str) -> None:
+        """People come into a room of the node."""
+        for user in users:
+            await self.there.node.rooms.join(room_id, user, via=[HERE])
+
+    async def join_when_invited(self, room_id: str, user: str) -> None:
+        await self.there.until(
+            lambda event: (
+                (event.room_id, event.state_key) == (room_id, user)
+                and event.content.get("membership") == "invite"
+            )
+        )
+        await self.join(room_id, user)
+
+
+@contextlib.asynccontextmanager
+async def scene(
+    node: Node,
+    *,
+    agents: Sequence[str] = ("worker-1",),
+    namespaces_of: NamespacesOf | None = None,
+    **changed: Any,
+) -> AsyncIterator[Scene]:
+    settings = PeopleSettings(**{"server_name": node.name, "rights": RIGHTS, **changed})
+    notebook, courier, requester = Notebook(), Courier(), Requester()
+    agent_settings: dict[str, AgentSettings] = {}
+    routes = RoutingTable(node.name, node.database, now_ms=now_ms, report=notebook.problem)
+    people = People(
+        node.rooms,
+        node.database,
+        routes,
+        settings,
+        now_ms=now_ms,
+        namespaces_of=namespaces_of,
+        report=notebook.problem,
+    )
+    desk = TaskDesk(
+        node.database,
+        Ports({"cis": courier}, {"test": requester, NAME: people.reply}, routes, notebook, people.watcher),
+        now_ms=now_ms,
+        settings_of=lambda agent: agent_settings.get(agent.agent_id, AgentSettings(None)),
+        sweep=3600.0,
+    )
+    people.use_desk(desk)
+    one = Scene(node, people, desk, routes, courier, requester, notebook, settings, agent_settings)
+    async with AsyncExitStack() as stack:
+        await routes.start()
+        stack.push_async_callback(routes.close)
+        stack.callback(routes.subscribe(desk.agents_changed))
+        await one.come(*(f"{agent}@{node.name}" for agent in agents))
+        await desk.start()
+        stack.push_async_callback(desk.close)
+        await people.start()
+        stack.push_async_callback(people.close)
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def stage(server: Server, template: str) -> AsyncIterator[Stage]:
+    async with AsyncExitStack() as stack:
+        nodes = Nodes(server, template, stack)
+        here, there = await nodes.start(HERE, THERE)
+        onlookers = Onlookers(there)
+        reading = asyncio.create_task(onlookers.read())
+
+        async def end() -> None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+        stack.push_async_callback(end)
+        yield Stage(here, onlookers, stack)

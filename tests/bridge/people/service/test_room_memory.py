@@ -1,0 +1,55 @@
+"""What kind of room each is."""
+
+from bridge.people.place import Kind
+from bridge.people.service.agents_rooms import AgentsRooms
+from bridge.people.service.identities import Identities
+from bridge.people.service.room_memory import RoomMemory
+from bridge.people.settings import PeopleSettings
+from federation.room_event import RoomEvent
+from storage.database import Database
+from tests.federation.service.living.homes import inhabited
+from tests.support.agents import registered, routing_table
+
+
+def member(room_id: str, user: str) -> RoomEvent:
+    return RoomEvent("$e", room_id, user, "m.room.member", {"membership": "join"}, 1, state_key=user)
+
+
+async def test_it_is_remembered_until_somebody_comes(database: Database) -> None:
+    """Or goes; what else happens changes nothing."""
+    async with inhabited("here", database) as home, routing_table(database) as routes:
+        await routes.take([registered("worker@here")])
+        worker, other = await home.user("worker"), await home.user("other")
+        settings = PeopleSettings("here")
+        identities = Identities("here", settings.node_user, routes)
+        rooms = AgentsRooms(
+            home.rooms, settings, identities, lambda address: (), lambda sentence, error: None
+        )
+        memory = RoomMemory(home.rooms, identities, rooms)
+        room_id = await home.room(worker)
+        place = await memory.place(room_id)
+        assert place is not None
+        assert (place.kind, place.speakers) == (Kind.ROOM, (worker,))
+        await home.rooms.leave(room_id, worker)
+        assert await memory.place(room_id) == place
+        memory.heard(member("!other", worker))
+        memory.heard(RoomEvent("$e", room_id, other, "m.room.message", {}, 1))
+        assert await memory.place(room_id) == place
+        looked = await memory.look(room_id)
+        assert looked is None or looked.speakers == ()
+        memory.heard(member(room_id, worker))
+        place = await memory.place(room_id)
+        assert place is None or place.speakers == ()
+
+
+async def test_a_room_that_nobody_knows(database: Database) -> None:
+    """Is none."""
+    async with inhabited("here", database) as home, routing_table(database) as routes:
+        settings = PeopleSettings("here")
+        identities = Identities("here", settings.node_user, routes)
+        rooms = AgentsRooms(
+            home.rooms, settings, identities, lambda address: (), lambda sentence, error: None
+        )
+        memory = RoomMemory(home.rooms, identities, rooms)
+        assert await memory.place("!nowhere") is None
+        assert await memory.look("!nowhere") is None
