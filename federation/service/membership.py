@@ -41,6 +41,8 @@ LocalAlias = Callable[[str], Awaitable[tuple[str, Sequence[str]] | None]]
 """The room that an alias of this server names, and servers that are in it."""
 
 _MEMBER: Final = "m.room.member"
+_TOO_EARLY: Final = (0.2, 1.0, 3.0)
+"""Seconds after which an invite is rejected again whose server does not know of it."""
 
 
 class Membership:
@@ -98,8 +100,14 @@ class Membership:
             await self._forget(room_id, user)
             return
         servers = self._candidates(room_id, [known.server])
-        talk = leave(room_id, user, said, servers, self._signer(), self._now_ms())
-        await self._handshakes.hold(talk, room_id=room_id, user=user, membership="leave")
+        for pause in (*_TOO_EARLY, None):
+            talk = leave(room_id, user, said, servers, self._signer(), self._now_ms())
+            done = await self._handshakes.hold(talk, room_id=room_id, user=user, membership="leave")
+            if pause is None or not _is_forbidden(done):
+                break
+            # An invite is here before the server that sent it has taken it in, and says until then that there
+            # is none.
+            await asyncio.sleep(pause)
         # Whether or not anybody could be told: who does not want to come is not kept waiting at the door.
         await self._forget(room_id, user)
 
@@ -286,3 +294,9 @@ class Membership:
     async def _forget(self, room_id: str, user: str) -> None:
         async with self._database.transaction() as connection:
             await delete_membership(connection, room_id, user)
+
+
+def _is_forbidden(done: Done[None] | NobodyHelped) -> bool:
+    return isinstance(done, NobodyHelped) and any(
+        isinstance(problem, PeerRefused) and problem.status == 403 for problem in done.problems
+    )

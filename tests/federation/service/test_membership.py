@@ -140,6 +140,25 @@ async def test_an_invite_is_rejected(pair: tuple[Node, Node], version: str) -> N
     assert await here.membership.outside(bob) == []
 
 
+async def test_an_invite_is_rejected_before_its_server_has_taken_it_in(pair: tuple[Node, Node]) -> None:
+    """It is rejected as soon as it is here; the server that sent it knows of it a moment later."""
+    here, there = pair
+    alice, bob = there.user("alice"), here.user("bob")
+    room_id = await there.create("12", alice, "invite")
+    await there.membership.invite(room_id, alice, bob)
+    # As it is when the answer to the invite is still on its way: there it has not happened.
+    await there.graph.send_event(room_id, "m.room.member", {"membership": "leave"}, alice, bob)
+    leaving = asyncio.create_task(here.membership.leave(room_id, bob, {"reason": "busy"}))
+    async with asyncio.timeout(PATIENCE):
+        await there.seen.until(lambda seen: any(status == 403 for _, _, status in seen.answered))
+    await there.graph.send_event(room_id, "m.room.member", {"membership": "invite"}, alice, bob)
+    await leaving
+    state = await there.rooms.state_event(room_id, "m.room.member", bob)
+    assert state is not None
+    assert (state.sender, state.content["reason"]) == (bob, "busy")
+    assert await here.membership.outside(bob) == []
+
+
 async def test_an_invite_is_rejected_though_nobody_can_be_told(pair: tuple[Node, Node]) -> None:
     """Who does not want to come is not kept waiting at the door."""
     here, there = pair
