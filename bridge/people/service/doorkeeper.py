@@ -15,6 +15,7 @@ from bridge.people.place import Kind
 from bridge.people.service.room_memory import RoomMemory
 from bridge.people.service.voice import Voice
 from bridge.people.text import Text
+from bridge.retry import RetryPolicy
 from bridge.service.session import Report
 from federation.errors import MatrixError, PeerError
 from federation.identifiers import domain
@@ -24,6 +25,7 @@ from storage.connecting import ConnectionLost
 NAME: Final = "people-doors"
 PATIENCE: Final = 60.0
 """Seconds that one act may take."""
+AGAIN: Final = RetryPolicy(max_retries=5, base_delay_ms=200)
 MOST_ROOMS: Final = 1_000
 """Into which one user of this node is invited."""
 WELCOME: Final = 'I am the node on which these agents live. Say "help" for what I can be asked.'
@@ -76,11 +78,27 @@ class Doorkeeper:
             reason = f"I am in {MOST_ROOMS} rooms already, and cannot be in more."
             await self._side.leave(room_id, user, reason=reason)
             return
-        await self._side.join(room_id, user, via=[server] if (server := domain(event.sender)) else [])
+        await self._join(room_id, user, event.sender)
         if await self._side.state_event(room_id, ENCRYPTION) is not None:
             await self._voice.cannot_read(room_id, [user])
         elif user == self._door.node_user:
             await self._welcome(room_id, user)
+
+    async def _join(self, room_id: str, user: str, sender: str) -> None:
+        """The invite is here before the server that sent it has taken it in, and says until then that there
+        is none."""
+        failures = 0
+        while True:
+            try:
+                await self._side.join(room_id, user, via=[server] if (server := domain(sender)) else [])
+            except MatrixError:
+                failures += 1
+                delay_ms = AGAIN.delay_ms(failures)
+                if delay_ms is None:
+                    raise
+                await asyncio.sleep(delay_ms / 1000)
+            else:
+                return
 
     async def _welcome(self, room_id: str, user: str) -> None:
         place = await self._memory.look(room_id)
