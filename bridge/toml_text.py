@@ -1,5 +1,6 @@
 """A value as it is written in a TOML file."""
 
+import re
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,14 @@ def toml_value(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(toml_value(item) for item in value) + "]"
         case dict():
-            return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
+            return "{ " + ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items()) + " }"
         case _:
             raise AssertionError(f"no configuration holds a {type(value).__name__}")
+
+
+def _key(name: str) -> str:
+    # "Bare keys may only contain ASCII letters, ASCII digits, underscores, and dashes".
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def _size(count: int) -> str:

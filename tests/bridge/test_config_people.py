@@ -1,5 +1,7 @@
 """The configuration of what people see of agents."""
 
+import tomllib
+
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,6 +13,7 @@ from bridge.config_people import (
     people_settings,
 )
 from bridge.people.permissions import Level
+from bridge.toml_text import toml_value
 
 PERMISSIONS: TypeAdapter[dict[str, Level]] = TypeAdapter(Permissions)
 
@@ -22,6 +25,12 @@ def test_permissions_are_read() -> None:
         "example.org": Level.WORK,
         "@alice:example.org": Level.ADMINISTER,
     }
+
+
+def test_they_are_written_as_they_are_read() -> None:
+    """In a file that a person keeps."""
+    text = f"permissions = {toml_value(PERMISSIONS_EXAMPLE)}"
+    assert tomllib.loads(text) == {"permissions": PERMISSIONS_EXAMPLE}
 
 
 @pytest.mark.parametrize("wrong", [{"@alice": "work"}, {"*.org": "work"}, {"": "work"}, {"*": "admin"}])

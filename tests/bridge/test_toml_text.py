@@ -18,7 +18,7 @@ values = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | printable,
-    lambda inner: st.lists(inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(printable, inner, max_size=3),
     max_leaves=10,
 )
 
@@ -38,6 +38,7 @@ def test_a_toml_reader_gets_the_value_back(value: Any) -> None:
         (Path("data"), '"data"'),
         (ip_network("::1/128"), '"::1/128"'),
         ({"server_name": "a"}, '{ server_name = "a" }'),
+        ({"*": "look", "@a:b.c": "work"}, '{ "*" = "look", "@a:b.c" = "work" }'),
     ],
 )
 def test_our_own_types_are_written_as_a_person_would(value: Any, text: str) -> None:

@@ -55,6 +55,8 @@ class Showing:
 
     async def show(self, task: Task) -> None:
         """It has got into this state, or was in it before."""
+        if not self._is_shown(task):
+            return
         async with self._turn(task.id):
             shown = await self._tasks.fetch(task.id) or await self._begin(task)
             if shown is None:
@@ -71,6 +73,8 @@ class Showing:
 
     async def report(self, task: Task, said: Text) -> bool:
         """What is known of its progress. Whether people see it."""
+        if not self._is_shown(task):
+            return False
         async with self._turn(task.id):
             shown = await self._tasks.fetch(task.id) or await self._begin(task)
             if shown is None or shown.withdrawn_by is not None or shown.answer is not None:
@@ -90,10 +94,13 @@ class Showing:
 
     # -- the beginning --
 
+    def _is_shown(self, task: Task) -> bool:
+        return task.request.origin.protocol == NAME or self._settings.show == "all"
+
     async def _begin(self, task: Task) -> Shown | None:
         """The message that asks, where no person has written one."""
         request = task.request
-        if request.origin.protocol == NAME or self._settings.show != "all":
+        if request.origin.protocol == NAME:
             return None
         room_id = self._rooms.room(request.to_address, request.from_address)
         if room_id is None:

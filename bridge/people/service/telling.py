@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from bridge.people.cleaning import one_line
 from bridge.people.message import MESSAGE, read
 from bridge.people.permissions import Level
 from bridge.people.place import Place
@@ -13,6 +14,7 @@ from bridge.people.thread import Shown
 from federation.peer_limits import Buckets
 from federation.room_event import RoomEvent
 
+LONGEST_REASON: Final = 2_000
 MOST_PEOPLE: Final = 10_000
 """Who are told apart by how much they ask for."""
 
@@ -39,7 +41,8 @@ class Telling:
     async def refuse(self, event: RoomEvent, place: Place, reason: str, about: Shown | None = None) -> None:
         """Somebody who says the same again and again is not answered each time."""
         if self._refused.take(event.sender, self._settings.refusals, self._monotonic()) is None:
-            await self.tell(event, place, Text.of(reason), "refusal", about)
+            # Names that peers have chosen may be part of it.
+            await self.tell(event, place, Text.of(one_line(reason, LONGEST_REASON)), "refusal", about)
 
     async def tell(
         self, event: RoomEvent, place: Place, said: Text, what: str, about: Shown | None = None
