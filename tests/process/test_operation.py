@@ -80,6 +80,8 @@ async def test_a_new_certificate_is_taken_without_dropping_a_connection(make_nod
     _copy_certificate(donor.data / "tls", own)
     (node.directory / "palaver.toml").write_text(
         '[listener]\ncertificate = "own/certificate.pem"\nprivate_key = "own/key.pem"\n'
+        # Longer than it takes a busy machine to start a second node.
+        "header_timeout = 600\n"
     )
     await node.start()
     first, one = await _certificate_on(node)

@@ -57,7 +57,8 @@ async def test_a_session_ends_with_its_context(database_address: DatabaseAddress
         async with database.connection() as connection:
             assert await connection.fetchval("SELECT pg_backend_pid()") == before
             assert await connection.fetchval("SHOW work_mem") != "1234kB"
-            assert await connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+            mine = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+            assert await connection.fetchval(mine) == 0
 
 
 async def test_a_cancelled_transaction_gives_its_connection_back(database_address: DatabaseAddress) -> None:

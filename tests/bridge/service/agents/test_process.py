@@ -65,7 +65,11 @@ async def test_it_has_a_session_of_its_own() -> None:
 async def test_signals_are_as_a_program_expects_them() -> None:
     """Python ignores SIGPIPE, and what is ignored is inherited: `yes | head` would fail."""
     ran = await Runner().sh("yes | head -n 1; grep SigIgn /proc/self/status", output=1000)
-    assert ran.output.text == "y\nSigIgn:\t0000000000000000\n"
+    said, _, ignored = ran.output.text.partition("\nSigIgn:\t")
+    assert said == "y"
+    # Signals 32 and 33 are the C library's own: whoever started the tests may ignore them, and nobody can
+    # undo it.
+    assert int(ignored, 16) & ~(0b11 << 31) == 0
 
 
 # -- sizes --
@@ -214,6 +218,8 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 async def test_a_machine_that_is_full_says_so() -> None:
     """No more files to be had: no exception, and nothing is left open."""
+    # The event loop opens some for good with its first process.
+    await Runner().run("true")
     before = open_files()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before + 4, hard))
