@@ -72,3 +72,10 @@ async def process_in(file: Path) -> int:
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def until_closed(before: int) -> None:
+    """No more files are open than before. The event loop closes those of a process a moment after its end."""
+    async with asyncio.timeout(PATIENCE):
+        while open_files() > before:
+            await asyncio.sleep(0.01)  # nobody tells when

@@ -11,7 +11,15 @@ import pytest
 
 from bridge.agent_ending import Ended, Exited, NotStarted, Signalled
 from bridge.service.agents import process as process_module
-from tests.bridge.service.agents.running import PATIENCE, Runner, end_of, is_alive, open_files, process_in
+from tests.bridge.service.agents.running import (
+    PATIENCE,
+    Runner,
+    end_of,
+    is_alive,
+    open_files,
+    process_in,
+    until_closed,
+)
 
 
 async def test_input_output_progress_and_exit_code() -> None:
@@ -229,7 +237,7 @@ async def test_a_machine_that_is_full_says_so() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert isinstance(ending, NotStarted)
     assert os.strerror(errno.EMFILE) in ending.problem
-    assert open_files() == before
+    await until_closed(before)
 
 
 # -- files --
@@ -255,4 +263,4 @@ async def test_nothing_is_left_open() -> None:
         await Runner().run("true")
         await Runner().run("no-such-program")
         await Runner().sh("sleep 1000", seconds=0.1)
-    assert open_files() == before
+    await until_closed(before)
