@@ -26,7 +26,7 @@ class OutsideMembership(NamedTuple):
 
 
 async def write_membership(connection: Connection, row: OutsideMembership) -> None:
-    """The newest one counts."""
+    """The newest one counts, whichever is written first."""
     await connection.execute(SQL.upsert_membership, *row)
 
 

@@ -11,7 +11,8 @@ ON CONFLICT (room_id, user_id) DO UPDATE SET
     server = excluded.server,
     event = excluded.event,
     stripped_state = excluded.stripped_state,
-    received_at = excluded.received_at;
+    received_at = excluded.received_at
+WHERE outside_memberships.received_at <= excluded.received_at;
 
 -- name: fetch_membership
 SELECT room_id, user_id, membership, version, event_id, sender, server, event, stripped_state, received_at

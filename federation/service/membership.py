@@ -138,7 +138,9 @@ class Membership:
         if await self._state.is_here(room_id):
             await self._rooms.send_event(room_id, _MEMBER, {**said, "membership": "knock"}, user, user)
             return room_id
-        talk = knock(room_id, user, said, servers, self._signer(), self._now_ms())
+        # The invite that answers it may be here before the knock is written down, and must outlive that.
+        began = self._now_ms()
+        talk = knock(room_id, user, said, servers, self._signer(), began)
         done = await self._handshakes.hold(talk, room_id=room_id, user=user, membership="knock")
         if isinstance(done, NobodyHelped):
             raise done.as_error()
@@ -152,7 +154,7 @@ class Membership:
             done.server,
             done.event.canonical,
             orjson.dumps(done.result.stripped),
-            self._now_ms(),
+            began,
         )
         async with self._database.transaction() as connection:
             await write_membership(connection, row)

@@ -36,6 +36,14 @@ async def test_the_newest_invite_counts(database: Database) -> None:
         assert not await delete_membership(connection, ROOM, USER)
 
 
+async def test_an_older_knock_does_not_overwrite_the_invite_that_answers_it(database: Database) -> None:
+    """The answer can be written down before what it answers."""
+    async with database.transaction() as connection:
+        await write_membership(connection, invite(received_at=9))
+        await write_membership(connection, invite(membership="knock", event_id="$k", received_at=8))
+        assert await fetch_membership(connection, ROOM, USER) == invite(received_at=9)
+
+
 async def test_all_of_a_users_are_listed(database: Database) -> None:
     """Oldest first; knocks are among them."""
     async with database.transaction() as connection:
