@@ -51,7 +51,7 @@ class AgentsOfThisNode:
             monotonic=monotonic,
             limits=limits,
         )
-        self.work = AttachedWork(self.attached, routes, now_ms=now_ms, monotonic=monotonic)
+        self.work = AttachedWork(self.attached, monotonic=monotonic)
 
     @property
     def deliveries(self) -> Mapping[str, Delivery]:

@@ -6,7 +6,7 @@ from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
 from bridge.config_agents import Agent
 from bridge.service.agents.attached import CONNECTOR as ATTACHED
-from bridge.service.agents.attached import Program
+from bridge.service.agents.attached_session import Program
 from bridge.service.agents.configured import CONNECTOR as CONFIGURED
 from bridge.task import State
 from bridge.task_answer import Answer
