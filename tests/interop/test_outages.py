@@ -112,6 +112,35 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
     await talk(room_id, alice, senders[0])
 
 
+async def test_a_node_that_was_away_is_told_all_of_it(
+    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
+) -> None:
+    """A Synapse that was started again meanwhile sends the last event of a room and no more. The node asks
+    for the rest, and whoever follows its stream has everything in the order in which it was said."""
+    other = await make_synapse()
+    bob = await other.person()
+    node = await make_driven_node([other.server_name])
+    alice = await node.user("alice")
+    room_id = await shared_room(bob, alice)
+    await talk(room_id, alice, bob)
+    followed = await node.follow("reader")
+    assert await node.stop() == 0
+    missed = [await bob.say(room_id, f"missed {number}") for number in range(150)]
+    await bob.redact(room_id, missed[1])
+    await other.restart()
+    await node.start()
+    await node.follow("reader")
+    last = await bob.say(room_id, "last")
+    await alice.wait_for_event(last, deadline=PATIENCE)
+    await followed.until(lambda seen: seen.events[-1]["event_id"] == last, PATIENCE)
+    heard = [event["event_id"] for event in messages(followed, room_id)]
+    assert heard[-151:] == [*missed, last]
+    asked = "/_matrix/federation/v1/get_missing_events/{roomId}"
+    assert await node.metric("palaver_federation_request_seconds_count", endpoint=asked) > 0
+    await until_it_reads_the_same(bob, room_id, alice)
+    assert node.complaints() == []
+
+
 def messages(followed: Followed, room_id: str) -> list[Event]:
     return [
         event for event in followed.events if (event["room_id"], event["type"]) == (room_id, "m.room.message")
