@@ -24,8 +24,8 @@ from storage.events import least_depth
 ASKED_AT_ONCE: Final = 20
 """Events of one `get_missing_events`; Synapse gives no more."""
 MOST_QUESTIONS: Final = 25
-"""For the events of one gap, as long as each answer helps: five hundred events. So many our outbox sends whole
-after an outage."""
+"""For the events of one gap, as long as each answer helps: five hundred events. So many our outbox sends
+whole after an outage."""
 MOST_ROUNDS: Final = 5
 """Of questions for auth events."""
 MOST_GAPS: Final = 10
