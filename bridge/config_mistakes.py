@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from bridge.agent_environment import TASK_PREFIX
 from bridge.config import Config
 from bridge.config_section import Section
 from bridge.toml_text import toml_value
@@ -60,7 +61,8 @@ def overrides(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environ.items())
-        if name.startswith(PREFIX) and name not in RESERVED
+        # An agent's process has its task there, and may well call `palaver`.
+        if name.startswith(PREFIX) and name not in RESERVED and not name.startswith(TASK_PREFIX)
     }
 
 

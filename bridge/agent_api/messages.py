@@ -292,6 +292,11 @@ class Push(Message):
     task: Task | None = Field(default=None, description="A task, as if it had been taken.")
     cancelled: list[WorkId] = Field(default=[], description="Tasks that nobody wants any more.")
     closing: str | None = Field(default=None, description="Why the connection will be closed.")
+    errcode: str | None = Field(
+        default=None,
+        description="With `closing`: `PALAVER_SESSION_REPLACED` when another program is this agent now, and"
+        " this one has to stop.",
+    )
 
 
 class Problem(BaseModel):

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli.agent import app as agent
+from bridge.cli.agents import app as agents
 from bridge.cli.audit import audit
 from bridge.cli.config import app as config
 from bridge.cli.db import app as db
@@ -40,6 +42,8 @@ app.command("audit")(audit)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(db, name="db")
+app.add_typer(agents, name="agents")
+app.add_typer(agent, name="agent")
 app.add_typer(peers, name="peers")
 app.add_typer(rooms, name="rooms")
 app.add_typer(events, name="events")

@@ -12,6 +12,8 @@ from bridge.task_ports import Delivery, Reply
 
 Route: TypeAlias = Any
 """An `aiohttp.web.RouteDef`, which a module outside the shells may not import."""
+Desk: TypeAlias = Any
+"""A `bridge.service.task_desk.TaskDesk`; the same is true of it."""
 
 
 @runtime_checkable
@@ -48,6 +50,23 @@ class AsksForTasks(Protocol):
 
     @property
     def reply(self) -> Reply: ...
+
+    def use_desk(self, desk: Desk) -> None:
+        """Where it asks. Called once, before `start`: the desk has to be given its connectors first."""
+        ...
+
+    def ask_no_more(self) -> Awaitable[None]:
+        """The desk is about to be closed. What has been asked is still answered."""
+        ...
+
+
+@runtime_checkable
+class PreparesTasks(Protocol):
+    """Tasks that were asked for in its protocol need something before an agent of this node can have them."""
+
+    def prepared(self, delivery: Delivery) -> Delivery:
+        """The same delivery, with that in front of it. Tasks of other protocols go through untouched."""
+        ...
 
 
 @runtime_checkable

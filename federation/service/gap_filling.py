@@ -23,7 +23,11 @@ from storage.events import least_depth
 
 ASKED_AT_ONCE: Final = 20
 """Events of one `get_missing_events`; Synapse gives no more."""
+MOST_QUESTIONS: Final = 25
+"""For the events of one gap, as long as each answer helps: five hundred events. So many our outbox sends
+whole after an outage."""
 MOST_ROUNDS: Final = 5
+"""Of questions for auth events."""
 MOST_GAPS: Final = 10
 """How many states are fetched for one batch. Each can be that of a large room."""
 MOST_STATE_EVENTS: Final = 200_000
@@ -74,7 +78,7 @@ class GapFiller:
 
     async def fill(self, peer: str, batch: RoomBatch, extremities: Sequence[EventId]) -> None:
         """Add to the batch what it needs, as far as the peer has it. Nothing is asked where nothing lacks."""
-        for number in range(MOST_ROUNDS):
+        for number in range(MOST_QUESTIONS):
             unknown = await self._unknown_prevs(batch)
             if unknown and not number:
                 async with self._store.connection() as connection:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.support.driven_node import Gone
+from tests.support.driven_node import Gone, Resident
 from tests.support.driven_node.fixtures import DrivenNodeFactory
 from tests.support.driven_node.followed import Followed
 from tests.support.driven_node.walking import shared_room, talk
@@ -36,6 +36,18 @@ async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> Non
                 await asyncio.sleep(0.25)
 
 
+async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: Resident) -> list[Event]:
+    """The whole history, in the same order. A Synapse fetches some of what it misses behind the back of
+    whoever reads."""
+    expected = [event["event_id"] for event in await resident.history(room_id)]
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            read = await person.history(room_id)
+            if [event["event_id"] for event in read] == expected:
+                return read
+            await asyncio.sleep(0.5)
+
+
 async def test_a_synapse_that_was_killed_catches_up(
     make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
 ) -> None:
@@ -54,12 +66,11 @@ async def test_a_synapse_that_was_killed_catches_up(
     below = [await alice.say(cellar, f"missed {number}") for number in range(20)]
     last = await alice.say(kitchen, "last")
     await other.start()
-    await bob.wait_for_event(last)
-    await bob.wait_for_event(below[-1])
+    await until_it_has(bob, kitchen, last)
+    await until_it_has(bob, cellar, below[-1])
     for room_id in (kitchen, cellar):
-        theirs, ours = [await person.history(room_id) for person in (bob, alice)]
-        assert [event["event_id"] for event in theirs] == [event["event_id"] for event in ours]
-        assert bodies(theirs) == bodies(ours)
+        theirs = await until_it_reads_the_same(bob, room_id, alice)
+        assert bodies(theirs) == bodies(await alice.history(room_id))
     assert (await bob.state(kitchen, "m.room.topic")) == {"topic": "missed"}
     assert (await bob.event(kitchen, missed[1]))["content"] == {}
     await talk(kitchen, alice, bob)
@@ -99,6 +110,35 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
     await again.until(lambda again: again.upto >= followed.upto, PATIENCE)
     assert again.entries == followed.entries
     await talk(room_id, alice, senders[0])
+
+
+async def test_a_node_that_was_away_is_told_all_of_it(
+    make_driven_node: DrivenNodeFactory, make_synapse: SynapseFactory
+) -> None:
+    """A Synapse that was started again meanwhile sends the last event of a room and no more. The node asks
+    for the rest, and whoever follows its stream has everything in the order in which it was said."""
+    other = await make_synapse()
+    bob = await other.person()
+    node = await make_driven_node([other.server_name])
+    alice = await node.user("alice")
+    room_id = await shared_room(bob, alice)
+    await talk(room_id, alice, bob)
+    followed = await node.follow("reader")
+    assert await node.stop() == 0
+    missed = [await bob.say(room_id, f"missed {number}") for number in range(150)]
+    await bob.redact(room_id, missed[1])
+    await other.restart()
+    await node.start()
+    await node.follow("reader")
+    last = await bob.say(room_id, "last")
+    await alice.wait_for_event(last, deadline=PATIENCE)
+    await followed.until(lambda seen: seen.events[-1]["event_id"] == last, PATIENCE)
+    heard = [event["event_id"] for event in messages(followed, room_id)]
+    assert heard[-151:] == [*missed, last]
+    asked = "/_matrix/federation/v1/get_missing_events/{roomId}"
+    assert await node.metric("palaver_federation_request_seconds_count", endpoint=asked) > 0
+    await until_it_reads_the_same(bob, room_id, alice)
+    assert node.complaints() == []
 
 
 def messages(followed: Followed, room_id: str) -> list[Event]:
@@ -161,12 +201,9 @@ async def test_keys_change_in_the_middle_of_a_conversation(
     await other.rotate_key()
     await talk(room_id, alice, bob)
     # A server gives others what it has itself.
-    await bob.history(room_id)
+    await until_it_reads_the_same(bob, room_id, alice)
     await carol.join(room_id, via=[node.server_name])
-    history = await carol.history(room_id)
-    assert [event["event_id"] for event in history] == [
-        event["event_id"] for event in await alice.history(room_id)
-    ]
+    history = await until_it_reads_the_same(carol, room_id, alice)
     assert bodies(history) == ["hello"] * 6
     for one, other_one in ((carol, alice), (carol, bob)):
         await talk(room_id, one, other_one)

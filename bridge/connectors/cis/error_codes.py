@@ -4,23 +4,20 @@
 code". Published nodes set no code at all: their −1 is a failure like another.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from bridge.connectors.cis.events import TaskResult
-from bridge.connectors.cis.json_value import MAX_DEPTH, problem_of, sendable
+from bridge.connectors.cis.json_value import sendable, sendable_members
 from bridge.task_answer import Answer
 from bridge.task_error import EXIT_CODE, ErrorCode
 
 KEY: Final = "error_code"
 FAILED: Final = 1
-_DEPTH_LEFT: Final = 4
-"""Of the content's levels, those that lie round the metadata's values."""
 
 
 def result_of(answer: Answer) -> TaskResult:
     # A code that the tool's own metadata has is not one of ours.
-    metadata = {name: value for name, value in _sendable(answer.metadata).items() if name != KEY}
+    metadata = {name: value for name, value in sendable_members(answer.metadata).items() if name != KEY}
     if answer.error_code is not None:
         metadata[KEY] = answer.error_code.value
     return TaskResult(
@@ -48,12 +45,3 @@ def _exit_code(answer: Answer) -> int:
     if answer.error_code is not None:
         return EXIT_CODE
     return answer.exit_code if answer.exit_code and -(2**31) <= answer.exit_code < 2**31 else FAILED
-
-
-def _sendable(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a tool's own metadata can be sent."""
-    return {
-        name: value
-        for name, value in said.items()
-        if problem_of({name: value}, MAX_DEPTH - _DEPTH_LEFT) is None
-    }

@@ -160,6 +160,7 @@ class Message(CisEvent):
     payload: Any
 
 
+AnyAgentEvent = Registered | Unregistered | Heartbeat | StatusUpdate
 AnyEvent = Registered | Unregistered | Heartbeat | StatusUpdate | TaskRequest | TaskResponse | Message
 
 EVENTS: Final[Mapping[str, type[AnyEvent]]] = MappingProxyType(

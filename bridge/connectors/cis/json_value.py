@@ -4,6 +4,7 @@ What is refused here could not be written again, or not be kept. Everything behi
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from bridge.address import is_unicode
@@ -49,6 +50,15 @@ def sendable(text: str) -> str:
     if is_unicode(text) and "\0" not in text:
         return text
     return "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text)
+
+
+def sendable_members(said: Mapping[str, Any], depth_around: int = 4) -> dict[str, Any]:
+    """What of an object of our own can be sent. `depth_around` is how many levels lie round its values."""
+    return {
+        name: value
+        for name, value in said.items()
+        if problem_of({name: value}, MAX_DEPTH - depth_around) is None
+    }
 
 
 def _below(path: str, name: Any, depth: int) -> str:

@@ -7,7 +7,7 @@ shortened `output`". A long prompt or context goes the same way.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -92,10 +92,17 @@ def stored_of(event: AnyEvent, server: str) -> dict[str, Stored]:
     """Where the whole texts are, by field, as the event says. `server` is that of its sender: it has stored
     them itself, and we are not sent anywhere else."""
     inner = _inner(event)
-    said = inner.metadata.get(KEY) if inner is not None else None
+    return {} if inner is None else stored_in(inner.metadata, server, _FIELDS[type(event)])
+
+
+def stored_in(
+    metadata: Mapping[str, Any], server: str, names: Sequence[str] = _FIELDS[TaskRequest]
+) -> dict[str, Stored]:
+    """The same, of the metadata of a task that was asked for by such a server."""
+    said = metadata.get(KEY)
     if not isinstance(said, dict):
         return {}
-    read = {name: _stored(said.get(name), server) for name in _FIELDS[type(event)]}
+    read = {name: _stored(said.get(name), server) for name in names}
     return {name: one for name, one in read.items() if one is not None}
 
 

@@ -63,6 +63,11 @@ class CisSettings:
         return f"@{NODE_USER}:{self.node_id}"
 
     @property
+    def node_address(self) -> AgentAddress:
+        """As which the node itself speaks."""
+        return AgentAddress(NODE_USER, self.node_id)
+
+    @property
     def broadcast_room(self) -> BroadcastRoom:
         return BroadcastRoom(self.node_id)
 
@@ -81,10 +86,15 @@ class CisSettings:
     def announced_in(self, namespaces: Iterable[str]) -> tuple[AgentRoom, ...]:
         """Where it is told what becomes of an agent in these namespaces: to all, unless it is in none but
         namespaces of some."""
-        known = [one for one in self.namespaces if one in set(namespaces)]
-        if not known or self.main_namespace in known:
+        known = self.known_namespaces(namespaces)
+        if self.main_namespace in known:
             return (self.broadcast_room,)
         return tuple(FederationRoom(one, self.node_id) for one in known)
+
+    def known_namespaces(self, namespaces: Iterable[str]) -> tuple[str, ...]:
+        """Those of an agent of this node. Who is in none that there is, is in the main one."""
+        said = set(namespaces)
+        return tuple(one for one in self.namespaces if one in said) or (self.main_namespace,)
 
     def access(self, node_id: str) -> PeerAccess | None:
         """Of a node with which agents are exchanged; None for every other one."""
@@ -103,6 +113,10 @@ class CisSettings:
     def published(self) -> tuple[PeerAccess, ...]:
         """The peers that take single events."""
         return tuple(one for one in self._trusted() if not one.is_homeserver)
+
+    def takers_of_events(self) -> tuple[PeerAccess, ...]:
+        """The same, and those that are named in order to be refused."""
+        return tuple(one for one in self.peers.values() if not one.is_homeserver)
 
     def may_use(self, peer: Peer, room: AgentRoom) -> bool:
         """Whether what is said in a room of ours is for this peer too."""

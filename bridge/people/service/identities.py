@@ -16,14 +16,18 @@ def nobody(address: AgentAddress) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """`has_puppet`: an agent of another node that is no homeserver, so that it is a user of this one."""
+    """`has_puppet`: an agent of another node that is no homeserver, so that it is a user of this one.
+    `is_own_user`: where people live on the same homeserver, as whom this node acts and as whom not."""
 
     server_name: str
     node_user: str
     routes: RoutingTable
     has_puppet: Callable[[AgentAddress], bool] = nobody
+    is_own_user: Callable[[str], bool] | None = None
 
     def is_ours(self, user: str) -> bool:
+        if self.is_own_user is not None:
+            return self.is_own_user(user)
         return domain(user) == self.server_name
 
     def agent_of(self, user: str) -> AgentAddress | None:

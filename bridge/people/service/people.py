@@ -58,11 +58,13 @@ class People:
         namespaces_of: NamespacesOf | None = None,
         has_puppet: Callable[[AgentAddress], bool] = nobody,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
+        is_own_user: Callable[[str], bool] | None = None,
         report: Report = lambda sentence, error: None,
     ) -> None:
         """`namespaces_of` says in which namespaces an agent is: in the first one of the settings if nothing
         does. `is_foreign` is true of rooms that are some connector's business, and into which it answers
-        invites itself."""
+        invites itself. `is_own_user` is for a guest of a homeserver on which people live: without it all
+        users of the server are this node's."""
         self._side = side
         self._database = database
         self._routes = routes
@@ -70,7 +72,9 @@ class People:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._report = report
-        self._identities = Identities(settings.server_name, settings.node_user, routes, has_puppet)
+        self._identities = Identities(
+            settings.server_name, settings.node_user, routes, has_puppet, is_own_user
+        )
         self.rooms = AgentsRooms(
             side, settings, self._identities, namespaces_of or self._main_namespace, report
         )

@@ -10,8 +10,7 @@ from bridge.agent_api.messages import Message, WorkRef
 from bridge.agent_api.operations import OPERATIONS, Operation
 from bridge.agent_api.reading import read
 from bridge.service.agent_api.services import AgentServices
-from bridge.service.agents.attached import Program
-from bridge.service.agents.attached_session import AttachedSession
+from bridge.service.agents.attached_session import AttachedSession, Program
 from bridge.service.agents.tokens import Holder
 from federation.errors import MatrixError, limit_exceeded
 from storage.connecting import ConnectionLost

@@ -121,15 +121,15 @@ class AgentSocket:
                 self._bringing.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def leave(self, why: str, code: int) -> None:
+    def leave(self, why: str, code: int, errcode: str | None = None) -> None:
         if self._leaving is None:
-            self._leaving = asyncio.create_task(self._close(why, code))
+            self._leaving = asyncio.create_task(self._close(why, code, errcode))
 
-    async def _close(self, why: str, code: int) -> None:
+    async def _close(self, why: str, code: int, errcode: str | None) -> None:
         if self._bringing is not None:
             self._bringing.cancel()
         with contextlib.suppress(ConnectionError):
-            await self._send(Push(closing=why))
+            await self._send(Push(closing=why, errcode=errcode))
             await self._socket.close(code=code)
 
     async def _send(self, message: Message) -> None:
@@ -188,10 +188,9 @@ class AgentSocket:
                 await asyncio.sleep(RETRY)
                 continue
             except MatrixError as error:
-                self.leave(
-                    error.text,
-                    WSCloseCode.POLICY_VIOLATION if error.status == 409 else WSCloseCode.TRY_AGAIN_LATER,
-                )
+                is_over = error.status == 409
+                code = WSCloseCode.POLICY_VIOLATION if is_over else WSCloseCode.TRY_AGAIN_LATER
+                self.leave(error.text, code, error.errcode)
                 return
             # What was answered in the meantime is not among them.
             cancelled = [work_id for work_id in cancelled if work_id in self._working]

@@ -14,11 +14,11 @@ import structlog
 
 from bridge.address import AgentAddress
 from bridge.agent import Agent
-from bridge.agent_news import Registered, Taken, TooMany, Unregistered
+from bridge.agent_news import Registered, Taken, TooMany, Unregistered, Verdict
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import StatusInput
 from bridge.attachment import Phase
-from bridge.service.agents.attached_session import RUNNER_PREFIX, AttachedSession
+from bridge.service.agents.attached_session import RUNNER_PREFIX, AttachedSession, Program
 from bridge.service.agents.reporting import Desk
 from bridge.service.routing_table import Change, RoutingTable
 from bridge.service.task_steps import AgentDuty
@@ -47,18 +47,6 @@ class AttachedLimits:
     begin: float = 10.0
     """For which a task that was offered is offered to nobody else."""
     most: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What a program says of itself."""
-
-    session: str
-    token_id: str
-    runtime: str
-    capabilities: tuple[str, ...]
-    parallel: int = 1
-    queue: int = 100
 
 
 class AttachedAgents:
@@ -115,12 +103,15 @@ class AttachedAgents:
         async with self._turn(agent_id):
             address = AgentAddress(agent_id, self._routes.node_id)
             self._refuse_taken(address)
-            await self._announce(address, program)
+            _accept(await self.announce(address, program))
             old = self._sessions.get(agent_id)
             session = (
-                old if old is not None and old.name == program.session else self._replace(program, address)
+                old
+                if old is not None and old.program.session == program.session
+                else self._replace(program, address)
             )
-            session.attachment.parallel, session.queue = program.parallel, program.queue
+            session.program = program
+            session.attachment.parallel = program.parallel
             lost = [] if old is None or old is session else old.begun()
             for task in await desk.attached(address):
                 if not await self._meet(desk, session, task, working):
@@ -145,7 +136,7 @@ class AttachedAgents:
     def revoked(self, token_id: str) -> None:
         """Whoever is here with this token has to leave."""
         for session in list(self._sessions.values()):
-            if session.token_id == token_id:
+            if session.program.token_id == token_id:
                 self._start(self._part(session, "token revoked"))
 
     def session(self, agent_id: str, name: str) -> AttachedSession:
@@ -153,7 +144,7 @@ class AttachedAgents:
         session = self._sessions.get(agent_id)
         if session is None:
             raise MatrixError("PALAVER_NOT_ATTACHED", "The agent is not attached: register it first.", 409)
-        if session.name != name:
+        if session.program.session != name:
             raise MatrixError(
                 "PALAVER_SESSION_REPLACED", "Another program has taken the place of this one: stop.", 409
             )
@@ -224,25 +215,20 @@ class AttachedAgents:
         if address.agent_id not in self._sessions and len(self._sessions) >= self.limits.most:
             raise limit_exceeded("Too many agents are attached to this node.", 429, 60_000)
 
-    async def _announce(self, address: AgentAddress, program: Program) -> None:
+    async def announce(self, address: AgentAddress, program: Program) -> Verdict:
+        """It is there, and does what it did. (A heartbeat would say what it does, by a word that may be older
+        than one that is on its way.)"""
         known = self._routes.agent(address)
         # A clock that was put back must not make it be taken for old news.
-        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.said_at + 1)
-        registered = Registered(
-            address, CONNECTOR, program.runtime, program.capabilities, at_ms, by_itself=True
+        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.said_at + (not known.is_here))
+        [verdict] = await self._routes.take(
+            [Registered(address, CONNECTOR, program.runtime, program.capabilities, at_ms, by_itself=True)]
         )
-        [verdict] = await self._routes.take([registered])
-        if isinstance(verdict, TooMany):
-            raise limit_exceeded("This node has as many agents as it may have.", 429, 60_000)
-        if not isinstance(verdict, Taken):
-            # Somebody else has said something newer in this very moment.
-            raise limit_exceeded("The agent could not be registered now: try again.", 503, 1_000)
+        return verdict
 
     def _replace(self, program: Program, address: AgentAddress) -> AttachedSession:
         old = self._sessions.get(address.agent_id)
-        session = AttachedSession(
-            address, program.session, program.token_id, program.parallel, program.queue, self.limits.begin
-        )
+        session = AttachedSession(address, program, self.limits.begin)
         self._sessions[address.agent_id] = session
         if old is not None:
             for task in old.not_begun():
@@ -307,3 +293,11 @@ class AttachedAgents:
         task = asyncio.create_task(done())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _accept(verdict: Verdict) -> None:
+    if isinstance(verdict, TooMany):
+        raise limit_exceeded("This node has as many agents as it may have.", 429, 60_000)
+    if not isinstance(verdict, Taken):
+        # Somebody else has said something newer in this very moment.
+        raise limit_exceeded("The agent could not be registered now: try again.", 503, 1_000)

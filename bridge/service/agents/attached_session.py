@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from bridge.address import AgentAddress
@@ -14,18 +15,26 @@ RUNNER_PREFIX: Final = "session "
 """What the desk calls it. It may outlive this process, so it does not bear its name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a program says of itself."""
+
+    session: str
+    token_id: str
+    runtime: str
+    capabilities: tuple[str, ...]
+    parallel: int = 1
+    queue: int = 100
+
+
 class AttachedSession:
     """`said_at` and `renewed_at` are when it was last said of it that it lives, and when its tasks were last
     kept for it; seconds of a clock that never runs backwards."""
 
-    def __init__(
-        self, address: AgentAddress, name: str, token_id: str, parallel: int, queue: int, offer_lasts: float
-    ) -> None:
+    def __init__(self, address: AgentAddress, program: Program, offer_lasts: float) -> None:
         self.address = address
-        self.name = name
-        self.token_id = token_id
-        self.attachment = Attachment(parallel, offer_lasts)
-        self.queue = queue
+        self.program = program
+        self.attachment = Attachment(program.parallel, offer_lasts)
         self.said_at = 0.0
         self.renewed_at = 0.0
         self.has_ended = False
@@ -34,11 +43,11 @@ class AttachedSession:
 
     @property
     def runner(self) -> str:
-        return f"{RUNNER_PREFIX}{self.name}"
+        return f"{RUNNER_PREFIX}{self.program.session}"
 
     @property
     def settings(self) -> AgentSettings:
-        return AgentSettings(self.attachment.parallel, self.queue)
+        return AgentSettings(self.program.parallel, self.program.queue)
 
     # -- news --
 

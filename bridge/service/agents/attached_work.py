@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from bridge.agent_news import Heartbeat
 from bridge.agent_work import TaskToDo, WorkOutcome
 from bridge.attachment import Phase
 from bridge.service.agents.attached import AttachedAgents
 from bridge.service.agents.attached_session import AttachedSession
 from bridge.service.agents.reporting import progress_content
-from bridge.service.routing_table import RoutingTable
 from bridge.task_error import TaskError
 
 
@@ -20,14 +18,10 @@ class AttachedWork:
     def __init__(
         self,
         agents: AttachedAgents,
-        routes: RoutingTable,
         *,
-        now_ms: Callable[[], int],
         monotonic: Callable[[], float],
     ) -> None:
         self._agents = agents
-        self._routes = routes
-        self._now_ms = now_ms
         self._monotonic = monotonic
 
     async def alive(self, session: AttachedSession, working: Sequence[str] | None = None) -> None:
@@ -36,9 +30,7 @@ class AttachedWork:
         pause = self._agents.limits.heartbeat / 3
         if now - session.said_at >= pause:
             session.said_at = now
-            known = self._routes.agent(session.address)
-            if known is not None:
-                self._routes.say(Heartbeat(session.address, known.status, self._now_ms()))
+            await self._agents.announce(session.address, session.program)
         if now - session.renewed_at >= pause:
             session.renewed_at = now
             desk = self._agents.desk()

@@ -5,7 +5,7 @@ time, and what had not been begun is.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -169,6 +169,15 @@ class ConfiguredAgents:
         if one is None:
             return None
         return AgentSettings(one.said.parallel, one.said.queue if one.said.busy == "queue" else 0)
+
+    def namespaces(self, address: AgentAddress) -> Collection[str] | None:
+        """None for an agent that is none of these."""
+        one = self._one(address)
+        return None if one is None else one.said.namespaces
+
+    def display_name(self, address: AgentAddress) -> str | None:
+        one = self._one(address)
+        return None if one is None else one.said.display_name
 
     def problem(self, address: AgentAddress) -> str | None:
         """Why the agent does not work, in a sentence for the operator."""

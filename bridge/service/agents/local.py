@@ -1,7 +1,8 @@
 """All agents of this node, however they are attached to it, as one part of its centre."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
@@ -15,6 +16,8 @@ from bridge.service.agents.reporting import Desk
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
 from bridge.task_ports import Delivery
+
+DEFAULT_NAMESPACES: Final = ("default",)
 
 
 class AgentsOfThisNode:
@@ -51,7 +54,7 @@ class AgentsOfThisNode:
             monotonic=monotonic,
             limits=limits,
         )
-        self.work = AttachedWork(self.attached, routes, now_ms=now_ms, monotonic=monotonic)
+        self.work = AttachedWork(self.attached, monotonic=monotonic)
 
     @property
     def deliveries(self) -> Mapping[str, Delivery]:
@@ -59,6 +62,14 @@ class AgentsOfThisNode:
 
     def settings(self, agent: Agent) -> AgentSettings | None:
         return self.configured.settings(agent) or self.attached.settings(agent)
+
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        """Of a program that has attached itself nobody has said another."""
+        return self.configured.namespaces(agent.address) or DEFAULT_NAMESPACES
+
+    def display_name(self, agent: Agent) -> str | None:
+        """As the configuration has it."""
+        return self.configured.display_name(agent.address)
 
     def work_for(self, desk: Desk) -> None:
         self.configured.work_for(desk)

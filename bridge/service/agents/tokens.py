@@ -29,7 +29,7 @@ class Holder:
 class AgentTokens:
     def __init__(self, database: Database, *, now_ms: Callable[[], int]) -> None:
         self._database = database
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._noted: BoundedCache[str, int] = BoundedCache(_MOST_NOTED)
         self._revoked: list[Callable[[str], None]] = []
 
@@ -40,7 +40,7 @@ class AgentTokens:
     async def holder(self, token: Token) -> Holder | None:
         """None for one that is not known, or is not good any more. It is asked every time: a token that was
         revoked is so from that moment on."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         async with self._database.transaction(readonly=True) as connection:
             row = await agent_tokens.fetch_token(connection, token.token_id)
         if row is None or not token.matches(row.hash) or not row.is_good(now_ms):
@@ -58,13 +58,15 @@ class AgentTokens:
 
     # -- for the operator --
 
-    async def create(self, agent_id: str, note: str, expires_at: int | None) -> tuple[Token, TokenRow]:
+    async def create(self, agent_id: str, note: str, lasts_ms: int | None) -> tuple[Token, TokenRow]:
         """The token can be seen now, and never again."""
         wrong = wrong_agent_id(agent_id)
         if wrong is not None:
             raise LocalError(f"There can be no agent {agent_id}: {wrong}", "Give its id without its node.")
         token = make_token(secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
-        row = TokenRow(token.token_id, agent_id, token.hash, note, self._now_ms(), expires_at)
+        now_ms = self.now_ms()
+        expires_at = None if lasts_ms is None else now_ms + lasts_ms
+        row = TokenRow(token.token_id, agent_id, token.hash, note, now_ms, expires_at)
         async with self._database.transaction() as connection:
             if not await agent_tokens.insert_token(connection, row):
                 raise LocalError(
@@ -80,7 +82,7 @@ class AgentTokens:
     async def revoke(self, agent_id: str, token_id: str | None) -> list[str]:
         """One of an agent, or all of them."""
         async with self._database.transaction() as connection:
-            revoked = await agent_tokens.revoke_tokens(connection, agent_id, token_id, self._now_ms())
+            revoked = await agent_tokens.revoke_tokens(connection, agent_id, token_id, self.now_ms())
         if not revoked:
             which = "no token" if token_id is None else f"no token {token_id}"
             raise LocalError(

@@ -1,6 +1,13 @@
 """What a connector is, and how it is found out what it can do."""
 
-from bridge.connectors.interface import AnnouncesLost, AsksForTasks, BringsTasks, Connector, HasRoutes
+from bridge.connectors.interface import (
+    AnnouncesLost,
+    AsksForTasks,
+    BringsTasks,
+    Connector,
+    HasRoutes,
+    PreparesTasks,
+)
 
 
 class Small:
@@ -16,6 +23,13 @@ class Small:
 class Large(Small):
     delivery = reply = None
 
+    def use_desk(self, desk: object) -> None: ...
+
+    async def ask_no_more(self) -> None: ...
+
+    def prepared(self, delivery: object) -> object:
+        return delivery
+
     def routes(self) -> list[object]:
         return []
 
@@ -26,6 +40,6 @@ def test_one_small_interface_is_required_and_the_rest_is_asked_for() -> None:
     """A connector that can do one thing only has one thing to write."""
     assert isinstance(Small(), Connector)
     assert isinstance(Large(), Connector)
-    for capability in (BringsTasks, AsksForTasks, HasRoutes, AnnouncesLost):
+    for capability in (BringsTasks, AsksForTasks, PreparesTasks, HasRoutes, AnnouncesLost):
         assert not isinstance(Small(), capability)
         assert isinstance(Large(), capability)

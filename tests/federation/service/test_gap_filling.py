@@ -89,12 +89,12 @@ async def test_a_gap_that_is_too_large_is_crossed_with_the_state(version: str, d
         await join(here, room)
         room.join(CAROL)
         room.topic(ALICE, "in the gap")
-        for number in range(120):
+        for number in range(520):
             room.say(BOB, str(number))
         last = room.say(CAROL, "here I am")
         results = await here.graph.receive("b.example", raw(last))
         assert set(results.values()) == {ACCEPTED}
-        assert here.peer.asked().count("missing_events") == 5
+        assert here.peer.asked().count("missing_events") == 25
         assert here.peer.asked().count("state_ids") == 1
         assert "state" not in here.peer.asked()
         assert await here.graph.state_at(last.event_id) == ids(room, room.head)

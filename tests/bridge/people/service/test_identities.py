@@ -24,5 +24,8 @@ async def test_agents_and_their_users(database: Database) -> None:
         assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
         assert identities.is_ours("@anybody:here")
         assert not identities.is_ours("@worker:kitchen")
+        guest = Identities("here", "@palaver:here", routes, is_own_user={"@worker:here"}.__contains__)
+        assert guest.is_ours("@worker:here")
+        assert not guest.is_ours("@alice:here")
         plain = Identities("here", "@palaver:here", routes)
         assert plain.ghost_of(address("cook@garden")) is None

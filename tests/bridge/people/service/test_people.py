@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bridge.connectors.interface import AsksForTasks, Connector
 from bridge.people.text import MARK
 from federation.room_event import RoomEvent
 from storage.database import Database
@@ -90,6 +91,23 @@ async def test_what_agents_ask_each_other_is_a_thread(play: Stage) -> None:
     assert done.content["m.relates_to"] == {"rel_type": "m.replace", "event_id": root.event_id}
     assert (await scene.requester.answered.get()).answer is not None
     assert scene.notebook.problems == []
+
+
+async def test_it_is_a_connector_like_the_others(play: Stage) -> None:
+    """The centre starts it, closes it, and gives it the desk."""
+    scene = await play.scene()
+    assert isinstance(scene.people, Connector)
+    assert isinstance(scene.people, AsksForTasks)
+    assert scene.people.name == "people"
+    await play.join(scene.room_id, ALICE)
+    await scene.people.ask_no_more()
+    asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
+    await play.here.until(lambda event_id, _: event_id == asked)
+    assert scene.courier.delivered.empty()
+    await play.end(scene)
+    # What was said meanwhile is heard the next time.
+    scene = await play.scene()
+    assert (await scene.given()).request.prompt == "peel"
 
 
 async def read_again(database: Database) -> None:

@@ -17,6 +17,7 @@ from bridge.agent_api.operations import AGENT
 from bridge.clock import monotonic
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices, ApiLimits
+from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.tokens import AgentTokens
 from federation.admission import Rules
 from federation.wire.app import make_app
@@ -159,10 +160,16 @@ class Socket:
 
 @contextlib.asynccontextmanager
 async def api(
-    database: Database, directory: Path, *, limits: ApiLimits | None = None, **wanted: Any
+    database: Database,
+    directory: Path,
+    *,
+    port: int = 0,
+    limits: ApiLimits | None = None,
+    attached_limits: AttachedLimits | None = None,
+    **wanted: Any,
 ) -> AsyncIterator[Api]:
     clock = wanted.pop("clock", Clock())
-    async with kitchen(database, directory, clock=clock, **wanted) as node:
+    async with kitchen(database, directory, clock=clock, limits=attached_limits, **wanted) as node:
         tokens = AgentTokens(database, now_ms=clock)
         services = AgentServices(
             tokens, node.attached, node.work, node.routes, clock, wanted.get("monotonic", monotonic),
@@ -171,7 +178,7 @@ async def api(
         seen = Recorder()
         app = make_app(Node(lambda: b"{}", Readiness, "1.2.3", Rules()), PATIENT)
         serve(app, services)
-        listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0, limits=PATIENT), None, seen)
+        listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, limits=PATIENT), None, seen)
         addresses = await listener.start()
         try:
             async with aiohttp.ClientSession() as http:

@@ -41,7 +41,12 @@ async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
         view = (await one.ask("GET", "")).body
         messages.AgentView.model_validate(view)
         assert (view["runtime"], view["status"], view["is_attached"]) == ("open_code", "busy", True)
-        answer: dict[str, Any] = {"success": True, "output": "done", "exit_code": 0, "metadata": {"tokens": 7}}
+        answer: dict[str, Any] = {
+            "success": True,
+            "output": "done",
+            "exit_code": 0,
+            "metadata": {"tokens": 7},
+        }
         assert (await one.say(task, "result", **answer)).body == {"wanted": True}
         assert (await one.node.answered()).answer == Answer(True, "done", 0, {"tokens": 7})
         left = await one.ask("DELETE", f"?session={SESSION}&reason=the%20end")

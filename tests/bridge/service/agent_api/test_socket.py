@@ -94,7 +94,9 @@ async def test_a_program_whose_place_is_taken_has_to_leave(database: Database, t
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
         await one.register("session-2")
-        assert "taken the place" in (await socket.push())["closing"]
+        pushed = await socket.push()
+        assert "taken the place" in pushed["closing"]
+        assert pushed["errcode"] == "PALAVER_SESSION_REPLACED"
         assert await socket.is_closed() == aiohttp.WSCloseCode.POLICY_VIOLATION
 
 

@@ -26,6 +26,9 @@ from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
 from tests.support.desk import Notebook, Onlooker, Requester, request
 
+# Below the time that a test is given, so that it says where it hangs.
+PATIENCE = 45.0
+
 
 @dataclass
 class Kitchen:
@@ -52,7 +55,8 @@ class Kitchen:
         assert submitted.is_new
 
     async def answered(self) -> Task:
-        return await self.requester.answered.get()
+        async with asyncio.timeout(PATIENCE):
+            return await self.requester.answered.get()
 
     async def task(self, request_id: str) -> Task:
         task = await self.desk.task(TaskKey("living", request_id))
@@ -63,8 +67,9 @@ class Kitchen:
         """Once it is so."""
         changed = Event(self.routes)
         try:
-            while (found := self.routes.agent(address(agent))) is None or found.status is not status:
-                await changed.wait()
+            async with asyncio.timeout(PATIENCE):
+                while (found := self.routes.agent(address(agent))) is None or found.status is not status:
+                    await changed.wait()
         finally:
             changed.close()
         return found

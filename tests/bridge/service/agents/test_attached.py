@@ -9,7 +9,8 @@ from bridge.agent_news import Unregistered
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
 from bridge.config_agents import Agent
-from bridge.service.agents.attached import CONNECTOR, AttachedLimits, Program
+from bridge.service.agents.attached import CONNECTOR, AttachedLimits
+from bridge.service.agents.attached_session import Program
 from bridge.task import State
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode

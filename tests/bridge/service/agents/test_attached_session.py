@@ -5,14 +5,16 @@ import asyncio
 from bridge.agent_queue import AgentSettings
 from bridge.agent_work import to_do
 from bridge.attachment import Phase
-from bridge.service.agents.attached_session import AttachedSession
+from bridge.service.agents.attached_session import AttachedSession, Program
 from bridge.task import Task
 from tests.support.agents import address
 from tests.support.desk import request
 
 
 def session(parallel: int = 1) -> AttachedSession:
-    return AttachedSession(address("worker@here"), "session-1", "token", parallel, 5, 10.0)
+    return AttachedSession(
+        address("worker@here"), Program("session-1", "token", "x", (), parallel, queue=5), 10.0
+    )
 
 
 def work(number: int) -> Task:

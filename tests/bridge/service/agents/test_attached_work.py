@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.agent_status import AgentStatus
 from bridge.agent_work import WorkOutcome
 from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.attached_session import AttachedSession
@@ -197,7 +198,6 @@ async def test_a_sign_of_life_is_passed_on(database: Database, tmp_path: Path) -
             """After a sign of life at that time."""
             seconds.now, clock.now_ms = now, now_ms
             await node.work.alive(session)
-            await node.routes._write_said()
             async with database.transaction() as connection:
                 seen: int = await connection.fetchval("SELECT last_seen FROM agents")
             return seen
@@ -205,6 +205,19 @@ async def test_a_sign_of_life_is_passed_on(database: Database, tmp_path: Path) -
         assert await last_seen(10.0, NOW + 1) == NOW + 1
         assert await last_seen(19.9, NOW + 2) == NOW + 1
         assert await last_seen(20.0, NOW + 3) == NOW + 3
+
+
+async def test_a_sign_of_life_does_not_say_what_the_agent_does(database: Database, tmp_path: Path) -> None:
+    """What was said of that a moment ago stands, although nobody has written it down yet."""
+    seconds = Seconds()
+    async with kitchen(database, tmp_path, monotonic=seconds) as node:
+        await attach(node)
+        session = node.attached.session("worker", "session-1")
+        seconds.now = 100.0
+        node.attached.set_status(session, has_failed=True)
+        await node.work.alive(session)
+        await node.routes._write_said()
+        await node.status_is(AgentStatus.ERROR)
 
 
 @pytest.mark.parametrize("queue", [0, 1])

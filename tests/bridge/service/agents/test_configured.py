@@ -1,6 +1,9 @@
 """Agents that the node runs itself, at a real desk."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,16 @@ import pytest
 from bridge.agent_status import AgentStatus
 from bridge.config_agents import Agent
 from bridge.service.agents.configured import CONNECTOR
-from bridge.task import State
+from bridge.task import State, Task
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode
 from bridge.task_messages import Due
 from storage.database import Database
 from tests.bridge.service.agents.kitchen import kitchen
-from tests.bridge.service.agents.running import PATIENCE, is_alive, process_in
+from tests.bridge.service.agents.running import PATIENCE, end_of, is_alive, process_in
 from tests.support.agents import address
+
+ROOT = Path(__file__).parents[4]
 
 # The desk's clock stands still at a time that is far from now, so a deadline that is met is met by it alone.
 
@@ -205,6 +210,38 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
             ErrorCode.NODE_UNREACHABLE,
             True,
         )
+
+
+async def test_a_node_that_is_killed_does_nothing_twice(database: Database, tmp_path: Path) -> None:
+    """`kill -9` while it works on one task and another waits: no process is left; after the next start the
+    first is answered with an error, and the other is done, once."""
+    script = f"""
+        echo $PALAVER_TASK_ID >> {tmp_path}/done
+        [ $PALAVER_TASK_ID = task-b ] || {{ echo $$ > {tmp_path}/it; exec sleep 1000; }}
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.bridge.service.agents.kitchen_process", database.address.url,
+        str(tmp_path), script, "a", "b", cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        env={**os.environ, "PGPASSWORD": database.address.password or ""},
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"asked\n"
+        it = await process_in(tmp_path / "it")
+    finally:
+        process.kill()
+        await process.communicate()
+    await end_of(it)
+    async with kitchen(database, tmp_path, [sh(script)]) as node:
+        answered: dict[str, Task] = {}
+        while set(answered) != {"a", "b"}:
+            task = await node.answered()
+            answered[task.key.request_id] = task
+    assert answered["b"].state is State.DONE
+    lost = answered["a"].answer
+    assert lost is not None
+    assert (lost.error_code, lost.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
+    assert (tmp_path / "done").read_text() == "task-a\ntask-b\n"
 
 
 async def test_an_agent_that_is_no_longer_configured_is_gone(database: Database, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def test_it_is_left_alone_until_it_may_work_again(
     assert fitness.problem == f"The command {program} was not found, or may not be run."
     # One that was begun before it failed, and ends well, does not make it work.
     fitness.judge(GOOD)
-    assert fitness.problem is not None
+    assert "not found" in fitness.problem
     assert not waiting.done()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
@@ -46,7 +46,7 @@ async def test_it_is_left_alone_until_it_may_work_again(
         await waiting
     assert told == ["x is missing.", "again"]
     fitness.judge(GOOD)
-    assert fitness.problem is None
+    assert not fitness.problem
     fitness.judge(CarriedOut(Answer(True, "", 0)))
     await fitness.close()
 

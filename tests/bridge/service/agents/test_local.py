@@ -6,7 +6,7 @@ from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
 from bridge.config_agents import Agent
 from bridge.service.agents.attached import CONNECTOR as ATTACHED
-from bridge.service.agents.attached import Program
+from bridge.service.agents.attached_session import Program
 from bridge.service.agents.configured import CONNECTOR as CONFIGURED
 from bridge.task import State
 from bridge.task_answer import Answer
@@ -16,13 +16,19 @@ from tests.bridge.service.agents.kitchen import kitchen
 
 async def test_both_kinds_work_side_by_side(database: Database, tmp_path: Path) -> None:
     """Each brings its own agents their tasks; after the end the one kind is gone, the other not."""
-    async with kitchen(database, tmp_path, [Agent(id="worker", command=["echo", "done"], queue=3)]) as node:
+    worker = Agent(
+        id="worker", command=["echo", "done"], queue=3, namespaces=["cooks", "all"], display_name="The cook"
+    )
+    async with kitchen(database, tmp_path, [worker]) as node:
         assert set(node.local.deliveries) == {CONFIGURED, ATTACHED}
         await node.attached.register("other", Program("session-1", "t", "x", (), queue=5), {})
         for agent_id, settings in (("worker", AgentSettings(1, 3)), ("other", AgentSettings(1, 5))):
             agent = await node.status_is(AgentStatus.IDLE, f"{agent_id}@here")
             assert node.local.settings(agent) == settings
             assert node.local.settings(agent._replace(connector="cis", agent_id="third")) is None
+            cooks = agent_id == "worker"
+            assert list(node.local.namespaces(agent)) == (["cooks", "all"] if cooks else ["default"])
+            assert node.local.display_name(agent) == ("The cook" if cooks else None)
         await node.ask("a")
         await node.ask("b", "other@here")
         task, _ = await node.work.take("other", "session-1", 60.0, [])

@@ -1,0 +1,1 @@
+"""The I/O of the connector for CIS nodes: rooms, events, tasks, and single events over HTTP."""

@@ -1,0 +1,205 @@
+"""Reads what happens in the rooms, from a durable cursor: events of agents, and who comes and goes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.connectors.cis import examination
+from bridge.connectors.cis.act import Act, CisObserver, Verdict, subject_of, verdict_of
+from bridge.connectors.cis.effects import Effect, News, effect_of, taken_together
+from bridge.connectors.cis.events import NAMESPACE, Registered, TaskRequest, Unregistered
+from bridge.connectors.cis.examination import Kept, Taken
+from bridge.connectors.cis.malformed_request import malformed_request
+from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
+from bridge.connectors.cis.rooms import AgentRoom, parse_room_id
+from bridge.connectors.cis.service.contacting import Contacting
+from bridge.connectors.cis.service.learning import Learning
+from bridge.connectors.cis.service.speech import Speech
+from bridge.connectors.cis.service.taking import Taking
+from bridge.connectors.cis.settings import NODE_USER, CisSettings
+from bridge.connectors.cis.speaker import wrong_speaker
+from bridge.matrix_stream import Subscription
+from federation.errors import MatrixError
+from federation.identifiers import domain
+from federation.room_event import RoomEvent, StreamedEvent
+from storage.connecting import ConnectionLost
+from storage.consumers import TakenOver
+from storage.database import Connection
+
+AT_ONCE: Final = 200
+_MEMBER: Final = "m.room.member"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What follows from an entry of the stream."""
+
+    position: int
+    effects: tuple[Effect, ...] = ()
+
+
+class Incoming:
+    """`came` is called with a node that has come into a room of this one."""
+
+    def __init__(
+        self,
+        settings: CisSettings,
+        taking: Taking,
+        learning: Learning,
+        contacting: Contacting,
+        speech: Speech,
+        observer: CisObserver,
+        *,
+        came: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._taking = taking
+        self._learning = learning
+        self._contacting = contacting
+        self._speech = speech
+        self._observer = observer
+        self._came = came
+
+    async def read(self, subscription: Subscription) -> None:
+        """For ever. Raises `TakenOver` when another process reads, and `ConnectionLost`."""
+        while True:
+            await self.take(subscription, await subscription.next(AT_ONCE))
+
+    async def take(self, subscription: Subscription, entries: Sequence[StreamedEvent]) -> None:
+        """These entries. One that nobody foresaw is told of, and does not hold up what follows it."""
+        try:
+            await self._take(subscription, entries)
+        except (TakenOver, ConnectionLost):
+            raise
+        except Exception as error:
+            if len(entries) > 1:
+                for entry in entries:
+                    await self.take(subscription, [entry])
+                return
+            [entry] = entries
+            self._observer.problem(f"The event {entry.event.event_id} was not worked on.", error)
+            await self._commit(subscription, [], entry.position)
+
+    async def _take(self, subscription: Subscription, entries: Sequence[StreamedEvent]) -> None:
+        read = [_Read(entry.position, tuple(await self._look_at(entry))) for entry in entries]
+        while read:
+            count = taken_together([effect for one in read for effect in one.effects])
+            # An entry is taken whole: of those that are cut off here, the first one begins the next round.
+            together, total = 0, 0
+            for one in read:
+                total += len(one.effects)
+                if total > count:
+                    break
+                together += 1
+            batch, read = read[:together], read[together:]
+            effects = [effect for one in batch for effect in one.effects]
+            await self._commit(subscription, effects, batch[-1].position)
+
+    async def _commit(self, subscription: Subscription, effects: Sequence[Effect], position: int) -> None:
+        async def commit(connection: Connection) -> None:
+            await subscription.advance(connection, position)
+
+        await self._taking.take(effects, commit)
+
+    # -- one entry --
+
+    async def _look_at(self, entry: StreamedEvent) -> list[Effect]:
+        event = entry.event
+        room = parse_room_id(event.room_id)
+        if room is None or entry.kind == "unset":
+            return []
+        if entry.kind == "invite":
+            self._look_at_invite(event, room)
+            return []
+        if event.type == _MEMBER:
+            return await self._look_at_member(event, room)
+        if not event.type.startswith(NAMESPACE) or event.is_redacted:
+            return []
+        if domain(event.sender) == self._settings.node_id:
+            return []  # this node has said it
+        return self._look_at_event(event)
+
+    def _look_at_event(self, event: RoomEvent) -> list[Effect]:
+        origin = domain(event.sender) or ""
+        peer = self._settings.peer(origin)
+        examined = examination.examine_pdu(
+            event.type, event.content, event.room_id, event.sender, peer, self._settings.node_id
+        )
+        if isinstance(examined, Taken):
+            refusal = _wrong_entry(examined, event) or wrong_speaker(examined, event.sender)
+            if refusal is None:
+                assert peer is not None, "of nobody else anything is taken"
+                self._note(event, origin, Verdict.TAKEN, subject_of(examined.event))
+                return [effect_of(examined, peer, self._settings)]
+            examined = refusal
+        if isinstance(examined, Kept):
+            self._note(event, origin, Verdict.KEPT)
+            return []
+        self._note(event, origin, verdict_of(examined), detail=str(examined))
+        if isinstance(examined, InvalidPayload) and event.type == TaskRequest.TYPE:
+            return self._answer_malformed(event, origin, examined)
+        return []
+
+    def _answer_malformed(self, event: RoomEvent, origin: str, refusal: InvalidPayload) -> list[Effect]:
+        answered = malformed_request(event.content, origin, refusal, self._settings)
+        return [] if answered is None else [answered]
+
+    # -- who comes and goes --
+
+    def _look_at_invite(self, event: RoomEvent, room: AgentRoom) -> None:
+        """Into a room of the peer itself; the invite is accepted with the join that follows."""
+        if event.state_key == self._settings.node_user and domain(event.sender) == room.node_id:
+            self._contacting.met(room.node_id)
+
+    async def _look_at_member(self, event: RoomEvent, room: AgentRoom) -> list[Effect]:
+        user, membership = event.state_key or "", event.content.get("membership")
+        node_id = domain(user)
+        if node_id == self._settings.node_id:
+            if membership != "join":
+                self._speech.gone(event.room_id, user)
+            if user != self._settings.node_user or room.node_id == self._settings.node_id:
+                return []
+            if membership != "join":
+                self._contacting.lost(room.node_id, event.room_id)
+                return []
+            return await self._learn(room)
+        is_ours = room.node_id == self._settings.node_id
+        if is_ours and membership == "join" and self._settings.access(node_id or "") is not None:
+            assert node_id is not None, "nobody is known by no name"
+            self._contacting.met(node_id)
+            if user == f"@{NODE_USER}:{node_id}":
+                self._came(node_id)
+        return []
+
+    async def _learn(self, room: AgentRoom) -> list[Effect]:
+        """ "a node that joins learns every agent from the room itself\""""
+        access = self._settings.access(room.node_id)
+        if access is None:
+            return []
+        try:
+            return [News(said) for said in await self._learning.read(access.peer, room)]
+        except MatrixError as refused:
+            self._observer.problem(f"The agents of {room.node_id} could not be learned.", refused)
+            return []
+
+    def _note(
+        self,
+        event: RoomEvent,
+        origin: str,
+        verdict: Verdict,
+        subject: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self._observer.acted(
+            Act(origin, event.type, verdict, event.sender, event.room_id, subject or event.event_id, detail)
+        )
+
+
+def _wrong_entry(taken: Taken, event: RoomEvent) -> Forbidden | None:
+    """An entry of the state is about the agent whose entry it is."""
+    said = taken.event
+    if event.state_key is None:
+        return None
+    if not isinstance(said, Registered | Unregistered) or said.agent_id != event.state_key:
+        return Forbidden("The state key does not name the agent.")
+    return None

@@ -1,0 +1,1 @@
+"""Dealings with published CIS nodes: single events over HTTP, in both directions."""

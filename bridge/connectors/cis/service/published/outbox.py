@@ -1,0 +1,162 @@
+"""What waits for published nodes: kept in the database, sent in order, tried again until nobody wants it.
+
+"100, 200, 400 ms; then the durable outbox with the destination's back-off until the task's deadline".
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from bridge.connectors.cis.act import CisObserver
+from bridge.connectors.cis.answers import Again, Delivered, Ended, Outcome
+from bridge.connectors.cis.service.published.client import EventClient
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from bridge.task_request import TaskKey
+from storage import cis_events
+from storage.cis_events import WaitingRow
+from storage.connecting import ConnectionLost
+from storage.database import Connection, Database
+
+LOOK: Final = 1.0
+"""Seconds after which it looks by itself: another process may have enqueued something."""
+AT_ONCE: Final = 50
+FIRST_PAUSE_MS: Final = 1_000
+LONGEST_PAUSE_MS: Final = 60_000
+PRUNED_EVERY_MS: Final = 60_000
+FORGOTTEN_AT_ONCE: Final = 10_000
+REMEMBERED_MS: Final = 7 * 24 * 3_600_000
+"""For which the ids of what was sent to us are kept, and the names of what we sent."""
+
+Refused = Callable[[TaskKey, str], Awaitable[object]]
+
+
+class PublishedOutbox:
+    """`refused` is called with tasks that a node will not take, and why. It sends between `start` and
+    `close`, in one process of a node; any of them enqueues."""
+
+    def __init__(
+        self,
+        database: Database,
+        client: EventClient,
+        settings: CisSettings,
+        observer: CisObserver,
+        *,
+        refused: Refused,
+        now_ms: Callable[[], int],
+        retry: RetryPolicy = DEFAULT_RETRY_POLICY,
+    ) -> None:
+        self._database = database
+        self._client = client
+        self._settings = settings
+        self._observer = observer
+        self._refused = refused
+        self._now_ms = now_ms
+        self._retry = retry
+        self._woken = asyncio.Event()
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._pruned_at = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        works = [work for work in (*self._workers.values(), self._task) if work is not None]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    async def enqueue(
+        self,
+        connection: Connection,
+        peer: str,
+        name: str,
+        body: bytes,
+        deadline: int,
+        task: TaskKey | None = None,
+    ) -> bool:
+        """In the transaction of the caller, who calls `wake` after its end. False: too much waits already."""
+        return await cis_events.enqueue(connection, peer, name, body, deadline, task)
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    # -- sending --
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except ConnectionLost:
+                pass  # it is looked at again in a moment
+            except Exception as error:
+                self._observer.problem("What waits for published nodes was not looked at.", error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await self._woken.wait()
+            self._woken.clear()
+
+    async def _look(self) -> None:
+        now_ms = self._now_ms()
+        async with self._database.transaction() as connection:
+            peers = await cis_events.peers_waiting(connection)
+            if now_ms >= self._pruned_at + PRUNED_EVERY_MS:
+                self._pruned_at = now_ms
+                before = now_ms - REMEMBERED_MS
+                await cis_events.prune_outgoing(connection, before, FORGOTTEN_AT_ONCE)
+                await cis_events.prune_received(connection, before, FORGOTTEN_AT_ONCE)
+        for peer in peers:
+            if peer not in self._workers:
+                worker = self._workers[peer] = asyncio.create_task(self._work_off(peer))
+                worker.add_done_callback(partial(self._worked_off, peer))
+
+    def _worked_off(self, peer: str, worker: "asyncio.Task[None]") -> None:
+        del self._workers[peer]
+
+    async def _work_off(self, peer: str) -> None:
+        """Until nothing waits for the peer."""
+        access = self._settings.access(peer)
+        failures = 0
+        try:
+            while True:
+                async with self._database.transaction(readonly=True) as connection:
+                    rows = await cis_events.list_waiting(connection, peer, AT_ONCE)
+                if not rows:
+                    return
+                for row in rows:
+                    outcome = await self._send(access, row)
+                    if isinstance(outcome, Again):
+                        failures += 1
+                        await asyncio.sleep(self._pause(failures) / 1000)
+                        break
+                    failures = 0
+                    await self._is_done(row, outcome, peer)
+        except ConnectionLost:
+            return
+        except Exception as error:
+            self._observer.problem(f"What waits for {peer} was not sent.", error)
+
+    def _pause(self, failures: int) -> int:
+        delay = self._retry.delay_ms(failures)
+        if delay is not None:
+            return delay
+        return min(FIRST_PAUSE_MS << min(failures - self._retry.max_retries - 1, 20), LONGEST_PAUSE_MS)
+
+    async def _send(self, access: PeerAccess | None, row: WaitingRow) -> Outcome:
+        if access is None or access.url is None:
+            return Ended("is no longer a peer of this node")
+        if self._now_ms() >= row.deadline:
+            return Ended("could not be reached in time")
+        return await self._client.send(access.url, row.body)
+
+    async def _is_done(self, row: WaitingRow, outcome: Delivered | Ended, peer: str) -> None:
+        if isinstance(outcome, Ended) and row.requester_node is not None and row.request_id is not None:
+            # First: after a kill in between it is said once more, which changes nothing.
+            await self._refused(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")
+        async with self._database.transaction() as connection:
+            await cis_events.mark_sent(connection, row.id)
+        if isinstance(outcome, Ended):
+            self._observer.problem(f"{peer} did not take an event: it {outcome.reason}.", None)

@@ -1,0 +1,186 @@
+"""Does what follows from events of peers, whichever way they came.
+
+What is said of agents and what is asked for is written in one transaction with the word that it was taken.
+Answers, progress and cancellations are steps of tasks that the desk takes by itself; they come first, since
+taken twice they change nothing, and forgotten they would.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from bridge.agent_news import NotKnown, Registered, TooMany, Verdict
+from bridge.connectors.cis.act import CisObserver
+from bridge.connectors.cis.effects import (
+    Answered,
+    Asked,
+    Cancelled,
+    Effect,
+    Heard,
+    Missed,
+    News,
+    NotAsked,
+    Progressed,
+)
+from bridge.connectors.cis.events import Message
+from bridge.connectors.cis.news import Said
+from bridge.connectors.cis.request_ids import key_of
+from bridge.connectors.cis.service.announcing import NamespacesOf
+from bridge.connectors.cis.service.refusing import Refusing
+from bridge.connectors.cis.settings import CisSettings
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_request import TaskKey
+from storage.database import Connection, Database
+from storage.tasks import list_live_of_agents
+
+AT_ONCE: Final = 4
+"""Steps of different tasks that are taken at the same time. Each needs a connection of the pool."""
+
+MOST_LIVE: Final = 1_000
+"""Tasks of an agent that are looked through."""
+
+Commit = Callable[[Connection], Awaitable[None]]
+Listener = Callable[[Message], None]
+
+
+class Taking:
+    """`missed` is called with agents of ours that others believe to be gone, `unknown` with a node and agents
+    of it of which nothing is known but that they do something, `registered` with a node that has an agent to
+    tell of."""
+
+    def __init__(
+        self,
+        database: Database,
+        routes: RoutingTable,
+        settings: CisSettings,
+        refusing: Refusing,
+        observer: CisObserver,
+        *,
+        namespaces_of: NamespacesOf,
+    ) -> None:
+        self._database = database
+        self._routes = routes
+        self._desk: TaskDesk
+        self._settings = settings
+        self._refusing = refusing
+        self._observer = observer
+        self._namespaces_of = namespaces_of
+        self._listeners: list[Listener] = []
+        self.missed: Callable[[Missed], None] = lambda missed: None
+        self.unknown: Callable[[str, tuple[str, ...]], None] = lambda node_id, agent_ids: None
+        self.registered: Callable[[str], None] = lambda node_id: None
+
+    def use_desk(self, desk: TaskDesk) -> None:
+        """Before anything is taken."""
+        self._desk = desk
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Be told of messages between agents, once each unless the process is killed; gives what ends it."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
+
+    async def take(self, effects: Sequence[Effect], commit: Commit) -> None:
+        """All of it, and `commit` in the transaction in which it is kept."""
+        effects = [self._held_to_namespaces(effect) for effect in effects]
+        await self._take_steps(effects)
+        asked = [one for one in effects if isinstance(one, Asked)]
+        news = [one.said for one in effects if isinstance(one, News)]
+        async with self._database.transaction() as connection:
+            applied = await self._routes.apply(connection, news)
+            submitted = [await self._desk.take_in(connection, one.request) for one in asked]
+            await commit(connection)
+        await self._routes.committed(applied)
+        for one, result in zip(asked, submitted, strict=True):
+            self._desk.go_on(result)
+            if result.refusal is not None:
+                self._refusing.refuse(_refused(one, result.refusal))
+        self._look_at(news, applied.verdicts)
+        self._tell(effects)
+
+    def _held_to_namespaces(self, effect: Effect) -> Effect:
+        """Who may use a namespace reaches the agents that are in it."""
+        if not isinstance(effect, Asked):
+            return effect
+        agent = self._routes.agent(effect.request.to_address)
+        if agent is None or effect.namespace in self._settings.known_namespaces(self._namespaces_of(agent)):
+            return effect
+        reason = f"There is no agent {agent.address} in the namespace {effect.namespace}."
+        return _refused(effect, TaskError(ErrorCode.AGENT_NOT_FOUND, reason))
+
+    # -- steps of tasks --
+
+    async def _take_steps(self, effects: Iterable[Effect]) -> None:
+        """Those of one task one after the other."""
+        of_task: dict[TaskKey, list[Answered | Progressed | Cancelled]] = {}
+        for effect in effects:
+            if isinstance(effect, Answered | Cancelled):
+                of_task.setdefault(effect.key, []).append(effect)
+            elif isinstance(effect, Progressed):
+                key = await self._task_of(effect)
+                if key is not None:
+                    of_task.setdefault(key, []).append(effect)
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def take(key: TaskKey, steps: Sequence[Answered | Progressed | Cancelled]) -> None:
+            async with turns:
+                for step in steps:
+                    await self._take_step(key, step)
+
+        await asyncio.gather(*(take(key, steps) for key, steps in of_task.items()))
+
+    async def _take_step(self, key: TaskKey, step: Answered | Progressed | Cancelled) -> None:
+        match step:
+            case Answered():
+                await self._desk.finish(key, step.answer, by=step.by)
+            case Progressed():
+                await self._desk.progress(key, step.content, by=step.by)
+            case Cancelled():
+                await self._desk.cancel(key, step.by, step.reason)
+
+    async def _task_of(self, step: Progressed) -> TaskKey | None:
+        """Nodes that take the specification at its word do not say of which task they speak."""
+        if step.request_id is not None:
+            return key_of(step.request_id, self._settings.node_id)
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await list_live_of_agents(connection, [str(step.by)], 0, MOST_LIVE)
+        found = [row for row in rows if step.to is None or row.from_agent == str(step.to)]
+        return TaskKey(found[0].requester_node, found[0].request_id) if len(found) == 1 else None
+
+    # -- afterwards --
+
+    def _look_at(self, news: Sequence[Said], verdicts: Sequence[Verdict]) -> None:
+        for said, verdict in zip(news, verdicts, strict=True):
+            if isinstance(verdict, NotKnown):
+                self.unknown(said.address.node_id, (said.address.agent_id,))
+            elif isinstance(verdict, TooMany):
+                self._observer.problem(f"{said.address} is not taken in: there are too many.", None)
+            elif isinstance(said, Registered):
+                self.registered(said.address.node_id)
+
+    def _tell(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case NotAsked():
+                    self._refusing.refuse(effect)
+                case Missed():
+                    self.missed(effect)
+                case Heard(message):
+                    self._tell_listeners(message)
+
+    def _tell_listeners(self, message: Message) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(message)
+            except Exception as error:
+                self._observer.problem("A message between agents was not worked on.", error)
+
+
+def _refused(asked: Asked, error: TaskError) -> NotAsked:
+    return NotAsked(asked.event, error, asked.namespace, asked.request.key.node_id)

@@ -1,0 +1,1 @@
+"""What the connector for CIS nodes answers on the node's port."""

@@ -1,0 +1,191 @@
+"""The centre of a node: the routing table, the desk of tasks, the agents of this node and the connectors, put
+together once.
+
+It stands on a Matrix side and a database, and knows of no protocol: what a connector can do it is asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.connectors.interface import (
+    AnnouncesLost,
+    AsksForTasks,
+    BringsTasks,
+    Connector,
+    HasRoutes,
+    PreparesTasks,
+    Route,
+)
+from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from bridge.service.agent_statuses import AgentStatuses
+from bridge.service.agent_watch import TIMEOUT_MS, AgentWatch
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.service.task_effects import Ports
+from bridge.service.task_steps import AgentDuty
+from bridge.task_limits import TaskLimits
+from bridge.task_ports import Delivery, Reply, TaskObserver, Watcher
+from storage.database import Database
+
+
+class LocalAgents(Protocol):
+    """The agents of this node, however they are attached to it."""
+
+    @property
+    def deliveries(self) -> Mapping[str, Delivery]:
+        """By the names under which they are registered in the routing table."""
+        ...
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        """None for one that is none of them."""
+        ...
+
+    def work_for(self, desk: TaskDesk) -> None:
+        """From now on tasks may come."""
+        ...
+
+    def start(self) -> Awaitable[None]:
+        """The agents are there; the routing table is told."""
+        ...
+
+    def stop(self) -> Awaitable[None]:
+        """Nothing more is worked on. The desk is still there."""
+        ...
+
+    def close(self) -> Awaitable[None]:
+        """The agents are gone; the routing table is told. The desk is no longer there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CentreParts:
+    """`local` makes the agents of this node, and is given what they tell what they do. `connectors` makes
+    those, on the routing table. `replies` are for whoever asks for tasks and is no connector."""
+
+    node_id: str
+    database: Database
+    observer: TaskObserver
+    local: Callable[[RoutingTable, AgentDuty], LocalAgents]
+    connectors: Callable[[RoutingTable], Sequence[Connector]]
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    watcher: Watcher | None = None
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    retry: RetryPolicy = DEFAULT_RETRY_POLICY
+    agent_timeout_ms: int = TIMEOUT_MS
+    now_ms: Callable[[], int]
+
+
+class Centre:
+    """`routes` are known before it is started, so that the port can have them. It is started after the Matrix
+    side, and closed before it."""
+
+    def __init__(self, parts: CentreParts) -> None:
+        self._parts = parts
+        database, now_ms, observer = parts.database, parts.now_ms, parts.observer
+        self.table = RoutingTable(parts.node_id, database, now_ms=now_ms, report=observer.problem)
+        self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
+        self.local = parts.local(self.table, self.statuses)
+        self.connectors = tuple(parts.connectors(self.table))
+        self.desk = TaskDesk(
+            database,
+            Ports(
+                deliveries={
+                    **_prepared(self.local.deliveries, self.connectors),
+                    **_deliveries(self.connectors),
+                },
+                replies={**parts.replies, **_replies(self.connectors)},
+                routes=self.table,
+                observer=observer,
+                watcher=parts.watcher,
+                retry=parts.retry,
+            ),
+            now_ms=now_ms,
+            limits=parts.limits,
+            settings_of=self._settings_of,
+            duty=self.statuses,
+        )
+        self.watch = AgentWatch(
+            self.table,
+            database,
+            now_ms=now_ms,
+            timeout_ms=parts.agent_timeout_ms,
+            announce=self._announce,
+            report=observer.problem,
+        )
+        for connector in self.connectors:
+            if isinstance(connector, AsksForTasks):
+                connector.use_desk(self.desk)
+        self._stack = AsyncExitStack()
+
+    def routes(self) -> list[Route]:
+        """For the node's port. They answer once the centre has been started."""
+        return [
+            route
+            for connector in self.connectors
+            if isinstance(connector, HasRoutes)
+            for route in connector.routes()
+        ]
+
+    async def start(self) -> None:
+        """Whatever was left by a process before this one goes on."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def close(self) -> None:
+        """Nothing is lost by it."""
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        later = self._stack.push_async_callback
+        await self.table.start()
+        later(self.table.close)
+        self._stack.callback(self.statuses.close)
+        await self.watch.start()
+        later(self.watch.close)
+        # Agents go while the connectors can still tell others so, but after the desk: it would take their
+        # tasks for lost.
+        for connector in self.connectors:
+            later(connector.close)
+        await self.local.start()
+        later(self.local.close)
+        self.local.work_for(self.desk)
+        self._stack.callback(self.table.subscribe(self.desk.agents_changed))
+        await self.desk.start()
+        later(self.desk.close)
+        later(self.local.stop)
+        await asyncio.gather(*(connector.start() for connector in self.connectors))
+        for connector in self.connectors:
+            if isinstance(connector, AsksForTasks):
+                later(connector.ask_no_more)
+
+    def _settings_of(self, agent: Agent) -> AgentSettings:
+        return self.local.settings(agent) or AgentSettings()
+
+    async def _announce(self, lost: Sequence[Agent]) -> None:
+        for connector in self.connectors:
+            if isinstance(connector, AnnouncesLost):
+                await connector.announce_lost(lost)
+
+
+def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector]) -> dict[str, Delivery]:
+    prepared = dict(deliveries)
+    for one in connectors:
+        if isinstance(one, PreparesTasks):
+            prepared = {name: one.prepared(delivery) for name, delivery in prepared.items()}
+    return prepared
+
+
+def _deliveries(connectors: Iterable[Connector]) -> dict[str, Delivery]:
+    return {one.name: one.delivery for one in connectors if isinstance(one, BringsTasks)}
+
+
+def _replies(connectors: Iterable[Connector]) -> dict[str, Reply]:
+    return {one.name: one.reply for one in connectors if isinstance(one, AsksForTasks)}

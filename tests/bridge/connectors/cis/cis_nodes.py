@@ -1,0 +1,398 @@
+"""Whole nodes in one process that exchange agents: a homeserver, a centre, and agents that do what the test
+says."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aiohttp import web
+from nacl.signing import SigningKey
+
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.agent_news import Registered, Unregistered
+from bridge.agent_queue import AgentSettings
+from bridge.connectors.cis.act import Act, Verdict
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.connector import CisConnector, CisParts
+from bridge.connectors.cis.service.leading import Lead
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.connectors.interface import Connector
+from bridge.routing import AgentRoutingTable
+from bridge.service.centre import Centre, CentreParts
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.service.task_steps import AgentDuty
+from bridge.task import State, Task
+from bridge.task_answer import Answer
+from bridge.task_messages import Dropped
+from bridge.task_ports import Delivered, Delivery, DeliveryOutcome
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from federation.server_keys import OwnKeys
+from tests.federation.service.nodes import Node, Nodes, now_ms
+from tests.support.agents import address
+from tests.support.postgres import Server
+
+PATIENCE = 30.0
+LOCAL = "hands"
+"""The connector of the agents of which a test speaks."""
+
+
+class Hands:
+    """Agents of a node that do what the test says. Satisfies `LocalAgents` and `Delivery`."""
+
+    def __init__(self, table: RoutingTable, duty: AgentDuty) -> None:
+        self.table = table
+        self.given: asyncio.Queue[Task] = asyncio.Queue()
+        self.stopped: asyncio.Queue[Task] = asyncio.Queue()
+        self.namespaces: dict[str, tuple[str, ...]] = {}
+        self.settings_of: dict[str, AgentSettings] = {}
+        self.answers_by_itself: Answer | None = None
+        self.ahead = 0
+        self.deliveries: Mapping[str, Delivery] = {LOCAL: self}
+        self._desk: TaskDesk | None = None
+        self._at_work: set[asyncio.Task[None]] = set()
+
+    async def come(
+        self,
+        *agent_ids: str,
+        runtime: str = "claude",
+        capabilities: tuple[str, ...] = ("coding",),
+        namespaces: tuple[str, ...] = ("default",),
+    ) -> None:
+        for agent_id in agent_ids:
+            self.namespaces[agent_id] = namespaces
+        places = [AgentAddress(agent_id, self.table.node_id) for agent_id in agent_ids]
+        await self.table.take(
+            [Registered(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
+        )
+
+    async def go(self, agent_id: str, reason: str = "shutdown") -> None:
+        gone = Unregistered(AgentAddress(agent_id, self.table.node_id), reason, self._now_ms())
+        await self.table.take([gone])
+
+    def _now_ms(self) -> int:
+        return now_ms() + self.ahead
+
+    def namespaces_of(self, agent: Agent) -> Collection[str]:
+        return self.namespaces.get(agent.agent_id, ("default",))
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return self.settings_of.get(agent.agent_id, AgentSettings(None))
+
+    def work_for(self, desk: TaskDesk) -> None:
+        self._desk = desk
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        for work in self._at_work:
+            work.cancel()
+        await asyncio.gather(*self._at_work, return_exceptions=True)
+
+    async def close(self) -> None: ...
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.given.put_nowait(task)
+        if self.answers_by_itself is not None:
+            work = asyncio.create_task(self.do(task, self.answers_by_itself))
+            self._at_work.add(work)
+            work.add_done_callback(self._at_work.discard)
+        return Delivered()
+
+    async def cancel(self, task: Task) -> bool:
+        self.stopped.put_nowait(task)
+        return True
+
+    async def do(self, task: Task, answer: Answer, *progress: Mapping[str, Any]) -> None:
+        assert self._desk is not None
+        if await self._desk.begin(task.key, by=task.request.to_address) is None:
+            return
+        for content in progress:
+            await self._desk.progress(task.key, content, by=task.request.to_address)
+        await self._desk.finish(task.key, answer, by=task.request.to_address)
+
+
+class Requester:
+    """Whoever asks for tasks on a node, in a protocol of the test's own."""
+
+    PROTOCOL = "test"
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Queue[Task] = asyncio.Queue()
+        self.heard: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+        self.heard.put_nowait(content)
+
+    async def answer(self, task: Task) -> None:
+        self.answered.put_nowait(task)
+
+
+class Eyes:
+    """Satisfies `CisObserver` and `TaskObserver`."""
+
+    def __init__(self) -> None:
+        self.acts: list[Act] = []
+        self.drops: list[Dropped] = []
+        self.problems: list[tuple[str, BaseException | None]] = []
+        self._changed = asyncio.Event()
+
+    def acted(self, act: Act) -> None:
+        self.acts.append(act)
+        self._changed.set()
+
+    def changed(self, task: Task) -> None: ...
+
+    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+        self.drops.append(dropped)
+        self._changed.set()
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        self.problems.append((sentence, error))
+        self._changed.set()
+
+    async def until(self, condition: Callable[["Eyes"], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition(self):
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def until_act(self, verdict: Verdict, type_: str, peer: str | None = None) -> Act:
+        def found() -> list[Act]:
+            return [
+                act
+                for act in self.acts
+                if act.verdict is verdict and act.type == type_ and peer in (None, act.peer)
+            ]
+
+        await self.until(lambda _: found())
+        return found()[0]
+
+
+@dataclass
+class CisNode:
+    node: Node
+    centre: Centre
+    connector: CisConnector
+    hands: Hands
+    requester: Requester
+    eyes: Eyes
+    settings: CisSettings
+    is_open: bool = field(default=False)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def routes(self) -> RoutingTable:
+        return self.centre.table
+
+    @property
+    def table(self) -> AgentRoutingTable:
+        return self.centre.table.table
+
+    async def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            await self.centre.close()
+
+    async def until(self, condition: Callable[[AgentRoutingTable], object]) -> None:
+        """Its routing table is so."""
+        changed = asyncio.Event()
+        end = self.routes.subscribe(lambda changes: changed.set())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not condition(self.table):
+                    changed.clear()
+                    await changed.wait()
+        finally:
+            end()
+
+    async def sees(self, text: str) -> Agent:
+        """The agent is there, as this node knows."""
+
+        def here(table: AgentRoutingTable) -> bool:
+            agent = table.agent(address(text))
+            return agent is not None and agent.is_here
+
+        await self.until(here)
+        agent = self.table.agent(address(text))
+        assert agent is not None
+        return agent
+
+    async def misses(self, text: str) -> Agent:
+        """The agent has gone, as this node knows."""
+
+        def gone(table: AgentRoutingTable) -> bool:
+            agent = table.agent(address(text))
+            return agent is not None and not agent.is_here
+
+        await self.until(gone)
+        agent = self.table.agent(address(text))
+        assert agent is not None
+        return agent
+
+    async def leads(self) -> Lead:
+        """Once it does."""
+        async with asyncio.timeout(PATIENCE):
+            while self.connector._lead is None:
+                await asyncio.sleep(0.02)
+        return self.connector._lead
+
+    async def until_in_touch(self, node_id: str) -> None:
+        """It is in all rooms of a peer."""
+        lead = await self.leads()
+        async with asyncio.timeout(PATIENCE):
+            while not lead.contacting.is_in_touch(node_id):
+                await asyncio.sleep(0.02)
+
+    async def ask(self, to: str, request_id: str = "req-1", **changed: Any) -> TaskKey:
+        """A task from this node's coordinator."""
+        key = TaskKey(self.name, request_id)
+        known: dict[str, Any] = {
+            "key": key,
+            "task_id": f"task-{request_id}",
+            "from_address": AgentAddress("coordinator", self.name),
+            "to_address": address(to),
+            "prompt": "Implement a function",
+            "origin": Origin(Requester.PROTOCOL),
+        }
+        submitted = await self.centre.desk.submit(TaskRequest(**{**known, **changed}))
+        assert submitted.refusal is None, submitted.refusal
+        return key
+
+    async def answered(self) -> Task:
+        async with asyncio.timeout(PATIENCE):
+            return await self.requester.answered.get()
+
+    async def given(self) -> Task:
+        """The next task that one of its agents is given."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.hands.given.get()
+
+    async def task(self, key: TaskKey) -> Task:
+        task = await self.centre.desk.task(key)
+        assert task is not None
+        return task
+
+    async def until_state(self, key: TaskKey, state: State) -> Task:
+        async with asyncio.timeout(PATIENCE):
+            while (task := await self.centre.desk.task(key)) is None or task.state is not state:
+                await asyncio.sleep(0.02)
+        return task
+
+
+def peers_of(*names: str, **peers: PeerAccess) -> dict[str, PeerAccess]:
+    return {**{name: PeerAccess(Peer(name)) for name in names}, **peers}
+
+
+QUICK = CisSettings("nobody", heartbeat_ms=500, status_pause_ms=50, retry_ms=100, longest_retry_ms=400)
+
+
+class CisNodes(Nodes):
+    """`clocks`: of the centres of nodes whose clocks are wrong, by how much."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._made: dict[str, CisNode] = {}
+        self._settings: dict[str, CisSettings] = {}
+        self.clocks: dict[str, int] = {}
+        self.agent_timeout_ms = 120_000
+
+    async def begin(self, *names: str, **changed: Any) -> list[CisNode]:
+        """Nodes that know each other."""
+        for name in names:
+            others = peers_of(*(other for other in names if other != name))
+            self._settings[name] = replace(QUICK, **{"node_id": name, "peers": others, **changed})
+        return await self.begin_with(*(self._settings[name] for name in names))
+
+    async def begin_with(self, *settings: CisSettings) -> list[CisNode]:
+        _, begun = await self.begin_beside((), *settings)
+        return begun
+
+    async def begin_beside(
+        self, homeservers: Sequence[str], *settings: CisSettings
+    ) -> tuple[list[Node], list[CisNode]]:
+        """Beside homeservers that are nothing more."""
+        for one in settings:
+            self._settings[one.node_id] = one
+        started = await self.start(*homeservers, *(one.node_id for one in settings))
+        begun = [await self.open(self._made[one.node_id]) for one in settings]
+        return started[: len(homeservers)], begun
+
+    async def open(self, one: CisNode) -> CisNode:
+        await one.centre.start()
+        one.is_open = True
+        self._stack.push_async_callback(one.close)
+        return one
+
+    async def reopen(self, one: CisNode, **changed: Any) -> CisNode:
+        """The same node again, after it was closed. Its port has stayed open."""
+        self._settings[one.name] = replace(one.settings, **changed)
+        return await self.open(self._make(one.node))
+
+    def _make(self, node: Node) -> CisNode:
+        settings, eyes = self._settings[node.name], Eyes()
+        ahead = self.clocks.get(node.name, 0)
+        requester = Requester()
+        hands: Hands
+        connector: CisConnector
+
+        def clock() -> int:
+            return now_ms() + ahead
+
+        def local(table: RoutingTable, duty: AgentDuty) -> Hands:
+            nonlocal hands
+            hands = Hands(table, duty)
+            return hands
+
+        def connectors(table: RoutingTable) -> Sequence[Connector]:
+            nonlocal connector
+            connector = CisConnector(
+                CisParts(
+                    side=node.rooms,
+                    database=node.database,
+                    routes=table,
+                    settings=settings,
+                    observer=eyes,
+                    namespaces_of=hands.namespaces_of,
+                    key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
+                    version="test",
+                    now_ms=clock,
+                )
+            )
+            return [connector]
+
+        centre = Centre(
+            CentreParts(
+                node_id=node.name,
+                database=node.database,
+                observer=eyes,
+                local=local,
+                connectors=connectors,
+                replies={Requester.PROTOCOL: requester},
+                agent_timeout_ms=self.agent_timeout_ms,
+                now_ms=clock,
+            )
+        )
+        made = CisNode(node, centre, connector, hands, requester, eyes, settings)
+        self._made[node.name] = made
+        return made
+
+    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
+        app = super()._app(node, keys)
+        # Others are homeservers and nothing more.
+        if node.name in self._settings:
+            app.add_routes(self._make(node).centre.routes())
+        return app
+
+
+@contextlib.asynccontextmanager
+async def cis_nodes(server: Server, template: str, **how: Any) -> AsyncIterator[CisNodes]:
+    async with AsyncExitStack() as stack:
+        yield CisNodes(server, template, stack, **how)

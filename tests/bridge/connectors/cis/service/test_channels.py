@@ -1,0 +1,65 @@
+"""The way to a node."""
+
+from dataclasses import replace
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.service.channels import Channels, Letter
+from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
+from bridge.connectors.cis.settings import PeerAccess
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
+from tests.bridge.connectors.cis.made import message
+
+BOTH = ("default", "alpha")
+
+
+class Posts:
+    def __init__(self) -> None:
+        self.letters: list[Letter] = []
+
+    async def post(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
+        self.letters.append(letter)
+        return Said("$1")
+
+
+async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -> None:
+    """Of several that we have in common; the first of them when it is not known; none without one."""
+    peers = {
+        "a.test": PeerAccess(Peer("a.test", namespaces=frozenset(BOTH))),
+        "c.test": PeerAccess(Peer("c.test", namespaces=frozenset({"beta"}))),
+        "old": PeerAccess(Peer("old", PeerProfile.CIS_1_1, namespaces=frozenset(BOTH))),
+    }
+    there = {"b.test": PeerAccess(Peer("b.test", namespaces=frozenset(BOTH)))}
+    living, kitchen = await nodes.begin_with(
+        replace(QUICK, node_id="a.test", peers=there, namespaces=BOTH),
+        replace(QUICK, node_id="b.test", peers=peers, namespaces=BOTH),
+    )
+    await living.hands.come("open")
+    await living.hands.come("secret", namespaces=("alpha",))
+    for name in ("open", "secret"):
+        await kitchen.sees(f"{name}@a.test")
+    speech = Speech(kitchen.node.rooms, kitchen.settings, Eyes())
+    channels = Channels(kitchen.node.rooms, kitchen.settings, speech, Posts())
+    for node_id, agent_id, expected in [
+        ("a.test", "open", "default"),
+        ("a.test", "secret", "alpha"),
+        ("a.test", "unheard-of", "default"),
+        ("c.test", "any", None),
+        ("old", "any", "default"),
+    ]:
+        address = AgentAddress(agent_id, node_id)
+        assert await channels.namespace_of(peers[node_id].peer, address) == expected
+    await speech.close()
+
+
+async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
+    """By another way, with all that belongs to the letter."""
+    [node] = await nodes.start("b.test")
+    old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
+    settings = replace(QUICK, node_id="b.test", peers={"old": old})
+    posts = Posts()
+    channels = Channels(node.rooms, settings, Speech(node.rooms, settings, Eyes()), posts)
+    letter = Letter(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
+    assert await channels.send(old, letter) == Said("$1")
+    assert posts.letters == [letter]

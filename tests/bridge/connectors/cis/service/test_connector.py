@@ -1,0 +1,319 @@
+"""Whole nodes that exchange agents and tasks."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.connectors.cis.act import Verdict
+from bridge.connectors.cis.events import Message
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.speech import Said
+from bridge.connectors.cis.settings import PeerAccess
+from bridge.routing import AgentRoutingTable
+from bridge.task import State
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from bridge.task_request import TaskKey
+from federation.errors import MatrixError
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNodes, peers_of
+from tests.federation.service.nodes import now_ms
+from tests.support.agents import address, registered
+
+GOOD = Answer(True, "Implementation completed...", 0, {"tokens_used": 1500})
+
+
+def _status(table: AgentRoutingTable, text: str) -> tuple[AgentStatus, str | None] | None:
+    agent = table.agent(address(text))
+    return None if agent is None else (agent.status, agent.current_task)
+
+
+def _by_id(peers: Mapping[str, PeerAccess]) -> dict[str, PeerAccess]:
+    return {access.peer.node_id: access for access in peers.values()}
+
+
+async def test_an_agent_is_seen_and_answers_a_task(nodes: CisNodes) -> None:
+    """The whole way between two nodes."""
+    living, kitchen = await nodes.begin("living.test", "kitchen.test")
+    await kitchen.hands.come("worker-1")
+    agent = await living.sees("worker-1@kitchen.test")
+    assert (agent.runtime, agent.capabilities, agent.connector) == ("claude", ("coding",), "cis")
+    key = await living.ask("worker-1@kitchen.test")
+    task = await kitchen.given()
+    assert task.request.prompt == "Implement a function"
+    assert str(task.request.from_address) == "coordinator@living.test"
+    await kitchen.hands.do(task, GOOD, {"percent": 50})
+    answered = await living.answered()
+    assert (answered.key, answered.state, answered.answer) == (key, State.DONE, GOOD)
+    assert await living.requester.heard.get() == {"percent": 50}
+    for one in (living, kitchen):
+        assert one.eyes.problems == []
+
+
+async def test_three_nodes_find_each_other_and_work_for_each_other(nodes: CisNodes) -> None:
+    """Discovery both ways, whoever was there first; tasks in every direction, many at once."""
+    all_three = await nodes.begin("a.test", "b.test", "c.test")
+    for one in all_three:
+        await one.hands.come("worker")
+        one.hands.answers_by_itself = Answer(True, f"done by {one.name}", 0)
+    for one in all_three:
+        for other in all_three:
+            await one.sees(f"worker@{other.name}")
+    for one in all_three:
+        for other in all_three:
+            for number in range(5):
+                await one.ask(f"worker@{other.name}", f"{one.name} {other.name} {number}")
+    for one in all_three:
+        answers = [await one.answered() for _ in range(15)]
+        said = sorted(task.answer.output for task in answers if task.answer is not None)
+        assert said == sorted(5 * [f"done by {other.name}" for other in all_three])
+        assert one.eyes.problems == []
+
+
+async def test_a_node_that_comes_later_learns_all_from_the_rooms(nodes: CisNodes) -> None:
+    """Who is there, and who has gone before; its own agents are learned within the same exchange."""
+    first, second = await nodes.begin("a.test", "b.test")
+    await second.close()
+    await first.hands.come(*(f"w{number}" for number in range(30)))
+    await first.hands.go("w7", "shutdown")
+    second = await nodes.reopen(second)
+    await second.hands.come("late")
+    await first.sees("late@b.test")
+    for number in range(30):
+        if number != 7:
+            await second.sees(f"w{number}@a.test")
+    assert second.table.count("a.test") == 29
+
+
+async def test_statuses_and_unregistrations_are_told(nodes: CisNodes) -> None:
+    """What an agent does, with the task that it does; and that it has gone, and why."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    kitchen.hands.settings_of["worker"] = AgentSettings(1, 10)
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    await living.ask("worker@b.test")
+    task = await kitchen.given()
+    done = asyncio.Event()
+
+    async def work() -> None:
+        assert await kitchen.centre.desk.begin(task.key) is not None
+        await done.wait()
+        await kitchen.centre.desk.finish(task.key, GOOD)
+
+    working = asyncio.create_task(work())
+    await living.until(lambda table: _status(table, "worker@b.test") == (AgentStatus.BUSY, "task-req-1"))
+    done.set()
+    await working
+    await living.until(lambda table: _status(table, "worker@b.test") == (AgentStatus.IDLE, None))
+    await kitchen.hands.go("worker", "maintenance")
+    gone = await living.misses("worker@b.test")
+    assert gone.gone_reason == "maintenance"
+    await living.ask("worker@b.test", "req-2")
+    refused = await living.until_state(TaskKey("a.test", "req-2"), State.FAILED)
+    assert refused.answer is not None
+    assert refused.answer.error_code is ErrorCode.AGENT_NOT_FOUND
+
+
+async def test_broadcasts_and_messages_are_heard(nodes: CisNodes) -> None:
+    """A broadcast by all nodes, a message by the one that it is for."""
+    a, b, c = await nodes.begin("a.test", "b.test", "c.test")
+    heard: dict[str, asyncio.Queue[Message]] = {}
+    for one in (b, c):
+        heard[one.name] = asyncio.Queue()
+        one.connector.subscribe(heard[one.name].put_nowait)
+    await b.hands.come("worker")
+    await c.hands.come("other")
+    await a.sees("worker@b.test")
+    await a.sees("other@c.test")
+    for one in (b, c):
+        await one.until_in_touch("a.test")
+    boss = address("coordinator@a.test")
+    said = await a.connector.send_message(boss, None, "announcement", {"message": "New task", "cost": 0.5})
+    assert isinstance(said, Said)
+    said = await a.connector.send_message(boss, address("worker@b.test"), "note", "for you")
+    assert isinstance(said, Said)
+    for name, types in (("b.test", {"announcement", "note"}), ("c.test", {"announcement"})):
+        got = {}
+        async with asyncio.timeout(PATIENCE):
+            while len(got) < len(types):
+                message = await heard[name].get()
+                got[message.message_type] = message
+        assert got.keys() == types
+        assert got["announcement"].payload == {"message": "New task", "cost": 0.5}
+        assert got["announcement"].from_agent == boss
+        assert heard[name].empty()
+
+
+async def test_namespaces_are_apart(nodes: CisNodes) -> None:
+    """Who may use a namespace knows its agents and gives them work; who may not does neither, even if it is
+    told of them."""
+    both = ("default", "alpha")
+    peers = {
+        "a.test": peers_of(
+            b=PeerAccess(Peer("b.test", namespaces=frozenset(both))), c=PeerAccess(Peer("c.test"))
+        ),
+        "b.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
+        "c.test": {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))},
+    }
+    a, b, c = await nodes.begin_with(
+        *(replace(QUICK, node_id=name, peers=_by_id(peers[name]), namespaces=both) for name in peers)
+    )
+    a.hands.answers_by_itself = GOOD
+    await a.hands.come("secret", namespaces=("alpha",))
+    await a.hands.come("open")
+    await b.sees("secret@a.test")
+    await b.sees("open@a.test")
+    await c.sees("open@a.test")
+    assert c.table.agent(address("secret@a.test")) is None
+    await b.ask("secret@a.test", "one")
+    assert (await b.answered()).answer == GOOD
+    # It learns of it in another way, and asks in the namespace that it may use.
+    await c.routes.take([registered("secret@a.test", said_at=now_ms())])
+    await c.ask("secret@a.test", "two")
+    refused = (await c.answered()).answer
+    assert refused is not None
+    assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
+    assert await c.node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:c.test") is None
+
+
+async def test_a_node_is_gone_and_comes_back(nodes: CisNodes) -> None:
+    """After the time its agents are gone with the reason `timeout`, what waits for them fails with
+    NODE_UNREACHABLE; when it is heard again they are there, with one answer to each task."""
+    nodes.agent_timeout_ms = 2_000
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    for one in (living, kitchen):
+        one.node.is_down = True
+    key = await living.ask("worker@b.test", "lost")
+    gone = await living.misses("worker@b.test")
+    assert gone.gone_reason == "timeout"
+    failed = (await living.answered()).answer
+    assert failed is not None
+    assert failed.error_code is ErrorCode.NODE_UNREACHABLE
+    await living.ask("worker@b.test", "refused")
+    refused = (await living.answered()).answer
+    assert refused is not None
+    assert refused.error_code is ErrorCode.NODE_UNREACHABLE
+    for one, other in ((living, kitchen), (kitchen, living)):
+        one.node.is_down = False
+        other.node.outbox.retry(one.name)
+    await living.sees("worker@b.test")
+    # What waited for it all the time comes together with the word that nobody wants it any more.
+    await kitchen.until_state(key, State.CANCELLED)
+    kitchen.hands.answers_by_itself = GOOD
+    await living.ask("worker@b.test", "again")
+    assert (await living.answered()).answer == GOOD
+    assert (await living.task(key)).answer == failed
+
+
+@pytest.mark.parametrize("ahead", [60_000, -60_000])
+async def test_clocks_may_differ_by_a_minute(nodes: CisNodes, ahead: int) -> None:
+    """Agents are seen, do something, go, come back, and work all the same."""
+    nodes.clocks["b.test"] = ahead
+    nodes.agent_timeout_ms = 10_000
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    kitchen.hands.answers_by_itself = GOOD
+    kitchen.hands.ahead = ahead
+    await kitchen.hands.come("worker")
+    await living.hands.come("boss")
+    await living.sees("worker@b.test")
+    await kitchen.sees("boss@a.test")
+    await living.ask("worker@b.test", timeout_ms=10_000)
+    assert (await living.answered()).answer == GOOD
+    await kitchen.hands.go("worker")
+    await living.misses("worker@b.test")
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    heard = living.table.node("b.test")
+    assert heard is not None
+    assert heard.silent_since is None
+
+
+async def test_a_restart_loses_nothing_and_repeats_nothing(nodes: CisNodes) -> None:
+    """Of the agents, which are announced once; of a task that was under way, on either side."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    key = await living.ask("worker@b.test")
+    await kitchen.given()
+    await kitchen.close()
+    living_before = living
+    await living.close()
+    kitchen = await nodes.reopen(kitchen)
+    task = await kitchen.given()
+    await kitchen.hands.do(task, GOOD)
+    living = await nodes.reopen(living_before)
+    assert (await living.answered()).answer == GOOD
+    assert (await living.task(key)).state is State.DONE
+    assert living.requester.answered.empty()
+    await kitchen.until_in_touch("a.test")
+    entries = await kitchen.node.rooms.messages("!agent-broadcast:b.test")
+    told = [event for event in entries.events if event.type == "io.cis.agent.registered"]
+    assert len(told) == 1
+
+
+async def test_what_comes_twice_is_one_task(nodes: CisNodes) -> None:
+    """A request id that is known gets the answer that there is, and no second run; under another text it is
+    refused."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    key = await living.ask("worker@b.test")
+    await kitchen.hands.do(await kitchen.given(), GOOD)
+    assert (await living.answered()).answer == GOOD
+    room_id, user = "!agent-federation-default:b.test", "@coordinator:a.test"
+    page = await living.node.rooms.messages(room_id)
+    [asked] = [event for event in page.events if event.type == "io.cis.agent.task.request"]
+    await living.node.rooms.send(room_id, user, asked.type, asked.content)
+    await kitchen.eyes.until(
+        lambda eyes: [a.verdict for a in eyes.acts if a.type == asked.type] == [Verdict.TAKEN, Verdict.TAKEN]
+    )
+    changed = {**asked.content, "task": {**asked.content["task"], "prompt": "something else"}}
+    await living.node.rooms.send(room_id, user, asked.type, changed)
+    await living.eyes.until(lambda eyes: len(eyes.drops) == 2)
+    assert {dropped.what for dropped in living.eyes.drops} == {"result"}
+    assert kitchen.hands.given.empty()
+    assert (await living.task(key)).answer == GOOD
+
+
+async def test_a_node_that_does_not_federate_keeps_to_itself(nodes: CisNodes) -> None:
+    """Its rooms are closed, it is in nobody else's, and its own agents work for it all the same."""
+    alone, other = await nodes.begin_with(
+        replace(QUICK, node_id="a.test", peers=peers_of("b.test"), federate=False),
+        replace(QUICK, node_id="b.test", peers=peers_of("a.test")),
+    )
+    alone.hands.answers_by_itself = GOOD
+    await alone.hands.come("worker")
+    await alone.ask("worker@a.test")
+    assert (await alone.answered()).answer == GOOD
+    await alone.routes.take([registered("worker@b.test", said_at=now_ms())])
+    await alone.ask("worker@b.test", "two")
+    refused = (await alone.answered()).answer
+    assert refused is not None
+    assert refused.error_code is ErrorCode.NODE_UNREACHABLE
+    with pytest.raises(MatrixError):
+        await other.node.rooms.join("!agent-broadcast:a.test", other.settings.node_user, via=["a.test"])
+    assert all(room.endswith(":a.test") for room in await alone.node.rooms.joined_rooms("@palaver:a.test"))
+
+
+async def test_a_long_prompt_and_a_long_answer_arrive(nodes: CisNodes) -> None:
+    """The prompt whole, for the agent; of the answer what fits, with the place of the whole."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await kitchen.hands.come("worker")
+    await living.sees("worker@b.test")
+    prompt = "please " * 20_000
+    await living.ask("worker@b.test", prompt=prompt)
+    task = await kitchen.given()
+    assert task.request.prompt == prompt
+    assert task.request.metadata == {}
+    await kitchen.hands.do(task, Answer(True, "x" * 200_000, 0))
+    answer = (await living.answered()).answer
+    assert answer is not None
+    assert len(answer.output) < 10_000
+    stored = answer.metadata["io.palaver.media"]["output"]
+    assert stored["size"] == 200_000
+    assert stored["url"].startswith("mxc://b.test/")

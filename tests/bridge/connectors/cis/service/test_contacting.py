@@ -1,0 +1,65 @@
+"""Joining the rooms of peers."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNode, CisNodes, peers_of
+
+
+async def joined(node: CisNode, *rooms: str) -> None:
+    """Once it is in these rooms."""
+    async with asyncio.timeout(PATIENCE):
+        while not set(rooms) <= set(await node.node.rooms.joined_rooms(node.settings.node_user)):
+            await asyncio.sleep(0.02)
+
+
+async def test_nodes_join_each_others_rooms(nodes: CisNodes) -> None:
+    """Also when one of them comes later: the first is met when it comes."""
+    slow = replace(QUICK, retry_ms=600_000, longest_retry_ms=600_000)
+    first, second = await nodes.begin_with(
+        replace(slow, node_id="a.test", peers=peers_of("b.test")),
+        replace(slow, node_id="b.test", peers=peers_of("a.test")),
+    )
+    for node, other in ((first, "b.test"), (second, "a.test")):
+        await joined(node, f"!agent-broadcast:{other}", f"!agent-federation-default:{other}")
+        await node.until_in_touch(other)
+
+
+async def test_by_invite(nodes: CisNodes) -> None:
+    """Where rooms are entered so, each node invites the others, and brings its agents along."""
+    first, second = await nodes.begin("a.test", "b.test", join_rule="invite")
+    await joined(first, "!agent-broadcast:b.test", "!agent-federation-default:b.test")
+    await joined(second, "!agent-broadcast:a.test", "!agent-federation-default:a.test")
+    await second.hands.come("worker")
+    await first.sees("worker@b.test")
+    await first.ask("worker@b.test")
+    assert str((await second.given()).request.from_address) == "coordinator@a.test"
+
+
+async def test_a_room_that_was_lost_is_joined_again(nodes: CisNodes) -> None:
+    """And what has happened meanwhile is learned."""
+    first, second = await nodes.begin("a.test", "b.test")
+    room = "!agent-broadcast:b.test"
+    await first.until_in_touch("b.test")
+    await second.node.rooms.kick(room, "@palaver:b.test", "@palaver:a.test")
+    await second.hands.come("worker")
+    await first.sees("worker@b.test")
+    await joined(first, room)
+
+
+async def test_a_peer_that_does_not_answer_is_asked_again(nodes: CisNodes) -> None:
+    """Until it does; nobody is told of a problem."""
+    first, second = await nodes.begin("a.test", "b.test", retry_ms=20, longest_retry_ms=50)
+    await first.until_in_touch("b.test")
+    second.node.is_down = True
+    for room in ("!agent-broadcast:b.test", "!agent-federation-default:b.test"):
+        await first.node.rooms.leave(room, "@palaver:a.test")
+    lead = await first.leads()
+    async with asyncio.timeout(PATIENCE):
+        while lead.contacting.is_in_touch("b.test"):
+            await asyncio.sleep(0.02)
+    await second.hands.come("worker")
+    second.node.is_down = False
+    await first.sees("worker@b.test")
+    await first.until_in_touch("b.test")
+    assert first.eyes.problems == []

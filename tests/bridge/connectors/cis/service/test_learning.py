@@ -1,0 +1,75 @@
+"""Learning agents from rooms."""
+
+from dataclasses import replace
+
+from bridge.connectors.cis.act import Verdict
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.learning import Learning
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes, peers_of
+from tests.federation.service.nodes import now_ms
+from tests.support.agents import address, routing_table
+
+PEER = Peer("a.test")
+
+
+async def test_what_the_rooms_say_is_learned_again(nodes: CisNodes) -> None:
+    """All of it, or what is asked for; who has gone is gone; and nothing that others have put there."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await living.hands.come("w1", "w2", "w3")
+    await living.hands.go("w2")
+    for name in ("w1", "w3"):
+        await kitchen.sees(f"{name}@a.test")
+    await living.node.rooms.set_state(
+        "!agent-broadcast:a.test",
+        "@palaver:a.test",
+        "io.cis.agent.registered",
+        {"agent_id": "other", "node_id": "c.test", "runtime_type": "x", "capabilities": [], "timestamp": "x"},
+        "other",
+    )
+    await kitchen.eyes.until_act(Verdict.INVALID, "io.cis.agent.registered")
+    database = kitchen.node.database
+    async with database.transaction() as connection:
+        await connection.execute("DELETE FROM agents")
+    async with routing_table(database, "b.test", now_ms=now_ms) as routes:
+        settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
+        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.learn(PEER, ["w1", "unheard-of"])
+        assert [agent.agent_id for agent in routes.table.agents()] == ["w1"]
+        await learning.learn(PEER)
+        assert sorted(agent.agent_id for agent in routes.table.agents() if agent.is_here) == ["w1", "w3"]
+
+
+async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
+    """But not who has gone by itself."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await living.hands.come("w1", "w2")
+    for name in ("w1", "w2"):
+        await kitchen.sees(f"{name}@a.test")
+    await living.hands.go("w2")
+    await kitchen.misses("w2@a.test")
+    async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
+        async with kitchen.node.database.transaction() as connection:
+            await connection.execute(
+                "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
+                " WHERE agent_id = 'w1'"
+            )
+        await routes.changed()
+        settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
+        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.learn(PEER)
+        lost = routes.agent(address("w1@a.test"))
+        assert lost is None or not lost.is_here
+        await learning.learn(PEER, as_of=now_ms())
+        back, gone = routes.agent(address("w1@a.test")), routes.agent(address("w2@a.test"))
+        assert back is not None
+        assert back.is_here
+        assert gone is None or not gone.is_here
+
+
+async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> None:
+    """And are no error."""
+    [node] = await nodes.start("b.test")
+    async with routing_table(node.database, "b.test", now_ms=now_ms) as routes:
+        settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
+        await Learning(node.rooms, routes, settings, Eyes()).learn(PEER)
+        assert list(routes.table.agents()) == []

@@ -1,0 +1,119 @@
+"""Texts that become media, and come back."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from bridge.connectors.cis.events import TaskRequest
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.refusals import TooLarge
+from bridge.connectors.cis.service.long_texts import fitting, whole
+from bridge.connectors.cis.service.whole_texts import WholeTexts
+from bridge.task import Task
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_ports import Delivered, DeliveryOutcome, NotNow, Rejected
+from bridge.task_request import Origin, TaskKey
+from bridge.task_request import TaskRequest as Request
+from tests.bridge.connectors.cis.cis_nodes import CisNodes
+from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, message, request
+from tests.federation.service.nodes import Node
+
+LONG = "ä" * 100_000
+
+
+async def test_a_text_that_is_too_long_becomes_media(nodes: CisNodes) -> None:
+    """And the other node gets it back whole."""
+    here, there = await nodes.start("a.test", "b.test")
+    event = await fitting(here.rooms, request(prompt=LONG), "@w:a.test", PeerProfile.MATRIX)
+    assert isinstance(event, TaskRequest)
+    assert len(event.task.prompt) < 10_000
+    task = await whole(there.rooms, asked(event.task.metadata, event.task.prompt))
+    assert isinstance(task, Task)
+    assert task.request.prompt == LONG
+    assert task.request.metadata == {}
+
+
+async def test_what_fits_stays_as_it_is(nodes: CisNodes) -> None:
+    """Both ways; and what cannot be shortened is too large."""
+    [here] = await nodes.start("a.test")
+    event = request()
+    assert await fitting(here.rooms, event, "@w:a.test", PeerProfile.MATRIX) is event
+    large = await fitting(here.rooms, message("x" * 100_000), "@w:a.test", PeerProfile.MATRIX)
+    assert isinstance(large, TooLarge)
+    task = asked({"a": 1}, "do it")
+    assert await whole(here.rooms, task) is task
+
+
+def asked(metadata: dict[str, object], prompt: str, protocol: str = "cis", node_id: str = "a.test") -> Task:
+    key = TaskKey(node_id, "req-1")
+    made = Request(key, "t", COORDINATOR, WORKER, prompt, Origin(protocol), metadata=metadata)
+    return Task(made, 1, 2)
+
+
+async def stored(node: Node, data: bytes) -> dict[str, object]:
+    await node.rooms.ensure_user("@w:a.test")
+    info = await node.rooms.upload("@w:a.test", data)
+    return {"url": str(info.mxc), "size": len(data), "sha256": sha256(data).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("data", "changed"),
+    [
+        (b"text", {"size": 3}),
+        (b"text", {"size": 5}),
+        (b"text", {"sha256": "0" * 64}),
+        (b"\xff", {}),
+        (b"a\0b", {}),
+        (b"text", {"size": 2**40}),
+    ],
+)
+async def test_what_is_not_as_it_was_said_is_not_taken(
+    nodes: CisNodes, data: bytes, changed: dict[str, object]
+) -> None:
+    """Another size, another hash, no text, and more than anybody reads: INVALID_PAYLOAD."""
+    [here] = await nodes.start("a.test")
+    reference = {**await stored(here, data), **changed}
+    task = await whole(here.rooms, asked({"io.palaver.media": {"prompt": reference}}, "short"))
+    assert isinstance(task, TaskError)
+    assert task.code is ErrorCode.INVALID_PAYLOAD
+
+
+async def test_nobody_sends_us_to_another_server(nodes: CisNodes) -> None:
+    """The text stays as short as it is."""
+    [here] = await nodes.start("a.test")
+    reference = await stored(here, b"text")
+    task = asked({"io.palaver.media": {"prompt": reference}}, "short", node_id="b.test")
+    assert await whole(here.rooms, task) is task
+
+
+class Hands:
+    def __init__(self) -> None:
+        self.given: list[Task] = []
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.given.append(task)
+        return Delivered()
+
+    async def cancel(self, task: Task) -> bool:
+        self.given.remove(task)
+        return True
+
+
+async def test_an_agent_gets_the_whole_text(nodes: CisNodes) -> None:
+    """Of what came as an event; what cannot be fetched is tried again, what is wrong is not."""
+    [here] = await nodes.start("a.test")
+    hands = Hands()
+    delivery = WholeTexts(here.rooms, hands)
+    good = {"io.palaver.media": {"prompt": await stored(here, b"whole")}}
+    gone = {"io.palaver.media": {"prompt": {"url": "mxc://a.test/none", "size": 1, "sha256": "0" * 64}}}
+    assert await delivery.deliver(asked(good, "short")) == Delivered()
+    assert hands.given[0].request.prompt == "whole"
+    other = asked(good, "short", protocol="other")
+    assert await delivery.deliver(other) == Delivered()
+    assert hands.given[1] is other
+    assert await delivery.cancel(other)
+    assert isinstance(await delivery.deliver(asked(gone, "short")), NotNow)
+    wrong = replace(asked(good, "short"))
+    bad = {"io.palaver.media": {"prompt": {**good["io.palaver.media"]["prompt"], "size": 1}}}
+    assert isinstance(await delivery.deliver(asked(bad, wrong.request.prompt)), Rejected)

@@ -1,0 +1,91 @@
+"""The rooms of a node, as they are made and kept."""
+
+from dataclasses import replace
+
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.own_rooms import OwnRooms
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from federation.room_request import RoomRequest
+from federation.service.rooms import Rooms
+from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
+
+SETTINGS = CisSettings("a.test", namespaces=("default", "alpha"))
+ROOMS = ("agent-broadcast", "agent-federation-default", "agent-federation-alpha")
+
+
+async def make(rooms: Rooms, settings: CisSettings = SETTINGS) -> Eyes:
+    eyes = Eyes()
+    await OwnRooms(rooms, settings, eyes).make()
+    return eyes
+
+
+async def test_they_are_exactly_so_named(nodes: CisNodes) -> None:
+    """Ids, aliases, room version 11, the owner, and who may come in."""
+    [node] = await nodes.start("a.test")
+    assert (await make(node.rooms)).problems == []
+    for name in ROOMS:
+        room_id = f"!{name}:a.test"
+        found = await node.rooms.resolve_alias(f"#{name}:a.test")
+        assert found is not None
+        assert found[0] == room_id
+        creation = await node.rooms.state_event(room_id, "m.room.create")
+        rule = await node.rooms.state_event(room_id, "m.room.join_rules")
+        assert creation is not None
+        assert rule is not None
+        assert (creation.sender, creation.content["room_version"]) == ("@palaver:a.test", "11")
+        assert rule.content == {"join_rule": "public"}
+        assert await node.rooms.membership(room_id, "@palaver:a.test") == "join"
+
+
+async def test_made_again_nothing_is_changed(nodes: CisNodes) -> None:
+    """At every start."""
+    [node] = await nodes.start("a.test")
+    await make(node.rooms)
+    before = await node.graph.stream.last_position()
+    assert (await make(node.rooms)).problems == []
+    assert await node.graph.stream.last_position() == before
+
+
+async def test_they_follow_the_configuration(nodes: CisNodes) -> None:
+    """New namespaces, the join rule, and whom they are closed to, and no longer are."""
+    [node] = await nodes.start("a.test")
+    await make(node.rooms, replace(SETTINGS, namespaces=("default",)))
+    bad = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
+    await make(node.rooms, replace(SETTINGS, join_rule="invite", peers=bad))
+    for name in ROOMS:
+        rule = await node.rooms.state_event(f"!{name}:a.test", "m.room.join_rules")
+        assert rule is not None
+        assert rule.content == {"join_rule": "invite"}
+        acl = await node.rooms.server_acl(f"!{name}:a.test")
+        assert acl is not None
+        assert (acl["allow"], acl["deny"]) == (["*"], ["bad.test"])
+    await make(node.rooms)
+    acl = await node.rooms.server_acl("!agent-broadcast:a.test")
+    assert acl is not None
+    assert acl["deny"] == []
+
+
+async def test_a_room_that_was_made_closed_cannot_be_opened(nodes: CisNodes) -> None:
+    """The operator is told, in a sentence; the other way round it is closed by its server ACL."""
+    [node] = await nodes.start("a.test")
+    await make(node.rooms, replace(SETTINGS, namespaces=("default",), federate=False))
+    eyes = await make(node.rooms)
+    closed = [sentence for sentence, _ in eyes.problems]
+    assert len(closed) == 2
+    assert all("federate = false" in sentence for sentence in closed)
+    await make(node.rooms, replace(SETTINGS, federate=False))
+    acl = await node.rooms.server_acl("!agent-federation-alpha:a.test")
+    assert acl is not None
+    assert acl["allow"] == ["a.test"]
+
+
+async def test_a_room_that_somebody_else_has_made_is_told_of(nodes: CisNodes) -> None:
+    """The others are made all the same."""
+    [node] = await nodes.start("a.test")
+    alice = node.user("alice")
+    await node.rooms.create_room(RoomRequest(creator=alice, version="11", room_id="agent-federation-default"))
+    eyes = await make(node.rooms)
+    [(sentence, error)] = eyes.problems
+    assert "!agent-federation-default:a.test" in sentence
+    assert error is not None
+    assert await node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:a.test") == "join"

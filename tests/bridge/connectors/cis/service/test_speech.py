@@ -1,0 +1,134 @@
+"""Saying something in a room."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.act import Verdict
+from bridge.connectors.cis.events import Message, StatusUpdate
+from bridge.connectors.cis.rooms import FederationRoom
+from bridge.connectors.cis.service.own_rooms import OwnRooms
+from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
+from bridge.connectors.cis.settings import CisSettings
+from federation.room_event import RoomEvent
+from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
+from tests.bridge.connectors.cis.made import NOON
+from tests.federation.service.nodes import Node
+
+WORKER = AgentAddress("worker-1", "a.test")
+GHOST = "@worker-1:a.test"
+ROOM = FederationRoom("default", "a.test")
+WHERE = "!agent-federation-default:a.test"
+
+
+def message(payload: object, name: str = "m") -> Message:
+    return Message(
+        message_id=name, from_agent=WORKER, to_agent=None, message_type="x", payload=payload, timestamp=NOON
+    )
+
+
+class Place:
+    def __init__(self, node: Node, settings: CisSettings) -> None:
+        self.node, self.settings, self.eyes = node, settings, Eyes()
+        self.speech = Speech(node.rooms, settings, self.eyes)
+
+    async def make(self) -> None:
+        await OwnRooms(self.node.rooms, self.settings, self.eyes).make()
+
+    async def said(self) -> list[RoomEvent]:
+        page = await self.node.rooms.messages(WHERE)
+        return [event for event in page.events if event.type.startswith("io.cis.agent.")]
+
+
+@pytest.fixture(params=["public", "invite"])
+async def place(nodes: CisNodes, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
+    [node] = await nodes.start("a.test")
+    place = Place(node, CisSettings("a.test", join_rule=request.param))
+    await place.make()
+    yield place
+    await place.speech.close()
+
+
+async def test_an_agent_comes_into_the_room_when_it_first_speaks(place: Place) -> None:
+    """With its name; whatever the room's join rule is."""
+    said = await place.speech.say(message("hello"), ROOM, WORKER, "one")
+    assert isinstance(said, Said)
+    [event] = await place.said()
+    assert (event.event_id, event.sender, event.content["payload"]) == (said.event_id, GHOST, "hello")
+    members = {one.user_id: one.displayname for one in await place.node.rooms.members(WHERE)}
+    assert members == {"@palaver:a.test": "Palaver", GHOST: "worker-1"}
+
+
+async def test_the_same_thing_is_said_once(place: Place) -> None:
+    """Under its name it is the same event, also for a process that comes later."""
+    first = await place.speech.say(message("hello"), ROOM, WORKER, "one" * 200)
+    other = Speech(place.node.rooms, place.settings, place.eyes)
+    assert await other.say(message("hello again"), ROOM, WORKER, "one" * 200) == first
+    assert len(await place.said()) == 1
+    await other.close()
+
+
+async def test_who_was_made_to_leave_comes_back(place: Place) -> None:
+    """Without having been told."""
+    await place.speech.say(message("hello"), ROOM, WORKER, "one")
+    await place.node.rooms.kick(WHERE, "@palaver:a.test", GHOST)
+    assert isinstance(await place.speech.say(message("again"), ROOM, WORKER, "two"), Said)
+    assert len(await place.said()) == 2
+
+
+async def test_who_is_banned_is_not_heard(place: Place) -> None:
+    """It is told as a reason, and counted."""
+    await place.speech.say(message("hello"), ROOM, WORKER, "one")
+    await place.node.rooms.ban(WHERE, "@palaver:a.test", GHOST)
+    outcome = await place.speech.say(message("again"), ROOM, WORKER, "two")
+    assert isinstance(outcome, NotSaid)
+    assert not outcome.is_final
+    assert [act.verdict for act in place.eyes.acts] == [Verdict.SENT, Verdict.FAILED]
+    assert place.eyes.acts[1].detail == outcome.reason
+
+
+async def test_nobody_speaks_for_agents_of_others(place: Place) -> None:
+    """Our signature would be on it."""
+    stranger = AgentAddress("worker-1", "b.test")
+    outcome = await place.speech.say(message("hello"), ROOM, stranger, "one")
+    assert isinstance(outcome, NotSaid)
+    assert outcome.is_final
+
+
+async def test_an_agent_that_no_user_can_be_says_nothing_itself(place: Place) -> None:
+    """And it would be the same the next time."""
+    long = AgentAddress("ä" * 100, "a.test")
+    outcome = await place.speech.say(message("hello"), ROOM, long, "one")
+    assert isinstance(outcome, NotSaid)
+    assert outcome.is_final
+
+
+async def test_what_is_too_large_for_an_event_is_not_said(place: Place) -> None:
+    """If it cannot be shortened."""
+    outcome = await place.speech.say(message("x" * 100_000), ROOM, WORKER, "one")
+    assert isinstance(outcome, NotSaid)
+    assert outcome.is_final
+    assert await place.said() == []
+
+
+async def test_a_room_that_cannot_be_reached(place: Place) -> None:
+    """It may be there the next time."""
+    outcome = await place.speech.say(message("hello"), FederationRoom("default", "b.test"), WORKER, "one")
+    assert isinstance(outcome, NotSaid)
+    assert not outcome.is_final
+
+
+async def test_many_who_speak_at_once_come_once(place: Place) -> None:
+    """And all is said."""
+    event = StatusUpdate.model_validate(
+        {"agent_id": "worker-1", "node_id": "a.test", "status": "idle", "timestamp": NOON}
+    )
+    names = [str(number) for number in range(20)]
+    outcomes = await asyncio.gather(*(place.speech.say(event, ROOM, WORKER, name) for name in names))
+    assert all(isinstance(outcome, Said) for outcome in outcomes)
+    page = await place.node.rooms.messages(WHERE, limit=100)
+    joins = [one for one in page.events if one.type == "m.room.member" and one.state_key == GHOST]
+    assert len([one for one in joins if one.content["membership"] == "join"]) == 1
+    assert len(await place.said()) == 20

@@ -1,0 +1,190 @@
+"""What follows from events, in one transaction with the word that they were taken."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from bridge.agent_news import Registered
+from bridge.connectors.cis.effects import (
+    Answered,
+    Asked,
+    Cancelled,
+    Heard,
+    Missed,
+    News,
+    NotAsked,
+    Progressed,
+    effect_of,
+)
+from bridge.connectors.cis.events import Message
+from bridge.connectors.cis.examination import Taken
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.rooms import FederationRoom
+from bridge.connectors.cis.sender import From
+from bridge.connectors.cis.service.taking import Taking
+from bridge.connectors.cis.settings import CisSettings
+from bridge.task import State
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from bridge.task_request import TaskKey
+from storage.database import Connection, Database
+from tests.bridge.connectors.cis.cis_nodes import Eyes
+from tests.bridge.connectors.cis.made import COORDINATOR, message, request
+from tests.support.agents import address, registered
+from tests.support.desk import Process, process
+from tests.support.desk import request as task
+
+SETTINGS = CisSettings("here", namespaces=("default", "alpha"))
+
+
+class Refusals:
+    def __init__(self) -> None:
+        self.told: list[NotAsked] = []
+
+    def refuse(self, refused: NotAsked) -> None:
+        self.told.append(refused)
+
+
+@dataclass
+class Table:
+    taking: Taking
+    desk: Process
+    refusals: Refusals
+    eyes: Eyes
+    committed: int = 0
+    events: list[Any] = field(default_factory=list)
+
+    async def take(self, *effects: Any) -> None:
+        async def commit(connection: Connection) -> None:
+            self.committed += 1
+
+        await self.taking.take(effects, commit)
+
+
+@pytest.fixture
+async def table(database: Database) -> AsyncIterator[Table]:
+    async with process(database) as desk:
+        refusals, eyes = Refusals(), Eyes()
+        taking = Taking(
+            database,
+            desk.routes,
+            SETTINGS,
+            refusals,  # type: ignore[arg-type]
+            eyes,
+            namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
+        )
+        taking.use_desk(desk.desk)
+        one = Table(taking, desk, refusals, eyes)
+        taking.missed = one.events.append
+        taking.unknown = lambda *said: one.events.append(said)
+        taking.registered = one.events.append
+        await desk.routes.take([registered("worker@here"), registered("secret@here")])
+        yield one
+
+
+def asked(to: str = "worker@here", namespace: str = "default", request_id: str = "req-1") -> Asked:
+    event = request(to_agent=address(to)).model_copy(update={"request_id": request_id})
+    room = FederationRoom(namespace, "here")
+    effect = effect_of(Taken(event, From(COORDINATOR), room), Peer(COORDINATOR.node_id), SETTINGS)
+    assert isinstance(effect, Asked)
+    return effect
+
+
+async def test_a_request_is_kept_with_the_word_that_it_was_taken(table: Table) -> None:
+    """And goes on once both are committed."""
+    await table.take(asked())
+    assert table.committed == 1
+    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+
+
+async def test_nothing_is_kept_without_it(table: Table) -> None:
+    """Whoever reads reads it again."""
+
+    async def fail(connection: Connection) -> None:
+        raise KeyError
+
+    news = News(Registered(address("new@kitchen"), "cis", "claude", (), 5))
+    with pytest.raises(KeyError):
+        await table.taking.take([asked(), news], fail)
+    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
+    assert table.desk.routes.agent(address("new@kitchen")) is None
+    assert table.events == []
+    await table.take(asked(), news)
+    assert table.events == ["kitchen"]
+    assert table.desk.routes.agent(address("new@kitchen")) is not None
+
+
+async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table) -> None:
+    """Nor who may, in another one."""
+    await table.take(asked("secret@here"), asked("worker@here", "alpha", "req-2"))
+    codes = [refused.error.code for refused in table.refusals.told]
+    assert codes == [ErrorCode.AGENT_NOT_FOUND, ErrorCode.AGENT_NOT_FOUND]
+    await table.take(asked("secret@here", "alpha", "req-3"))
+    assert (await table.desk.courier.delivered.get()).request.key.request_id == "req-3"
+
+
+async def test_what_the_desk_refuses_is_told(table: Table) -> None:
+    """A known id with other content."""
+    await table.take(asked())
+    await table.take(asked("secret@here", "alpha"))
+    [refused] = table.refusals.told
+    assert (refused.error.code, refused.node_id) == (ErrorCode.INVALID_PAYLOAD, "living.local")
+
+
+async def test_answers_progress_and_cancellations_are_steps_of_tasks(table: Table) -> None:
+    """In their order; of the agent that has the task."""
+    await table.desk.routes.take([registered("worker@kitchen")])
+    keys = [TaskKey("here", name) for name in ("a", "b", "c")]
+    for key in keys:
+        made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
+        await table.desk.desk.submit(made)
+    by, boss = address("worker@kitchen"), address("boss@here")
+    await table.take(
+        Progressed("a", {"n": 1}, by, boss),
+        Progressed("a", {"n": 2}, by, boss),
+        Answered(keys[0], Answer(True, "ok", 0), by),
+        Answered(keys[1], Answer(True, "ok", 0), address("other@kitchen")),
+        Cancelled(keys[2], "boss@here", None),
+        Answered(TaskKey("here", "unheard of"), Answer(True, "ok", 0), by),
+    )
+    states = [(await table.desk.desk.task(key)) for key in keys]
+    assert [one.state for one in states if one] == [State.DONE, State.ACCEPTED, State.CANCELLED]
+    said = [await table.desk.requester.heard.get() for _ in range(2)]
+    assert [content for _, content in said] == [{"n": 1}, {"n": 2}]
+
+
+async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(table: Table) -> None:
+    """Of two it is of none."""
+    await table.desk.routes.take([registered("worker@kitchen")])
+    by, boss = address("worker@kitchen"), address("boss@here")
+    for number in range(2):
+        key = TaskKey("here", str(number))
+        await table.desk.desk.submit(task(str(number), "worker@kitchen", key=key, from_address=boss))
+        await table.take(Progressed(None, {"n": number}, by, boss), Progressed(None, {"x": 1}, by, by))
+    assert (await table.desk.requester.heard.get())[1] == {"n": 0}
+    assert table.desk.requester.heard.empty()
+
+
+async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
+    """Messages, agents that are missed elsewhere, and those of which nothing is known. A listener that falls
+    over is no harm."""
+    heard: list[Message] = []
+
+    def fall_over(said: Message) -> None:
+        raise ZeroDivisionError
+
+    table.taking.subscribe(fall_over)
+    end = table.taking.subscribe(heard.append)
+    said, missed = message("hello"), Missed(address("worker@here"))
+    unknown = News(registered("x@kitchen")).said
+    from bridge.agent_news import Unregistered
+
+    await table.take(Heard(said), missed, News(Unregistered(unknown.address, "x", 5)))
+    assert heard == [said]
+    assert table.events == [("kitchen", ("x",)), missed]
+    assert len(table.eyes.problems) == 1
+    end()
+    await table.take(Heard(said))
+    assert len(heard) == 1

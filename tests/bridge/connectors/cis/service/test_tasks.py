@@ -1,0 +1,148 @@
+"""Bringing tasks to other nodes, and answers back."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis.events import Message, TaskRequest, TaskResponse
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.channels import Letter
+from bridge.connectors.cis.service.speech import NotSaid, Said
+from bridge.connectors.cis.service.tasks import TaskDelivery, TaskReply
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.task import Task
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from bridge.task_ports import Delivered, NotNow, Rejected
+from bridge.task_request import Origin, TaskKey
+from bridge.task_request import TaskRequest as Request
+from federation.errors import PeerError
+from tests.bridge.connectors.cis.cis_nodes import Eyes
+from tests.bridge.connectors.cis.made import COORDINATOR, WORKER
+from tests.support.agents import NOW
+
+SETTINGS = CisSettings("living.local", {"kitchen.local": PeerAccess(Peer("kitchen.local"))})
+BACK = {"node": "kitchen.local", "namespace": "alpha", "from": str(WORKER), "to": str(COORDINATOR)}
+OURS = Task(
+    Request(TaskKey("living.local", "req-1"), "t", COORDINATOR, WORKER, "do it", Origin("test")),
+    NOW,
+    NOW + 60_000,
+    elsewhere=True,
+    id=7,
+)
+THEIRS = Task(
+    Request(TaskKey("kitchen.local", "req-2"), "t", WORKER, COORDINATOR, "do it", Origin("cis", BACK)),
+    NOW,
+    NOW + 60_000,
+    id=8,
+    answer=Answer(True, "ok", 0),
+)
+
+
+@dataclass
+class Letters:
+    outcome: Said | NotSaid = field(default_factory=lambda: Said("$1"))
+    namespace: str | None = "default"
+    sent: list[Letter] = field(default_factory=list)
+
+    async def send(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
+        self.sent.append(letter)
+        return self.outcome
+
+    async def namespace_of(self, peer: Peer, agent: AgentAddress) -> str | None:
+        return self.namespace
+
+
+def delivery(letters: Letters, settings: CisSettings = SETTINGS) -> TaskDelivery:
+    return TaskDelivery(settings, letters, now_ms=lambda: NOW)  # type: ignore[arg-type]
+
+
+def reply(letters: Letters, eyes: Eyes) -> TaskReply:
+    return TaskReply(SETTINGS, letters, eyes, now_ms=lambda: NOW)  # type: ignore[arg-type]
+
+
+async def test_a_task_lies_in_a_durable_queue_once_it_is_delivered() -> None:
+    """Under a name by which it is the same one when it is delivered again, until its deadline."""
+    letters = Letters()
+    assert await delivery(letters).deliver(OURS) == Delivered()
+    assert await delivery(letters).deliver(OURS) == Delivered()
+    first, second = letters.sent
+    assert first == second
+    assert isinstance(first.event, TaskRequest)
+    assert (first.speaker, first.namespace, first.deadline, first.task) == (
+        COORDINATOR,
+        "default",
+        OURS.deadline,
+        OURS.key,
+    )
+
+
+async def test_why_a_task_is_not_delivered() -> None:
+    """For good, or for now."""
+    closed = CisSettings("living.local")
+    rejected = await delivery(Letters(), closed).deliver(OURS)
+    assert isinstance(rejected, Rejected)
+    assert rejected.error.code is ErrorCode.NODE_UNREACHABLE
+    rejected = await delivery(Letters(namespace=None)).deliver(OURS)
+    assert isinstance(rejected, Rejected)
+    assert rejected.error.code is ErrorCode.AGENT_NOT_FOUND
+    rejected = await delivery(Letters(NotSaid("too large", is_final=True))).deliver(OURS)
+    assert isinstance(rejected, Rejected)
+    assert rejected.error.code is ErrorCode.INVALID_PAYLOAD
+    assert await delivery(Letters(NotSaid("away"))).deliver(OURS) == NotNow("away")
+
+
+async def test_a_cancellation_goes_the_same_way() -> None:
+    """Under a name of its own, and for a while after the deadline; if it cannot be said it is tried again."""
+    letters = Letters()
+    assert await delivery(letters).cancel(OURS)
+    [letter] = letters.sent
+    assert isinstance(letter.event, Message)
+    assert letter.event.message_type == "cancel"
+    assert letter.deadline > OURS.deadline
+    assert letter.task is None
+    with pytest.raises(PeerError):
+        await delivery(Letters(NotSaid("away"))).cancel(OURS)
+    assert await delivery(Letters(NotSaid("no", is_final=True))).cancel(OURS)
+    assert await delivery(Letters(), CisSettings("living.local")).cancel(OURS)
+
+
+async def test_an_answer_goes_to_whoever_asked() -> None:
+    """In the namespace in which it was asked for; asked for again it is another event."""
+    letters, eyes = Letters(), Eyes()
+    await reply(letters, eyes).answer(THEIRS)
+    await reply(letters, eyes).answer(THEIRS)
+    await reply(letters, eyes).answer(replace(THEIRS, asked=2))
+    first, second, third = letters.sent
+    assert isinstance(first.event, TaskResponse)
+    assert (first.namespace, first.speaker) == ("alpha", COORDINATOR)
+    assert first.name == second.name != third.name
+    await reply(letters, eyes).progress(THEIRS, {"n": 1})
+    await reply(letters, eyes).progress(THEIRS, {"n": 1})
+    assert letters.sent[3].name != letters.sent[4].name
+
+
+async def test_an_answer_that_cannot_be_said() -> None:
+    """It is tried again, unless it would be the same; and not at all when the node is no peer any more."""
+    eyes = Eyes()
+    with pytest.raises(PeerError):
+        await reply(Letters(NotSaid("away")), eyes).answer(THEIRS)
+    await reply(Letters(NotSaid("no", is_final=True)), eyes).answer(THEIRS)
+    assert len(eyes.problems) == 1
+    letters = Letters()
+    elsewhere = replace(
+        THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "node": "gone.local"}))
+    )
+    await reply(letters, eyes).answer(elsewhere)
+    assert letters.sent == []
+
+
+async def test_as_whom_an_address_of_somebody_else_is_answered() -> None:
+    """A proxy names its target, which is ours; anything else the node says itself."""
+    letters = Letters()
+    strange = replace(
+        THEIRS, request=replace(THEIRS.request, origin=Origin("cis", {**BACK, "to": "x@third.local"}))
+    )
+    await reply(letters, Eyes()).answer(strange)
+    assert letters.sent[0].speaker == SETTINGS.node_address

@@ -1,0 +1,11 @@
+"""The delivery that fetches whole texts is tested beside what fetches them: `test_long_texts`."""
+
+from bridge.connectors.cis.service.whole_texts import WholeTexts
+from bridge.task_ports import Delivery
+from tests.bridge.connectors.cis.service.test_long_texts import Hands
+
+
+def test_it_stands_in_front_of_a_delivery() -> None:
+    """And is one."""
+    delivery: Delivery = WholeTexts(None, Hands())  # type: ignore[arg-type]
+    assert callable(delivery.deliver)

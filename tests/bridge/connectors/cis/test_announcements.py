@@ -1,0 +1,121 @@
+"""What rooms say of agents, and what is missing."""
+
+from bridge.agent import Agent
+from bridge.agent_status import AgentStatus
+from bridge.connectors.cis.announcements import Announcements, registered, status_update
+from bridge.connectors.cis.events import Registered, Unregistered
+from bridge.connectors.cis.rooms import BroadcastRoom, FederationRoom
+
+ALL = BroadcastRoom("here")
+ALPHA = FederationRoom("alpha", "here")
+WORKER = Agent("w", "here", "x", "claude", ("coding",), AgentStatus.IDLE, None, 100, 100, None)
+GONE = WORKER._replace(gone_at=300, gone_reason="shutdown", said_at=300)
+
+
+def board() -> Announcements:
+    return Announcements([ALL, ALPHA])
+
+
+def said(one: Announcements, agent: Agent, *rooms: BroadcastRoom | FederationRoom) -> list[tuple[str, int]]:
+    """Say what is missing: of what kind, and when."""
+    missing = one.missing(agent, rooms)
+    for room, event in missing:
+        one.read(room, event)
+    return [(type(event).__name__, event.said_at) for _, event in missing]
+
+
+def test_who_has_come_is_registered_once() -> None:
+    """And who has gone is unregistered once, with the reason."""
+    one = board()
+    [(room, event)] = one.missing(WORKER, [ALL])
+    assert room is ALL
+    assert event == registered(WORKER)
+    assert said(one, WORKER, ALL) == [("Registered", 100)]
+    assert said(one, WORKER, ALL) == []
+    assert one.agents() == {"w"}
+    [(_, gone)] = one.missing(GONE, [ALL])
+    assert isinstance(gone, Unregistered)
+    assert (gone.reason, gone.said_at) == ("shutdown", 300)
+    assert said(one, GONE, ALL) == [("Unregistered", 300)]
+    assert said(one, GONE, ALL) == []
+    assert one.agents() == set()
+    assert said(board(), GONE, ALL) == []
+
+
+def test_who_comes_back_is_newer_than_its_end() -> None:
+    """Also when the clock was put back: or nobody would believe it."""
+    one = board()
+    said(one, WORKER, ALL)
+    said(one, GONE, ALL)
+    back = WORKER._replace(said_at=50, registered_at=50)
+    assert said(one, back, ALL) == [("Registered", 301)]
+
+
+def test_what_an_agent_does_is_no_registration() -> None:
+    """What it can do is."""
+    one = board()
+    said(one, WORKER, ALL)
+    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", said_at=150)
+    assert said(one, busy, ALL) == []
+    assert said(one, busy._replace(capabilities=("coding", "review")), ALL) == [("Registered", 150)]
+
+
+def test_who_moves_to_other_namespaces_is_told_of_there() -> None:
+    """First that it is gone, and then, newer, that it is there: who reads both rooms ends with it there."""
+    one = board()
+    said(one, WORKER, ALL)
+    missing = one.missing(WORKER, [ALPHA])
+    (left, gone), (entered, come) = missing
+    assert (left, entered) == (ALL, ALPHA)
+    assert isinstance(gone, Unregistered)
+    assert gone.reason == "moved"
+    assert isinstance(come, Registered)
+    assert come.said_at > gone.said_at
+    said(one, WORKER, ALPHA)
+    assert said(one, WORKER, ALPHA) == []
+
+
+def test_entries_are_read_in_any_order() -> None:
+    """Of the same time, the end counts."""
+    first, last = registered(WORKER), Unregistered(
+        agent_id="w", node_id="here", reason=None, timestamp=registered(GONE).timestamp
+    )  # fmt: skip
+    for entries in ([first, last], [last, first]):
+        one = board()
+        for entry in entries:
+            one.read(ALL, entry)
+        assert one.agents() == set()
+    again = registered(WORKER, after=300)
+    for entries in ([again, last, first], [first, last, again], [last, again, first]):
+        one = board()
+        for entry in entries:
+            one.read(ALL, entry)
+        assert one.agents() == {"w"}
+    same = registered(WORKER._replace(said_at=300, registered_at=300))
+    for pair in ([same, last], [last, same]):
+        one = board()
+        for entry in pair:
+            one.read(ALL, entry)
+        assert one.agents() == set()
+
+
+def test_whatever_a_runtime_is_called_it_can_be_said() -> None:
+    """Other connectors have names of their own; and what is said must not look different every time."""
+    one = board()
+    for runtime in ("", "opencode", "x" * 300, " a\nb ", "\0"):
+        agent = WORKER._replace(agent_id=f"w{len(runtime)}", runtime=runtime)
+        assert said(one, agent, ALL) == [("Registered", 100)]
+        assert said(one, agent, ALL) == []
+    assert registered(WORKER._replace(runtime="")).runtime_type == "unknown"
+
+
+def test_what_an_agent_does_now() -> None:
+    """With the time at which it said so."""
+    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", said_at=150)
+    event = status_update(busy)
+    assert (event.agent, event.status, event.current_task, event.said_at) == (
+        busy.address,
+        AgentStatus.BUSY,
+        "t",
+        150,
+    )

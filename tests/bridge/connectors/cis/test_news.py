@@ -1,0 +1,37 @@
+"""What the routing table is told."""
+
+from bridge import agent_news
+from bridge.agent_status import AgentStatus
+from bridge.connectors.cis.events import StatusUpdate
+from bridge.connectors.cis.news import news_of
+from tests.bridge.connectors.cis.made import NOON, WORKER, heartbeat, registered, unregistered
+
+AT = 1_770_552_000_000
+
+
+def test_what_is_said_of_agents() -> None:
+    """With the time that the event bears."""
+    status = StatusUpdate(
+        agent_id="worker-1",
+        node_id="kitchen.local",
+        status=AgentStatus.BUSY,
+        current_task="t",
+        timestamp=NOON,
+    )
+    said = [
+        news_of(event, by_itself=True)
+        for event in (registered("kimi", ("a",)), unregistered(reason="shutdown"), heartbeat(), status)
+    ]
+    assert said == [
+        agent_news.Registered(WORKER, "cis", "kimi", ("a",), AT, by_itself=True),
+        agent_news.Unregistered(WORKER, "shutdown", AT),
+        agent_news.Heartbeat(WORKER, AgentStatus.IDLE, AT),
+        agent_news.StatusSaid(WORKER, AgentStatus.BUSY, "t", AT),
+    ]
+
+
+def test_who_goes_without_a_reason_is_gone_all_the_same() -> None:
+    """ "reason" may be null."""
+    gone = news_of(unregistered(), by_itself=False)
+    assert isinstance(gone, agent_news.Unregistered)
+    assert gone.reason == "unregistered"

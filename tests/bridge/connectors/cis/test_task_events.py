@@ -1,0 +1,185 @@
+"""Tasks as events, and the other way round."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.address import AgentAddress
+from bridge.connectors.cis import content, task_events
+from bridge.connectors.cis.error_codes import answer_of
+from bridge.connectors.cis.events import AnyEvent, Message, TaskRequest
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.sender import From
+from bridge.connectors.cis.settings import CisSettings
+from bridge.task import Task
+from bridge.task_answer import Answer, cancelled
+from bridge.task_error import ErrorCode, TaskError
+from bridge.task_request import Origin, TaskKey, check
+from bridge.task_request import TaskRequest as Request
+from federation.canonical_json import encode
+from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER, message, request
+from tests.bridge.connectors.cis.samples import HOSTILE, HOSTILE_TEXT
+
+SETTINGS = CisSettings("living.local")
+NOW = 1_770_552_000_000
+OURS = Task(
+    Request(
+        key=TaskKey("living.local", "req-1"),
+        task_id="task-1",
+        from_address=COORDINATOR,
+        to_address=WORKER,
+        prompt="do it",
+        origin=Origin("test"),
+        context="here",
+        system_prompt="be good",
+        model="m",
+        metadata={"n": 1},
+    ),
+    received_at=NOW,
+    deadline=NOW + 60_000,
+    elsewhere=True,
+    id=7,
+)
+
+
+def theirs(**more: Any) -> Task:
+    """A task that a peer has asked for."""
+    made = task_events.requested(request(), From(COORDINATOR), "living.local", "alpha")
+    return Task(made, NOW, NOW + 1000, id=8, **more)
+
+
+def test_a_request_of_ours_and_how_the_other_node_reads_it() -> None:
+    """All of it arrives; the time that is left is counted from receipt there."""
+    event = task_events.request_event(OURS, SETTINGS, NOW + 10_500)
+    assert isinstance(event, TaskRequest)
+    assert event.timeout_secs == 50
+    assert event.timestamp == NOON
+    read = task_events.requested(event, From(COORDINATOR), "living.local", "alpha")
+    assert read == replace(
+        OURS.request,
+        origin=Origin(
+            "cis",
+            {"node": "living.local", "namespace": "alpha", "from": str(COORDINATOR), "to": str(WORKER)},
+        ),
+        timeout_ms=50_000,
+    )
+    assert check(read, 10_000) is None
+
+
+def test_there_is_always_a_second_left() -> None:
+    """What is too late is found out by whoever counts."""
+    event = task_events.request_event(OURS, SETTINGS, NOW + 70_000)
+    assert isinstance(event, TaskRequest)
+    assert event.timeout_secs == 1
+
+
+def test_what_this_node_passes_on_it_asks_in_its_own_name() -> None:
+    """Nobody believes us what agents of others want. The agent is told who it was."""
+    person = AgentAddress("alice", "elsewhere")
+    task = replace(OURS, request=replace(OURS.request, from_address=person, key=TaskKey("elsewhere", "1")))
+    event = task_events.request_event(task, SETTINGS, NOW)
+    assert isinstance(event, TaskRequest)
+    assert str(event.from_agent) == "palaver@living.local"
+    assert event.request_id == "via:elsewhere:1"
+    assert event.task.metadata == {"n": 1, "io.palaver.from": "alice@elsewhere"}
+
+
+def test_an_id_that_would_be_too_long() -> None:
+    """It is refused here, with the code for it."""
+    task = replace(OURS, request=replace(OURS.request, key=TaskKey("elsewhere", "x" * 250)))
+    for event in (
+        task_events.request_event(task, SETTINGS, NOW),
+        task_events.cancel_event(task, SETTINGS, NOW),
+    ):
+        assert isinstance(event, TaskError)
+        assert event.code is ErrorCode.INVALID_PAYLOAD
+
+
+def test_a_cancellation_names_the_request() -> None:
+    """And says why."""
+    task = replace(OURS, answer=cancelled("alice@living.local", "too slow"))
+    event = task_events.cancel_event(task, SETTINGS, NOW)
+    assert isinstance(event, Message)
+    assert (event.from_agent, event.to_agent, event.message_type) == (COORDINATOR, WORKER, "cancel")
+    assert task_events.named_request(event) == "req-1"
+    assert task_events.reason_of(event) == "Cancelled by alice@living.local: too slow"
+
+
+def test_an_answer_bears_the_addresses_as_they_were_given() -> None:
+    """Whatever the peer called itself: its proxy finds its answer by them."""
+    proxied = request(from_agent=WORKER, to_agent=WORKER)
+    sender = From(AgentAddress("proxy", "old.local"), is_proxy=True)
+    made = task_events.requested(proxied, sender, "old.local", "default")
+    assert made.from_address == sender.agent
+    event = task_events.response_event(Task(made, NOW, NOW, answer=Answer(True, "ok", 0)), NOW)
+    assert (event.from_agent, event.to_agent, event.request_id) == (WORKER, WORKER, "req-1")
+
+
+def test_an_answer_says_what_came_of_it() -> None:
+    """As the other node reads it."""
+    answer = Answer(False, "no", 3, {"a": 1})
+    event = task_events.response_event(theirs(answer=answer), NOW)
+    assert (event.from_agent, event.to_agent) == (WORKER, COORDINATOR)
+    assert answer_of(event.result) == answer
+
+
+def test_progress_names_the_request_and_keeps_what_is_said() -> None:
+    """An agent cannot make it that of another task."""
+    event = task_events.progress_event(theirs(), {"percent": 50, "request_id": "other"}, "m", NOW)
+    assert (event.message_type, event.from_agent, event.to_agent) == ("progress", WORKER, COORDINATOR)
+    assert task_events.named_request(event) == "req-1"
+    assert task_events.progress_of(event) == {"percent": 50}
+
+
+@pytest.mark.parametrize(
+    ("payload", "named", "progress", "reason"),
+    [
+        ({"percent": 50, "status": "compiling"}, None, {"percent": 50, "status": "compiling"}, None),
+        ({"request_id": 5, "reason": ""}, None, {"reason": ""}, None),
+        ("half", None, {"message": "half"}, None),
+        ({"request_id": "r", "task_id": "t", "reason": "x"}, "r", {"reason": "x"}, "x"),
+    ],
+)
+def test_messages_of_those_who_say_less(
+    payload: Any, named: str | None, progress: Any, reason: str | None
+) -> None:
+    """The specification's own example does not say of which task it speaks."""
+    event = message(payload)
+    assert task_events.named_request(event) == named
+    assert task_events.progress_of(event) == progress
+    assert task_events.reason_of(event) == reason
+
+
+def test_a_refusal_is_said_by_an_agent_of_ours_or_by_the_node() -> None:
+    """Others do not believe us what agents elsewhere say."""
+    error = TaskError(ErrorCode.AGENT_NOT_FOUND, "No.")
+    kitchen = CisSettings("kitchen.local")
+    event = task_events.refusal_event(request(), error, NOW, kitchen)
+    assert (event.from_agent, event.to_agent) == (WORKER, COORDINATOR)
+    assert event.result.metadata == {"error_code": "AGENT_NOT_FOUND"}
+    event = task_events.refusal_event(request(), error, NOW, CisSettings("other.local"))
+    assert str(event.from_agent) == "palaver@other.local"
+
+
+EVENTS = st.builds(
+    lambda prompt, metadata: task_events.request_event(
+        replace(OURS, request=replace(OURS.request, prompt=prompt, context=prompt, metadata=metadata)),
+        SETTINGS,
+        NOW,
+    ),
+    HOSTILE_TEXT,
+    st.dictionaries(HOSTILE_TEXT, HOSTILE),
+) | st.builds(
+    lambda said: task_events.progress_event(theirs(), said, "m", NOW), st.dictionaries(HOSTILE_TEXT, HOSTILE)
+)
+
+
+@given(EVENTS)
+def test_whatever_an_agent_says_can_be_sent(event: AnyEvent) -> None:
+    """What cannot stand in an event is replaced or left out."""
+    for profile in PeerProfile:
+        assert content.read(event.TYPE, content.render(event, profile)) == event
+    encode(content.render(event, PeerProfile.MATRIX))

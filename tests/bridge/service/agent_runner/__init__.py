@@ -1,0 +1,1 @@
+"""`palaver agent run` against a real node."""
