@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from bridge.agent import Agent
-from bridge.task_ports import Delivery, Reply
+from bridge.task_ports import Delivery, Reply, Watcher
 
 Route: TypeAlias = Any
 """An `aiohttp.web.RouteDef`, which a module outside the shells may not import."""
@@ -58,6 +58,14 @@ class AsksForTasks(Protocol):
     def ask_no_more(self) -> Awaitable[None]:
         """The desk is about to be closed. What has been asked is still answered."""
         ...
+
+
+@runtime_checkable
+class ShowsTasks(Protocol):
+    """It lets people see what becomes of every task, whoever asked for it. One connector of a node does."""
+
+    @property
+    def watcher(self) -> Watcher: ...
 
 
 @runtime_checkable

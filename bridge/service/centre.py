@@ -5,7 +5,7 @@ It stands on a Matrix side and a database, and knows of no protocol: what a conn
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,6 +20,7 @@ from bridge.connectors.interface import (
     HasRoutes,
     PreparesTasks,
     Route,
+    ShowsTasks,
 )
 from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from bridge.service.agent_statuses import AgentStatuses
@@ -45,6 +46,10 @@ class LocalAgents(Protocol):
         """None for one that is none of them."""
         ...
 
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        """In which it is."""
+        ...
+
     def work_for(self, desk: TaskDesk) -> None:
         """From now on tasks may come."""
         ...
@@ -64,16 +69,16 @@ class LocalAgents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CentreParts:
-    """`local` makes the agents of this node, and is given what they tell what they do. `connectors` makes
-    those, on the routing table. `replies` are for whoever asks for tasks and is no connector."""
+    """`local` makes the agents of this node, and is given what they tell what they do; `connectors` makes
+    those, on the routing table and these agents. `replies` are for whoever asks for tasks and is no
+    connector."""
 
     node_id: str
     database: Database
     observer: TaskObserver
     local: Callable[[RoutingTable, AgentDuty], LocalAgents]
-    connectors: Callable[[RoutingTable], Sequence[Connector]]
+    connectors: Callable[[RoutingTable, LocalAgents], Sequence[Connector]]
     replies: Mapping[str, Reply] = field(default_factory=dict)
-    watcher: Watcher | None = None
     limits: TaskLimits = field(default_factory=TaskLimits)
     retry: RetryPolicy = DEFAULT_RETRY_POLICY
     agent_timeout_ms: int = TIMEOUT_MS
@@ -90,7 +95,7 @@ class Centre:
         self.table = RoutingTable(parts.node_id, database, now_ms=now_ms, report=observer.problem)
         self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
         self.local = parts.local(self.table, self.statuses)
-        self.connectors = tuple(parts.connectors(self.table))
+        self.connectors = tuple(parts.connectors(self.table, self.local))
         self.desk = TaskDesk(
             database,
             Ports(
@@ -101,7 +106,7 @@ class Centre:
                 replies={**parts.replies, **_replies(self.connectors)},
                 routes=self.table,
                 observer=observer,
-                watcher=parts.watcher,
+                watcher=_watcher(self.connectors),
                 retry=parts.retry,
             ),
             now_ms=now_ms,
@@ -185,6 +190,12 @@ def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector
 
 def _deliveries(connectors: Iterable[Connector]) -> dict[str, Delivery]:
     return {one.name: one.delivery for one in connectors if isinstance(one, BringsTasks)}
+
+
+def _watcher(connectors: Iterable[Connector]) -> Watcher | None:
+    watchers = [one.watcher for one in connectors if isinstance(one, ShowsTasks)]
+    assert len(watchers) < 2, "people see a task in one place"
+    return watchers[0] if watchers else None
 
 
 def _replies(connectors: Iterable[Connector]) -> dict[str, Reply]:

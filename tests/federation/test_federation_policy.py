@@ -4,7 +4,7 @@ from federation.federation_policy import policy
 
 
 def test_closed_but_for_those_known() -> None:
-    """The default: a server that nobody wrote down is a stranger. Names have no case; a port belongs to them."""
+    """The default: a server that nobody wrote down is a stranger. Names have no case, and may have a port."""
     closed = policy(["Kitchen.local", "cellar.local:7676"], is_open=False)
     assert closed.admits("kitchen.LOCAL")
     assert closed.admits("cellar.local:7676")

@@ -8,7 +8,10 @@ A machine. Times are milliseconds of any clock.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+SHORTEST_MS: Final = 200
+"""Between two attempts, whatever the peer does."""
 
 K = TypeVar("K")
 
@@ -27,6 +30,7 @@ class Contacts(Generic[K]):
 
     def __init__(self, wanted: Mapping[str, Iterable[K]], now: int, *, retry: int, longest: int) -> None:
         self._retry = retry
+        self._shortest = min(retry, SHORTEST_MS)
         self._longest = longest
         self._wanted = {peer: {key: _Wanted(now) for key in keys} for peer, keys in wanted.items()}
 
@@ -69,7 +73,7 @@ class Contacts(Generic[K]):
     def met(self, peer: str, now: int) -> None:
         """The peer has given a sign of life: what is wanted of it is tried at once, unless it just was."""
         for one in self._wanted.get(peer, {}).values():
-            tried = now if one.tried_at is None else max(now, one.tried_at + self._retry)
+            tried = now if one.tried_at is None else max(now, one.tried_at + self._shortest)
             one.at = min(one.at, tried)
 
     def lost(self, peer: str, key: K, now: int) -> None:

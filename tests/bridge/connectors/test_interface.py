@@ -7,6 +7,7 @@ from bridge.connectors.interface import (
     Connector,
     HasRoutes,
     PreparesTasks,
+    ShowsTasks,
 )
 
 
@@ -21,7 +22,7 @@ class Small:
 
 
 class Large(Small):
-    delivery = reply = None
+    delivery = reply = watcher = None
 
     def use_desk(self, desk: object) -> None: ...
 
@@ -40,6 +41,13 @@ def test_one_small_interface_is_required_and_the_rest_is_asked_for() -> None:
     """A connector that can do one thing only has one thing to write."""
     assert isinstance(Small(), Connector)
     assert isinstance(Large(), Connector)
-    for capability in (BringsTasks, AsksForTasks, PreparesTasks, HasRoutes, AnnouncesLost):
+    for capability in (
+        BringsTasks,
+        AsksForTasks,
+        ShowsTasks,
+        PreparesTasks,
+        HasRoutes,
+        AnnouncesLost,
+    ):
         assert not isinstance(Small(), capability)
         assert isinstance(Large(), capability)

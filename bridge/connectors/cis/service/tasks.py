@@ -17,7 +17,7 @@ from bridge.task_ports import Delivered, DeliveryOutcome, NotNow, Rejected
 from federation.errors import PeerError
 
 CANCELLED_LATE_MS: Final = 300_000
-"""That a task is no longer wanted is worth saying for so long: it may have ended because its time was over."""
+"""For so long it is worth saying that a task is not wanted any more: perhaps its time was over."""
 ANSWERED_LATE_MS: Final = 24 * 3_600_000
 """An answer is worth so much after the deadline of its task: whoever asked may have been away."""
 

@@ -22,7 +22,7 @@ from bridge.connectors.cis.service.leading import Lead
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.connectors.interface import Connector
 from bridge.routing import AgentRoutingTable
-from bridge.service.centre import Centre, CentreParts
+from bridge.service.centre import Centre, CentreParts, LocalAgents
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_steps import AgentDuty
@@ -48,7 +48,7 @@ class Hands:
         self.table = table
         self.given: asyncio.Queue[Task] = asyncio.Queue()
         self.stopped: asyncio.Queue[Task] = asyncio.Queue()
-        self.namespaces: dict[str, tuple[str, ...]] = {}
+        self.of_agents: dict[str, tuple[str, ...]] = {}
         self.settings_of: dict[str, AgentSettings] = {}
         self.answers_by_itself: Answer | None = None
         self.ahead = 0
@@ -64,7 +64,7 @@ class Hands:
         namespaces: tuple[str, ...] = ("default",),
     ) -> None:
         for agent_id in agent_ids:
-            self.namespaces[agent_id] = namespaces
+            self.of_agents[agent_id] = namespaces
         places = [AgentAddress(agent_id, self.table.node_id) for agent_id in agent_ids]
         await self.table.take(
             [Registered(one, LOCAL, runtime, capabilities, self._now_ms()) for one in places]
@@ -77,8 +77,8 @@ class Hands:
     def _now_ms(self) -> int:
         return now_ms() + self.ahead
 
-    def namespaces_of(self, agent: Agent) -> Collection[str]:
-        return self.namespaces.get(agent.agent_id, ("default",))
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        return self.of_agents.get(agent.agent_id, ("default",))
 
     def settings(self, agent: Agent) -> AgentSettings | None:
         return self.settings_of.get(agent.agent_id, AgentSettings(None))
@@ -351,7 +351,7 @@ class CisNodes(Nodes):
             hands = Hands(table, duty)
             return hands
 
-        def connectors(table: RoutingTable) -> Sequence[Connector]:
+        def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
             nonlocal connector
             connector = CisConnector(
                 CisParts(
@@ -360,7 +360,7 @@ class CisNodes(Nodes):
                     routes=table,
                     settings=settings,
                     observer=eyes,
-                    namespaces_of=hands.namespaces_of,
+                    namespaces_of=agents.namespaces,
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
                     version="test",
                     now_ms=clock,

@@ -53,6 +53,11 @@ def test_a_sign_of_life_makes_it_at_once() -> None:
     one.met("a", 60)
     assert one.due(60) == [("a", "1")]
     one.met("unheard of", 60)
+    slow: Contacts[str] = Contacts({"a": ["1"]}, 0, retry=60_000, longest=60_000)
+    slow.due(0)
+    slow.failed("a", "1", 5)
+    slow.met("a", 10)
+    assert slow.deadline() == 200
 
 
 def test_a_room_that_was_lost_is_wanted_again() -> None:

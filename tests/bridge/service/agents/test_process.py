@@ -5,6 +5,8 @@ import errno
 import os
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -229,15 +231,31 @@ async def test_a_machine_that_is_full_says_so() -> None:
     # The event loop opens some for good with its first process.
     await Runner().run("true")
     before = open_files()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 4, hard))
-    try:
+    with _files_left(4):
         ending = (await Runner().run("true")).ending
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert isinstance(ending, NotStarted)
     assert os.strerror(errno.EMFILE) in ending.problem
     await until_closed(before)
+
+
+@contextmanager
+def _files_left(number: int) -> Iterator[None]:
+    """So many files can be opened and no more. A limit alone does not say it: some below it may be free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + number, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(number):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for one in taken:
+            os.close(one)
 
 
 # -- files --

@@ -47,13 +47,13 @@ async def test_a_sign_of_life_brings_back_who_was_lost(nodes: CisNodes) -> None:
         await kitchen.sees(f"{name}@a.test")
     await living.hands.go("w2")
     await kitchen.misses("w2@a.test")
+    await kitchen.close()
+    async with kitchen.node.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
+            " WHERE agent_id = 'w1'"
+        )
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
-        async with kitchen.node.database.transaction() as connection:
-            await connection.execute(
-                "UPDATE agents SET gone_at = 1, gone_reason = 'timeout', said_at = said_at + 5"
-                " WHERE agent_id = 'w1'"
-            )
-        await routes.changed()
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
         learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
         await learning.learn(PEER)

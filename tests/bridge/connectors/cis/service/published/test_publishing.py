@@ -92,13 +92,18 @@ async def test_a_node_that_registers_is_told_of_all_of_ours_once(both: Both) -> 
 
 async def test_heartbeats_are_not_queued(both: Both) -> None:
     """A node that is away gets none afterwards for the time."""
+    waiting = "SELECT count(*) FROM cis_outgoing WHERE NOT is_sent"
     await both.ours.hands.come("worker")
-    await both.theirs.next("heartbeat")
-    both.theirs.answers = [(500, {})] * 3
-    await both.theirs.next("heartbeat")
-    async with both.ours.node.database.transaction() as connection:
-        waiting = await connection.fetchval("SELECT count(*) FROM cis_outgoing WHERE NOT is_sent")
-    assert waiting == 0
+    await both.theirs.next("registered")
+    async with both.ours.node.database.connection() as connection, asyncio.timeout(PATIENCE):
+        while await connection.fetchval(waiting):
+            await asyncio.sleep(0.01)
+        both.theirs.answers = [(500, {})] * 3
+        await both.theirs.next("heartbeat")
+        while both.theirs.answers:
+            await asyncio.sleep(0.01)
+        await both.theirs.next("heartbeat")
+        assert await connection.fetchval(waiting) == 0
 
 
 async def test_a_task_that_it_will_not_take_fails_at_once(both: Both) -> None:

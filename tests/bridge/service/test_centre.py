@@ -1,0 +1,221 @@
+"""The centre of a node, put together of parts that do as little as parts can."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.connectors.interface import Connector
+from bridge.service.centre import Centre, CentreParts, LocalAgents
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_desk import TaskDesk
+from bridge.task import State, Task
+from bridge.task_answer import Answer
+from bridge.task_ports import Delivery, DeliveryOutcome
+from bridge.task_request import TaskKey
+from storage.database import Database
+from tests.support.agents import Clock, address, registered
+from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
+
+
+class Log:
+    """What happened in which order."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def note(self, entry: str) -> Callable[..., Awaitable[None]]:
+        async def noted(*_: Any) -> None:
+            self.entries.append(entry)
+
+        return noted
+
+
+class Local:
+    """Satisfies `LocalAgents`."""
+
+    def __init__(self, log: Log) -> None:
+        self.courier = Courier()
+        self.deliveries: Mapping[str, Delivery] = {"local": self.courier}
+        self.log = log
+        self.start, self.stop, self.close = (log.note(f"local {what}") for what in ("start", "stop", "close"))
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return AgentSettings(1, 5) if agent.agent_id == "patient" else None
+
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        return ("default",)
+
+    def work_for(self, desk: TaskDesk) -> None:
+        self.log.entries.append("local works")
+
+
+class Bare:
+    """A connector that can do nothing."""
+
+    name = "bare"
+
+    def __init__(self, log: Log) -> None:
+        self.start, self.close = log.note("bare start"), log.note("bare close")
+
+
+class Able:
+    """One that can do everything."""
+
+    name = "able"
+
+    def __init__(self, log: Log) -> None:
+        self.start, self.close = log.note("able start"), log.note("able close")
+        self.ask_no_more = log.note("able asks no more")
+        self.delivery, self.reply, self.watcher = Courier(), Requester(), Onlooker()
+        self.lost: asyncio.Queue[Sequence[Agent]] = asyncio.Queue()
+        self.prepared_tasks: list[Task] = []
+        self.desk: TaskDesk | None = None
+
+    def use_desk(self, desk: TaskDesk) -> None:
+        self.desk = desk
+
+    def routes(self) -> list[str]:
+        return ["a route"]
+
+    def prepared(self, delivery: Delivery) -> Delivery:
+        return Preparing(self, delivery)
+
+    async def announce_lost(self, lost: Sequence[Agent]) -> None:
+        self.lost.put_nowait(lost)
+
+
+class Preparing:
+    def __init__(self, able: Able, delivery: Delivery) -> None:
+        self.able, self.delivery = able, delivery
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.able.prepared_tasks.append(task)
+        return await self.delivery.deliver(task)
+
+    async def cancel(self, task: Task) -> bool:
+        return await self.delivery.cancel(task)
+
+
+class House:
+    def __init__(self, database: Database, *, able: bool = True) -> None:
+        self.log = Log()
+        self.clock = Clock()
+        self.local = Local(self.log)
+        self.bare, self.able = Bare(self.log), Able(self.log)
+
+        def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
+            assert agents is self.local
+            return [self.bare, self.able] if able else [self.bare]
+
+        self.centre = Centre(
+            CentreParts(
+                node_id="here",
+                database=database,
+                observer=Notebook(),
+                local=lambda table, duty: self.local,
+                connectors=connectors,
+                replies={"cis": Requester()},
+                now_ms=self.clock,
+            )
+        )
+
+
+async def test_it_begins_and_ends_in_order(database: Database) -> None:
+    """Agents are there before tasks come; nothing is asked any more before the desk closes; agents go while
+    others can still be told."""
+    house = House(database)
+    assert house.centre.routes() == ["a route"]
+    await house.centre.start()
+    await house.centre.close()
+    assert house.log.entries == [
+        "local start",
+        "local works",
+        "bare start",
+        "able start",
+        "able asks no more",
+        "local stop",
+        "local close",
+        "able close",
+        "bare close",
+    ]
+
+
+async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Database) -> None:
+    """The centre knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
+    house = House(database)
+    await house.centre.start()
+    await house.centre.table.take(
+        [registered("worker@here", connector="local"), registered("far@there", connector="able")]
+    )
+    assert house.able.desk is house.centre.desk
+    for to, courier in (("worker@here", house.local.courier), ("far@there", house.able.delivery)):
+        await house.able.desk.submit(request(to, to, key=TaskKey("there", to)))
+        task = await courier.delivered.get()
+        assert str(task.request.to_address) == to
+    assert [str(task.request.to_address) for task in house.able.prepared_tasks] == ["worker@here"]
+    by, key = address("worker@here"), TaskKey("there", "worker@here")
+    await house.centre.desk.begin(key, by=by)
+    await house.centre.desk.finish(key, Answer(True, "ok", 0), by=by)
+    while (await house.able.watcher.seen.get()).state is not State.DONE:
+        pass
+    await house.centre.close()
+
+
+async def test_settings_and_duties_of_local_agents(database: Database) -> None:
+    """Who says nothing takes one task at a time; and everybody hears what they do."""
+    house = House(database)
+    await house.centre.start()
+    table, desk = house.centre.table, house.centre.desk
+    await table.take(
+        [registered("worker@here", connector="local"), registered("patient@here", connector="local")]
+    )
+    changed = asyncio.Event()
+    table.subscribe(lambda changes: changed.set())
+    states = {}
+    for name in ("worker@here", "patient@here"):
+        for number in range(2):
+            key = TaskKey("there", f"{name} {number}")
+            submitted = await desk.submit(request(key.request_id, name, key=key))
+            assert submitted.task is not None
+            states[name] = submitted.task.state
+    assert states == {"worker@here": State.FAILED, "patient@here": State.QUEUED}
+    await desk.begin(TaskKey("there", "worker@here 0"))
+    while True:
+        agent = table.agent(address("worker@here"))
+        if agent is not None and agent.status is AgentStatus.BUSY:
+            break
+        changed.clear()
+        await changed.wait()
+    await house.centre.close()
+
+
+async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> None:
+    """Each connector that has others to tell."""
+    house = House(database)
+    await house.centre.start()
+    await house.centre.watch.look()
+    await house.centre.table.take([registered("w@there", by_itself=True, said_at=house.clock())])
+    for _ in range(12):
+        house.clock.advance(15_000)
+        await house.centre.watch.look()
+    [lost] = await house.able.lost.get()
+    assert lost.address == address("w@there")
+    await house.centre.close()
+
+
+async def test_a_start_that_fails_leaves_nothing_behind(database: Database) -> None:
+    """What was started is closed."""
+    house = House(database, able=False)
+
+    async def fail() -> None:
+        raise KeyError("no")
+
+    house.bare.start = fail
+    with pytest.raises(KeyError):
+        await house.centre.start()
+    assert house.log.entries == ["local start", "local works", "local stop", "local close", "bare close"]
