@@ -50,6 +50,14 @@ class _Lane:
     work: "asyncio.Task[None] | None" = None
 
 
+@dataclass(slots=True)
+class _Talk:
+    """What an agent has said of its work and was not passed on yet."""
+
+    waiting: deque[Mapping[str, Any]]
+    work: "asyncio.Task[None] | None" = None
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The connectors, by their names, and the protocols that ask for tasks, by theirs."""
@@ -81,8 +89,7 @@ class TaskEffects:
         self._happened = happened
         self._not_here = not_here
         self._lanes: dict[tuple[TaskKey, Due], _Lane] = {}
-        self._talking: dict[TaskKey, deque[Mapping[str, Any]]] = {}
-        self._talk: set[asyncio.Task[None]] = set()
+        self._talking: dict[TaskKey, _Talk] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._cleared: dict[int, tuple[int, set[Due]]] = {}
         self._once: BoundedCache[tuple[int, Due], bool] = BoundedCache(MOST_ONCE)
@@ -96,7 +103,8 @@ class TaskEffects:
     async def close(self) -> None:
         """Stop in the middle of things; what was not done stays due."""
         works = [lane.work for lane in self._lanes.values() if lane.work is not None]
-        works += [*self._talk, *filter(None, [self._cleaner])]
+        works += [talk.work for talk in self._talking.values() if talk.work is not None]
+        works += filter(None, [self._cleaner])
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
@@ -118,14 +126,12 @@ class TaskEffects:
 
     def say(self, task: Task, content: Mapping[str, Any]) -> None:
         """Pass on what an agent says of its work, in its order."""
-        waiting = self._talking.get(task.key)
-        if waiting is not None:
-            waiting.append(content)
+        talk = self._talking.get(task.key)
+        if talk is not None:
+            talk.waiting.append(content)
             return
-        self._talking[task.key] = deque([content], MOST_PROGRESS)
-        work = asyncio.create_task(self._pass_on(task))
-        self._talk.add(work)
-        work.add_done_callback(self._talk.discard)
+        talk = self._talking[task.key] = _Talk(deque([content], MOST_PROGRESS))
+        talk.work = asyncio.create_task(self._pass_on(task, talk.waiting))
 
     # -- one thing of one task --
 
@@ -164,6 +170,8 @@ class TaskEffects:
         try:
             if due is Due.CANCEL:
                 await self._after_delivery(task.key)
+            elif due is Due.ANSWER:
+                await self._after_talk(task.key)
             async with self._turns, asyncio.timeout(PATIENCE):
                 return await self._perform(due, task)
         except ConnectionLost:
@@ -202,6 +210,12 @@ class TaskEffects:
         if lane is not None and lane.work is not None:
             await asyncio.wait({lane.work}, timeout=PATIENCE)
 
+    async def _after_talk(self, key: TaskKey) -> None:
+        """Nothing is said of a task any more once it is answered: what came before is told before."""
+        talk = self._talking.get(key)
+        if talk is not None and talk.work is not None:
+            await asyncio.wait({talk.work}, timeout=PATIENCE)
+
     async def _give_up(self, due: Due, task: Task, outcome: NotNow) -> None:
         if due is Due.DELIVER:
             await self._happened(task.key, Unreachable(outcome.reason))
@@ -210,8 +224,7 @@ class TaskEffects:
                 f"The task {task.key} waits: {due} has failed, and will be tried again.", None
             )
 
-    async def _pass_on(self, task: Task) -> None:
-        waiting = self._talking[task.key]
+    async def _pass_on(self, task: Task, waiting: deque[Mapping[str, Any]]) -> None:
         reply, watcher = self._ports.replies.get(task.request.origin.protocol), self._ports.watcher
         told: list[Reply | Watcher] = [one for one in (reply, watcher) if one is not None]
         try:

@@ -138,7 +138,7 @@ class Process:
         """As `kill -9`: nothing is finished, nothing flushed, the session ends."""
         desk = self.desk
         works = [lane.work for lane in desk._effects._lanes.values()]
-        works += [*desk._effects._talk, *desk._background]
+        works += [*desk._effects._talking, *desk._background]
         works += [desk._sweep._task, desk._queues._worker, desk._timers._pump]
         works += [desk._notices._worker, desk._effects._cleaner, desk._lease._session._keeper]
         alive = [work for work in works if work is not None]
@@ -160,7 +160,7 @@ class Process:
         effects = self.desk._effects
         while (
             effects._lanes
-            or effects._talk
+            or effects._talking
             or effects._cleared
             or effects._clearing.locked()
             or self.desk._background

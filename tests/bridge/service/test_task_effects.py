@@ -259,10 +259,34 @@ async def test_reports_are_passed_on_in_their_order(one: Bench) -> None:
     for number in range(1, MOST_PROGRESS + 11):
         one.effects.say(task, {"n": number})
     release.set()
-    while one.effects._talk:
+    while one.effects._talking:
         await asyncio.sleep(0.005)
     assert heard == [0, *(n for n in range(11, MOST_PROGRESS + 11) if n != MOST_PROGRESS)]
     assert len(one.notebook.problems) == 1
+
+
+async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
+    """However long these take to be passed on."""
+    release = asyncio.Event()
+    heard: list[str] = []
+
+    async def progress(task: Task, content: Mapping[str, Any]) -> None:
+        await release.wait()
+        heard.append("report")
+
+    async def answer(task: Task) -> None:
+        heard.append("answer")
+
+    one.requester.progress = progress  # type: ignore[method-assign]
+    one.requester.answer = answer  # type: ignore[method-assign]
+    ended = await one.stored(Accept(), Cancel("alice"))
+    one.effects.say(ended, {"n": 0})
+    one.effects.do(ended)
+    await one.onlooker.seen.get()
+    await one.courier.cancelled.get()
+    release.set()
+    await one.due(ended)
+    assert heard == ["report", "answer"]
 
 
 async def test_what_was_done_is_remembered_at_the_end(one: Bench) -> None:
