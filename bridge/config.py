@@ -10,12 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ByteSize, Field, model_validator
+from pydantic import AfterValidator, ByteSize, Field, model_validator
 
+from bridge.config_agent_federation import AgentFederation
+from bridge.config_agents import Agent, each_agent_once
 from bridge.config_federation import Federation, Peer
+from bridge.config_people import (
+    DEFAULT_PERMISSIONS,
+    PERMISSIONS_DESCRIPTION,
+    PERMISSIONS_EXAMPLE,
+    People,
+    Permissions,
+)
 from bridge.config_section import DatabaseUrl, Network, Port, Seconds, Section, ServerName
+from bridge.connectors.cis.settings import NODE_USER
 
 DEFAULT_SERVER_NAME = "localhost:7676"
 
@@ -173,13 +183,20 @@ class Config(Section):
     listener: Listener = Listener()
     database: Database = Database()
     federation: Federation = Federation()
+    agent_federation: AgentFederation = AgentFederation()
+    people: People = People()
+    permissions: Permissions = Field(
+        default=DEFAULT_PERMISSIONS, description=PERMISSIONS_DESCRIPTION, examples=[PERMISSIONS_EXAMPLE]
+    )
     media: Media = Media()
     metrics: Metrics = Metrics()
     log: Log = Log()
+    agents: Annotated[list[Agent], AfterValidator(each_agent_once)] = Field(
+        default=[], description="The agents that this node runs itself."
+    )
     peers: list[Peer] = Field(
         default=[],
         description="The servers that this node deals with.",
-        examples=[[{"server_name": "kitchen.local"}]],
     )
 
     @model_validator(mode="after")
@@ -188,6 +205,26 @@ class Config(Section):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"peers name {', '.join(twice)} more than once: keep one block for each server")
+        return self
+
+    @model_validator(mode="after")
+    def _agents_in_namespaces_that_there_are(self) -> Self:
+        known = self.agent_federation.namespaces
+        for agent in self.agents:
+            missing = sorted(set(agent.namespaces) - set(known))
+            if missing:
+                raise ValueError(
+                    f"the agent {agent.id} is in namespaces that there are not, {', '.join(missing)}: write"
+                    " them into namespaces of [agent_federation.room]"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _no_agent_is_the_node(self) -> Self:
+        if any(agent.id == NODE_USER for agent in self.agents):
+            raise ValueError(f"no agent can be called {NODE_USER}: the node itself is, choose another id")
+        if self.server_name.lower() in {peer.node_id.lower() for peer in self.agent_federation.peers}:
+            raise ValueError("this node is among its own agent_federation.peers: take that block out")
         return self
 
     def relative_to(self, base: Path) -> Self:

@@ -9,11 +9,10 @@ from pydantic import AfterValidator, ByteSize, Field, model_validator
 from bridge.address import wrong_agent_id
 from bridge.agent_command import PRESETS, Word, runtime_type, unknown_placeholder
 from bridge.capability import NoCapabilities, read_capabilities
-from bridge.config_section import Seconds, Section
+from bridge.config_section import Namespace, Seconds, Section
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 RUNTIME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
-NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 OWN_PREFIX: Final = "PALAVER_"
 
 
@@ -28,12 +27,6 @@ def _runtime(value: str) -> str:
     if RUNTIME.fullmatch(value) is None:
         raise ValueError("is not the name of a runtime: it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
     return runtime_type(value)
-
-
-def _namespace(value: str) -> str:
-    if NAMESPACE.fullmatch(value) is None:
-        raise ValueError("is not a namespace: it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
-    return value
 
 
 def _variable(value: str) -> str:
@@ -104,7 +97,7 @@ class Agent(Section):
     capabilities: Annotated[list[str], AfterValidator(_capabilities)] = Field(
         default=["task_execution", "messaging"], description="What it says it can do."
     )
-    namespaces: list[Annotated[str, AfterValidator(_namespace)]] = Field(
+    namespaces: list[Namespace] = Field(
         default=["default"], min_length=1, max_length=64, description="The namespaces that it is in."
     )
     display_name: str | None = Field(

@@ -2,14 +2,13 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from bridge.config import Config
-from bridge.config_federation import Peer
 from bridge.config_section import Section
-from bridge.toml_text import toml_value
+from bridge.toml_text import toml_key, toml_value
 
 WIDTH = 110
 HEAD = """\
@@ -21,28 +20,64 @@ check` reads this file and says what is wrong with it."""
 
 def render(values: Mapping[str, Any] | None = None) -> str:
     """The whole file; `values` takes the place of defaults of the settings at the top."""
-    blocks = ["\n".join(_comment(HEAD))]
-    blocks += [_setting(name, field, values or {}) for name, field in _plain(Config)]
-    for name, field in Config.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, Section):
-            blocks.append("\n".join([*_comment(section.__doc__ or ""), f"[{name}]"]))
-            blocks += [_setting(inner, inner_field, {}) for inner, inner_field in _plain(section)]
-    blocks.append("\n".join([*_comment(Peer.__doc__ or ""), "# [[peers]]"]))
-    blocks += [_setting(name, field, {}, always_comment=True) for name, field in _plain(Peer)]
+    blocks = ["\n".join(_comment(HEAD)), *_settings(Config, values or {}), *_sections(Config, "")]
     return "\n\n".join(blocks) + "\n"
 
 
-def _plain(model: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in model.model_fields.items():
-        nested = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-        if not nested and not (model is Config and name == "peers"):
-            yield name, field
+def _settings(model: type[Section], values: Mapping[str, Any], *, always_comment: bool = False) -> list[str]:
+    return [
+        _setting(name, field, values, always_comment=always_comment)
+        for name, field in model.model_fields.items()
+        if _section(field) is None and not _is_table(field)
+    ]
+
+
+def _sections(model: type[Section], prefix: str) -> Iterator[str]:
+    """Lists of sections come last: what stands below the header of one belongs to it."""
+    fields = model.model_fields.items()
+    for name, field in fields:
+        section = _section(field)
+        if _is_table(field):
+            yield _table(prefix + name, field)
+        elif section is not None and not _is_list(field):
+            yield "\n".join([*_comment(section.__doc__ or ""), f"[{prefix}{name}]"])
+            yield from _settings(section, {})
+            yield from _sections(section, f"{prefix}{name}.")
+    for name, field in fields:
+        section = _section(field)
+        if section is not None and _is_list(field):
+            yield "\n".join([*_comment(section.__doc__ or ""), f"# [[{prefix}{name}]]"])
+            yield from _settings(section, {}, always_comment=True)
+
+
+def _table(name: str, field: FieldInfo) -> str:
+    """A section whose keys are the operator's own."""
+    assert field.examples, f"{name} needs an example of a key"
+    shown = [f"{toml_key(key)} = {toml_value(value)}" for key, value in field.default.items()]
+    example = [f"# {toml_key(key)} = {toml_value(value)}" for key, value in field.examples[0].items()]
+    known = {line.split(" = ")[0] for line in shown}
+    further = [line for line in example if line.removeprefix("# ").split(" = ")[0] not in known]
+    return "\n".join([*_comment(field.description or ""), f"[{name}]", *shown, *further])
+
+
+def _section(field: FieldInfo) -> type[Section] | None:
+    """Of which the field is, or is a list."""
+    kinds = get_args(field.annotation) if _is_list(field) else (field.annotation,)
+    return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
+
+
+def _is_list(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is list
+
+
+def _is_table(field: FieldInfo) -> bool:
+    """One of the whole configuration: others are written in one line."""
+    return field is Config.model_fields["permissions"]
 
 
 def _setting(name: str, field: FieldInfo, values: Mapping[str, Any], *, always_comment: bool = False) -> str:
     value = values.get(name, None if field.is_required() else field.default)
-    shown = value if value is not None and (value != [] or not field.examples) else None
+    shown = value if value is not None and (value not in ([], {}) or not field.examples) else None
     if shown is None:
         assert field.examples, f"{name} has no default, so it needs an example"
         shown, always_comment = field.examples[0], True

@@ -2,7 +2,7 @@
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
@@ -10,6 +10,7 @@ from federation.identifiers import is_server_name
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
+_NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
 def _server_name(value: str) -> str:
@@ -37,6 +38,12 @@ def _network(value: Any) -> IPv4Network | IPv6Network:
         ) from error
 
 
+def _namespace(value: str) -> str:
+    if _NAMESPACE.fullmatch(value) is None:
+        raise ValueError("is not a namespace: it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
+    return value
+
+
 def _address(value: str) -> str:
     if re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+):\d{1,5}", value) is None:
         raise ValueError("must be host:port, like 192.168.1.20:7676 or [fd00::20]:7676")
@@ -49,6 +56,7 @@ Network = Annotated[IPv4Network | IPv6Network, PlainValidator(_network)]
 ServerName = Annotated[str, AfterValidator(_server_name)]
 DatabaseUrl = Annotated[str, AfterValidator(_no_password)]
 HostPort = Annotated[str, AfterValidator(_address)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
 
 
 class Section(BaseModel):

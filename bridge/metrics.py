@@ -13,6 +13,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bridge.agent_metrics import AgentMetrics
 from bridge.federation_metrics import FederationMetrics
 
 # A key answer takes under a millisecond, a join of a large room seconds.
@@ -64,6 +65,7 @@ class Metrics:
             registry=self.registry,
         )
         self.federation = FederationMetrics(self.registry)
+        self.agents = AgentMetrics(self.registry)
 
     def watch_pool(self, read: Callable[[], tuple[int, int, int]]) -> None:
         """Show the database pool at every scrape; `read` gives its size, how many are idle, and its limit."""

@@ -19,6 +19,7 @@ from bridge.service.event_loop_lag import measure_event_loop_lag
 from bridge.service.federation_observer import FederationObserver
 from bridge.service.health import Health
 from bridge.service.metrics_server import MetricsServer
+from bridge.service.node_centre import NodeCentre
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
 from bridge.service.operator import commands
@@ -93,7 +94,17 @@ class Node:
                 observer=FederationObserver(self.metrics.federation),
             )
         )
+        self._step("starting the agents")
+        self.centre = NodeCentre(
+            config,
+            self.homeserver,
+            key=lambda: self.keys.keys.current.signing_key,
+            metrics=self.metrics.agents,
+            version=self.version,
+        )
         self.listener = self._make_listener(settings, listening)
+        await self.centre.start()
+        stack.push_async_callback(self.centre.close)
         await self.listener.start()
         stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
         self._health.set("listeners", None)
@@ -113,6 +124,7 @@ class Node:
                 "rotate-keys": self._rotate_keys,
                 "reload": self._reload,
                 **commands(self.homeserver),
+                **self.centre.commands(),
             },
         )
         await control.start()
@@ -129,6 +141,7 @@ class Node:
         )
         app = make_app(wire, settings.limits)
         serve(app, self.homeserver)
+        self.centre.serve(app)
         return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
 
     def _background(self, work: Awaitable[None]) -> None:

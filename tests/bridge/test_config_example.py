@@ -31,10 +31,17 @@ def _uncommented() -> dict[str, Any]:
     return tomllib.loads(re.sub(r"^# (?=\[|\w+ = )", "", EXAMPLE.read_text("utf-8"), flags=re.MULTILINE))
 
 
+def _tables(model: type[Section], prefix: str = "") -> set[str]:
+    """Settings whose keys are the operator's own."""
+    return {
+        name for name in _settings(model, prefix) if name.rpartition(".")[2] in ("permissions", "environment")
+    }
+
+
 def _mentioned(values: dict[str, Any], prefix: str = "") -> set[str]:
     names = set()
     for name, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and f"{prefix}{name}" not in _tables(Config):
             names |= _mentioned(value, f"{prefix}{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             names |= _mentioned(value[0], f"{prefix}{name}.")

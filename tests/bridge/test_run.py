@@ -82,4 +82,4 @@ async def test_a_signal_ends_the_run(tmp_path: Path, empty_address: DatabaseAddr
         loop = asyncio.get_running_loop()
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-    assert steps == ["opening the port", "starting the database"]
+    assert steps == ["opening the port", "starting the database", "starting the agents"]

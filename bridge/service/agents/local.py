@@ -7,6 +7,7 @@ from typing import Final
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.config_agents import Agent as Configured
+from bridge.connectors.cis.settings import NODE_USER
 from bridge.service.agents import attached, configured
 from bridge.service.agents.attached import AttachedAgents, AttachedLimits
 from bridge.service.agents.attached_work import AttachedWork
@@ -49,7 +50,7 @@ class AgentsOfThisNode:
         self.attached = AttachedAgents(
             routes,
             duty=duty,
-            is_reserved={agent.id for agent in agents}.__contains__,
+            is_reserved={NODE_USER, *(agent.id for agent in agents)}.__contains__,
             now_ms=now_ms,
             monotonic=monotonic,
             limits=limits,

@@ -1,0 +1,150 @@
+"""The centre of a node, as its configuration wants it: which agents, which connectors, who may look on."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from aiohttp import web
+from nacl.signing import SigningKey
+
+from bridge.address import AgentAddress
+from bridge.agent_metrics import AgentMetrics
+from bridge.clock import monotonic, now_ms
+from bridge.config import Config
+from bridge.config_agent_federation import cis_settings, task_limits
+from bridge.config_people import people_settings
+from bridge.connectors.cis.rooms import parse_room_id
+from bridge.connectors.cis.service.connector import CisConnector, CisParts
+from bridge.connectors.interface import Connector
+from bridge.people.service.people import People
+from bridge.service.agent_api.routes import serve
+from bridge.service.agent_api.services import AgentServices
+from bridge.service.agent_observer import AgentObserver
+from bridge.service.agents import token_commands
+from bridge.service.agents.local import AgentsOfThisNode
+from bridge.service.agents.tokens import AgentTokens
+from bridge.service.centre import Centre, CentreParts, LocalAgents
+from bridge.service.control_socket import Command
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_steps import AgentDuty
+from federation.service.homeserver import Homeserver
+
+AGENT_DIRECTORY: Final = "agents"
+"""In the data directory: of configured agents that have none of their own."""
+
+
+class NodeCentre:
+    """`serve` puts it behind the node's port, which answers once it has been started. It is closed after the
+    port, and before the homeserver."""
+
+    def __init__(
+        self,
+        config: Config,
+        homeserver: Homeserver,
+        *,
+        key: Callable[[], SigningKey],
+        metrics: AgentMetrics,
+        version: str,
+    ) -> None:
+        self._config = config
+        self._homeserver = homeserver
+        self._key = key
+        self._version = version
+        self._observer = AgentObserver(metrics)
+        self._settings = cis_settings(config.server_name, config.agent_federation)
+        self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
+        self.centre = Centre(
+            CentreParts(
+                node_id=config.server_name,
+                database=homeserver.database,
+                observer=self._observer,
+                local=self._make_agents,
+                connectors=self._make_connectors,
+                limits=task_limits(config.agent_federation),
+                agent_timeout_ms=int(config.agent_federation.agent_timeout_secs * 1000),
+                now_ms=now_ms,
+            )
+        )
+        metrics.watch_agents(self._count)
+
+    def serve(self, app: web.Application) -> None:
+        table = self.centre.table
+        agents = self._agents
+        serve(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
+        app.add_routes(self.centre.routes())
+
+    def commands(self) -> Mapping[str, Command]:
+        """For the command line."""
+        return token_commands.commands(self.tokens)
+
+    async def start(self) -> None:
+        await self.centre.start()
+
+    async def close(self) -> None:
+        await self.centre.close()
+
+    # -- parts --
+
+    def _make_agents(self, table: RoutingTable, duty: AgentDuty) -> LocalAgents:
+        self._agents = AgentsOfThisNode(
+            self._config.agents,
+            table,
+            duty,
+            directory=self._config.data_dir / AGENT_DIRECTORY,
+            environment=os.environ,
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        return self._agents
+
+    def _make_connectors(self, table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
+        connectors: list[Connector] = [
+            CisConnector(
+                CisParts(
+                    side=self._homeserver.rooms,
+                    database=self._homeserver.database,
+                    routes=table,
+                    settings=self._settings,
+                    observer=self._observer,
+                    namespaces_of=agents.namespaces,
+                    key=self._key,
+                    version=self._version,
+                    now_ms=now_ms,
+                )
+            )
+        ]
+        if self._config.people.enabled:
+            connectors.append(self._make_people(table, agents))
+        return connectors
+
+    def _make_people(self, table: RoutingTable, agents: LocalAgents) -> People:
+        config = self._config
+
+        def namespaces_of(address: AgentAddress) -> Sequence[str]:
+            agent = table.agent(address)
+            said: Collection[str] = () if agent is None else agents.namespaces(agent)
+            return self._settings.known_namespaces(said)
+
+        def has_puppet(address: AgentAddress) -> bool:
+            access = self._settings.peers.get(address.node_id)
+            return access is not None and not access.is_homeserver
+
+        return People(
+            self._homeserver.rooms,
+            self._homeserver.database,
+            table,
+            people_settings(
+                config.server_name, config.people, config.permissions, config.agent_federation.namespaces
+            ),
+            now_ms=now_ms,
+            monotonic=monotonic,
+            namespaces_of=namespaces_of,
+            has_puppet=has_puppet,
+            is_foreign=lambda room_id: parse_room_id(room_id) is not None,
+            report=self._observer.problem,
+        )
+
+    def _count(self) -> Mapping[str, int]:
+        table, here = self.centre.table.table, self._config.server_name
+        on_others = sum(table.count(node.node_id) for node in table.nodes() if node.node_id != here)
+        return {"here": table.count(here), "elsewhere": on_others}

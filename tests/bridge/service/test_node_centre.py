@@ -1,0 +1,83 @@
+"""A running node with agents, as its configuration says."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bridge.address import AgentAddress
+from bridge.agent_api.operations import BY_NAME
+from bridge.config import Config
+from bridge.run import Node
+from bridge.service.agent_observer import AgentObserver
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from storage.address import DatabaseAddress
+
+PATIENCE = 30.0
+
+
+def _config(directory: Path, address: DatabaseAddress, **more: Any) -> Config:
+    return Config.model_validate(
+        {
+            "data_dir": directory / "data",
+            "listener": {"port": 0, "shutdown_timeout": 2},
+            "metrics": {"port": 0},
+            "database": {"url": address.url},
+            **more,
+        }
+    )
+
+
+async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """From the file to an answer, with nothing else to be done."""
+    agents = [{"id": "echo", "command": ["cat"]}]
+    node = Node(_config(tmp_path, empty_address, agents=agents))
+    await node.start()
+    try:
+        desk, here = node.centre.centre.desk, "localhost:7676"
+        key = TaskKey(here, "one")
+        me, echo = AgentAddress("me", here), AgentAddress("echo", here)
+        submitted = await desk.submit(TaskRequest(key, "one", me, echo, "hello", origin=Origin("nobody")))
+        assert submitted.refusal is None
+        async with asyncio.timeout(PATIENCE):
+            while (task := await desk.task(key)) is None or task.answer is None:
+                await asyncio.sleep(0.02)
+        assert (task.answer.success, task.answer.output) == (True, "hello")
+    finally:
+        await node.stop()
+
+
+async def test_what_the_port_and_the_command_line_are_given(
+    tmp_path: Path, empty_address: DatabaseAddress
+) -> None:
+    """Agents attach themselves, nodes ask how it is, an operator makes tokens; rooms are there."""
+    node = Node(_config(tmp_path, empty_address))
+    await node.start()
+    try:
+        host, port = node.summary()["addresses"][0].rsplit(":", 1)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://{host}:{port}/_cis/v1/health") as response:
+                assert (await response.json())["server_name"] == "localhost:7676"
+            async with session.put(
+                f"http://{host}:{port}{BY_NAME['register'].path.format(agent_id='a')}"
+            ) as response:
+                assert response.status == 401
+        assert "agents-token-create" in node.centre.commands()
+        for alias in ("#agent-federation-default", "#agents-default"):
+            assert await node.homeserver.directory.resolve(f"{alias}:localhost:7676") is not None
+        read = node.metrics.registry.get_sample_value
+        assert read("palaver_agents", {"where": "here"}) == 0
+    finally:
+        await node.stop()
+
+
+async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Then nothing of agents is shown in rooms of theirs."""
+    node = Node(_config(tmp_path, empty_address, people={"enabled": False}))
+    await node.start()
+    try:
+        assert [one.name for one in node.centre.centre.connectors] == ["cis"]
+        assert isinstance(node.centre.centre._parts.observer, AgentObserver)
+    finally:
+        await node.stop()
