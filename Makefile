@@ -46,7 +46,7 @@ install: $(VENV)/.development $(VENV)-synapse/.installed ## install everything, 
 
 .PHONY: test
 test: $(VENV)/.development $(VENV)-synapse/.installed ## install what the tests need and run all of them
-	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	@$(BIN)/pytest -n $(JOBS) --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m tests.alone; }
 
 .PHONY: interop
 interop: $(VENV)/.development $(VENV)-synapse/.installed ## run the tests that talk with a real Synapse
