@@ -164,7 +164,12 @@ class Take(Message):
     """Ask for the next task, and wait for one."""
 
     session: SessionName
-    wait_seconds: float = Field(default=30.0, ge=0, le=LONGEST_WAIT)
+    wait_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        le=LONGEST_WAIT,
+        description="The node waits for `heartbeat_seconds` at most.",
+    )
     working: list[WorkId] = Field(
         default=[],
         max_length=MOST_PARALLEL,

@@ -11,7 +11,7 @@ from bridge.address import AgentAddress
 from bridge.agent_metrics import AgentMetrics
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
-from bridge.config_agent_federation import cis_settings, task_limits
+from bridge.config_agent_federation import AgentFederation, cis_settings, task_limits
 from bridge.config_people import people_settings
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
@@ -21,6 +21,7 @@ from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
 from bridge.service.agents import token_commands
+from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.local import AgentsOfThisNode
 from bridge.service.agents.tokens import AgentTokens
 from bridge.service.centre import Centre, CentreParts, LocalAgents
@@ -94,6 +95,7 @@ class NodeCentre:
             environment=os.environ,
             now_ms=now_ms,
             monotonic=monotonic,
+            limits=attached_limits(self._config.agent_federation),
         )
         return self._agents
 
@@ -148,3 +150,9 @@ class NodeCentre:
         table, here = self.centre.table.table, self._config.server_name
         on_others = sum(table.count(node.node_id) for node in table.nodes() if node.node_id != here)
         return {"here": table.count(here), "elsewhere": on_others}
+
+
+def attached_limits(federation: AgentFederation) -> AttachedLimits:
+    """A program that is attached has to be heard from as often as a node: who is silent is looked for in both
+    alike."""
+    return AttachedLimits(heartbeat=federation.heartbeat_interval_secs, silence=federation.agent_timeout_secs)

@@ -41,8 +41,10 @@ class AttachedWork:
     async def take(
         self, agent_id: str, session_name: str, wait: float, working: list[str]
     ) -> tuple[TaskToDo | None, list[str]]:
-        """The next task, or what of `working` is not wanted any more, or neither when the time is over."""
-        until = self._monotonic() + wait
+        """The next task, or what of `working` is not wanted any more, or neither when the time is over.
+
+        To have asked is a sign of life, and to go on waiting is none: who asks again is heard in time."""
+        until = self._monotonic() + min(wait, self._agents.limits.heartbeat)
         while True:
             session = self._agents.session(agent_id, session_name)
             await self.alive(session)

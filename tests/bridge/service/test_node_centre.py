@@ -72,6 +72,20 @@ async def test_what_the_port_and_the_command_line_are_given(
         await node.stop()
 
 
+async def test_attached_agents_are_heard_as_often_as_nodes(
+    tmp_path: Path, empty_address: DatabaseAddress
+) -> None:
+    """Who is silent for `agent_timeout_secs` is gone, so they are asked to speak up before."""
+    federation = {"heartbeat_interval_secs": 2, "agent_timeout_secs": 8}
+    node = Node(_config(tmp_path, empty_address, agent_federation=federation))
+    await node.start()
+    try:
+        limits = node.centre._agents.attached.limits
+        assert (limits.heartbeat, limits.silence) == (2.0, 8.0)
+    finally:
+        await node.stop()
+
+
 async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAddress) -> None:
     """Then nothing of agents is shown in rooms of theirs."""
     node = Node(_config(tmp_path, empty_address, people={"enabled": False}))

@@ -64,6 +64,17 @@ async def test_whoever_waits_in_vain_is_told_so(database: Database, tmp_path: Pa
         assert await node.work.take("worker", "session-1", 0.05, []) == (None, [])
 
 
+async def test_nobody_waits_so_long_that_they_would_be_taken_for_gone(
+    database: Database, tmp_path: Path
+) -> None:
+    """The next question is the next sign of life."""
+    limits = AttachedLimits(heartbeat=0.05)
+    async with kitchen(database, tmp_path, limits=limits) as node:
+        await attach(node)
+        async with asyncio.timeout(PATIENCE):
+            assert await node.work.take("worker", "session-1", 2 * PATIENCE, []) == (None, [])
+
+
 async def test_what_is_said_twice_counts_once(database: Database, tmp_path: Path) -> None:
     """Beginnings and answers; the second answer is not the first one's end."""
     async with kitchen(database, tmp_path) as node:
