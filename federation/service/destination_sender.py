@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from federation.bounded_cache import BoundedCache
@@ -158,6 +158,7 @@ class DestinationSender:
         began = time.monotonic()
         problem: PeerError | None = None
         failure: str | None = None
+        objected: Mapping[str, str] = {}
         result: Answered | Failed
         target = request_target(SEND, txnId=transaction.transaction_id)
         try:
@@ -173,10 +174,13 @@ class DestinationSender:
             failure = "could not be sent a transaction, by a fault of this node that its log tells of"
             result = Failed(Failure(FailureKind.AWAY), self._jitter())
         else:
+            objected = objections(answer)
             result = Answered(processed=answer.get(PROCESSED) is True)
-            for event_id, words in objections(answer).items():
-                self._observer.objected(self._destination, event_id, words)
+        # First: whoever looks on may fail, and the queue goes on.
+        self.tell(result)
         self._ended(failure)
+        for event_id, words in objected.items():
+            self._observer.objected(self._destination, event_id, words)
         self._observer.transaction_ended(
             self._destination,
             outcome_of(problem),
@@ -184,7 +188,6 @@ class DestinationSender:
             transaction.edus,
             time.monotonic() - began,
         )
-        self.tell(result)
 
     async def _probe(self, probe: Probe) -> None:
         event_id = self._event_ids.get(PduRef(probe.position, probe.room_id))

@@ -74,6 +74,19 @@ async def test_a_mistake_of_ours_is_a_failed_attempt(
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_who_looks_on_and_fails_holds_nothing_up(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """What a transaction came to is known before anybody is told."""
+    peer, seen = ReceivingServer(), Seen()
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    seen.transaction_ended = lambda *_: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    sender.tell(Queued(refs))
+    await sender.run()
+    assert seen.left == [(Fate.DELIVERED, 2)]
+
+
 async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood: Neighbourhood) -> None:
     """A request that has not been answered is given up."""
     peer, seen = ReceivingServer(), Seen()
