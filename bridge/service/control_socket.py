@@ -4,6 +4,7 @@ It lives in the data directory with mode 0600: who may open it may also read the
 guards it.
 """
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,33 +13,46 @@ from typing import Any
 
 from aiohttp import web
 
+from bridge.service.control_stream import ControlStreams, Stream
 from storage.errors import LocalError
 
 FILE_NAME = "palaver.sock"
 # sun_path has 108 bytes on Linux, the last of them NUL; beside the final name a dot and a suffix must fit.
 LONGEST_PATH = 100
+MOST_BYTES = 4 * 1024 * 1024
+"""Of what a command is given: a prompt of a quarter of a megabyte, with each of its characters escaped."""
 
 Command = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class ControlSocket:
-    """Serves each command as `POST /{name}`, JSON in and out."""
+    """Serves each command as `POST /{name}`, JSON in and out; a stream as lines of JSON."""
 
-    def __init__(self, data_dir: Path, commands: Mapping[str, Command]) -> None:
+    def __init__(
+        self, data_dir: Path, commands: Mapping[str, Command], streams: Mapping[str, Stream] | None = None
+    ) -> None:
         self.path = data_dir / FILE_NAME
         self._commands = commands
+        self._streams = streams or {}
+        self._streaming = ControlStreams()
+        self._working: set[asyncio.Future[Mapping[str, Any]]] = set()
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        app = web.Application()
+        app = web.Application(client_max_size=MOST_BYTES)
         app.router.add_post("/{command}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None)
+        # A stream ends with its asker; what a command has begun it finishes all the same.
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         await web.SockSite(self._runner, self._listen()).start()
 
     async def stop(self) -> None:
         if self._runner is not None:
+            await self._streaming.stop()
             await self._runner.cleanup()
+            for work in self._working:
+                work.cancel()
+            await asyncio.gather(*self._working, return_exceptions=True)
             self._runner = None
             self.path.unlink(missing_ok=True)
 
@@ -65,10 +79,10 @@ class ControlSocket:
             raise
         return listening
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["command"]
-        command = self._commands.get(name)
-        if command is None:
+        command, stream = self._commands.get(name), self._streams.get(name)
+        if command is None and stream is None:
             return _problem(
                 404,
                 f"The running node knows no command {name!r}.",
@@ -78,12 +92,29 @@ class ControlSocket:
             body = await request.json() if request.can_read_body else {}
         except ValueError:
             body = None
+        except web.HTTPRequestEntityTooLarge:
+            return _problem(413, "The command was given too much.", f"Send {MOST_BYTES} bytes at most.")
         if not isinstance(body, dict):
             return _problem(400, "The body is not a JSON object.", "Send one, or nothing.")
         try:
-            return web.json_response(dict(await command(body)))
+            if stream is not None:
+                return await self._streaming.answer(request, stream, body)
+            assert command is not None, "it is the one or the other"
+            return web.json_response(dict(await self._carry_out(command, body)))
         except LocalError as error:
             return _problem(409, error.problem, error.advice)
+
+    async def _carry_out(self, command: Command, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """To its end, whether or not the asker waits for it."""
+        work = asyncio.ensure_future(command(given))
+        self._working.add(work)
+        work.add_done_callback(self._ended)
+        return await asyncio.shield(work)
+
+    def _ended(self, work: "asyncio.Future[Mapping[str, Any]]") -> None:
+        self._working.discard(work)
+        if not work.cancelled():
+            work.exception()  # the asker has been told, or is not there any more
 
 
 def _problem(status: int, problem: str, advice: str) -> web.Response:

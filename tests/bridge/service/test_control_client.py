@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.service.control_client import NotRunning, ask_node
+from bridge.service.control_client import NodeGone, NotRunning, ask_node, stream_node
 from bridge.service.control_socket import ControlSocket
 from storage.errors import LocalError
 
@@ -62,3 +62,28 @@ async def test_a_node_that_hangs_up_is_told(tmp_path: Path) -> None:
         mute.shutdown(socket.SHUT_RDWR)
         with pytest.raises(LocalError):
             await ask_node(tmp_path, "status")
+
+
+@pytest.mark.parametrize("rest", [b"", b'12\r\n{"item":{"a', b"0\r\n\r\n"])
+async def test_a_stream_that_breaks_off_is_not_taken_for_whole(tmp_path: Path, rest: bytes) -> None:
+    """A killed node says nothing more, in the middle of a line or between two."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(b'11\r\n{"item":{"a":1}}\n\r\n' + rest)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, str(tmp_path / "palaver.sock"))
+    async with server:
+        items = stream_node(tmp_path, "talk")
+        assert await anext(items) == {"a": 1}
+        with pytest.raises(NodeGone, match="has gone"):
+            await anext(items)
+
+
+async def test_a_stream_of_nobody_is_told(tmp_path: Path) -> None:
+    """As any other command is."""
+    with pytest.raises(NotRunning):
+        await anext(stream_node(tmp_path, "talk"))

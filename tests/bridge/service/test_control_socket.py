@@ -83,3 +83,16 @@ async def test_a_path_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
             await socket.start()
     finally:
         await socket.stop()
+
+
+async def test_too_much_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    """And not with the page of an HTTP server."""
+    socket = ControlSocket(tmp_path, {"echo": _echo})
+    await socket.start()
+    try:
+        with pytest.raises(LocalError, match="given too much"):
+            await ask_node(tmp_path, "echo", {"text": "x" * 4 * 1024 * 1024})
+        big = {"text": "x" * 1024 * 1024 * 2}
+        assert await ask_node(tmp_path, "echo", big) == {"got": big}
+    finally:
+        await socket.stop()
