@@ -46,9 +46,10 @@ Decision = Tls | Plain | Refuse
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the configuration says. `plain_networks` are also the ones that may see details of `/health`."""
+    """What the configuration says. `plain_networks` are also the ones that may see details of `/health`; they
+    are looked at for each connection."""
 
-    plain_networks: tuple[Network, ...] = LOOPBACK
+    plain_networks: Collection[Network] = LOOPBACK
     offers_tls: bool = True
 
 

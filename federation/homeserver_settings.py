@@ -15,13 +15,16 @@ from federation.send_join_answer import MOST_MEMBERS_IN_FULL
 
 @dataclass(frozen=True, slots=True)
 class HomeserverSettings:
-    """`authorities`: a file of certificates to trust beside the system's. `blocked`: networks into which no
-    server may lead us that `peers` does not name. `name_servers`: asked instead of the system's."""
+    """`authorities`: a file of certificates to trust beside the system's. `added_peers`: those that come and
+    go while it runs, by their names in lower case, looked at each time; what `peers` says of a server goes
+    further. `blocked`: networks into which no server may lead us that neither names. `name_servers`: asked
+    instead of the system's."""
 
     server_name: str
     software_version: str
     media_directory: Path
     peers: Mapping[str, PeerSettings] = field(default_factory=dict)
+    added_peers: Mapping[str, PeerSettings] = field(default_factory=dict)
     policy: FederationPolicy = field(default_factory=lambda: policy((), is_open=False))
     authorities: Path | None = None
     blocked: tuple[Network, ...] = NOT_PUBLIC

@@ -62,10 +62,11 @@ def on_standing(facts: Facts) -> Iterator[Finding]:
             "configuration",
             "This node neither asks it nor answers it: the configuration does not admit it.",
             f'Add a [[peers]] block with server_name = "{facts.server}", or set federation.mode to "open";'
-            " and see that federation.refuse does not name it.",
+            " and see that federation.refuse does not name it, and that it is no peer of agents that is not"
+            " trusted.",
         )
     elif standing.is_configured:
-        yield fine("configuration", "A [[peers]] block names it.")
+        yield fine("configuration", "It is among the peers of this node.")
     else:
         yield fine("configuration", "This node speaks with every server.")
     if standing.is_plain:

@@ -96,7 +96,7 @@ async def examine(means: Means, server: str) -> Facts:
 
 
 def _standing(settings: HomeserverSettings, server: str) -> Standing:
-    peers = Peers(settings.peers)
+    peers = Peers(settings.peers, settings.added_peers)
     peer = peers.of(server)
     return Standing(
         is_self=server == settings.server_name,

@@ -100,7 +100,7 @@ class PeerConnections:
 
     def context(self, peer: str) -> ssl.SSLContext:
         """What hands are shaken with, for whoever examines that server."""
-        return self._contexts[self._peers.of(peer).trust]
+        return self._context_of(peer, self._peers.of(peer).trust)
 
     async def addresses(self, peer: str, host: str) -> dict[str, bool]:
         """Where a candidate of that server leads, and of each address whether it is blocked. Raises OSError
@@ -138,6 +138,7 @@ class PeerConnections:
         way.refuse_blocked(peer, candidate.host)
         host = f"[{candidate.host}]" if ":" in candidate.host else candidate.host
         scheme = "http" if settings.plain else "https"
+        context = self._context_of(peer, settings.trust)
 
         async def once() -> aiohttp.ClientResponse:
             return await way.session.request(
@@ -147,7 +148,7 @@ class PeerConnections:
                 headers={**headers, "Host": route.host_header},
                 data=io.BytesIO(body) if body is not None and len(body) > LARGE_BODY else body,
                 allow_redirects=False,
-                ssl=self._contexts[settings.trust],
+                ssl=context,
                 server_hostname=None if settings.plain else route.certificate_name,
                 timeout=aiohttp.ClientTimeout(sock_connect=CONNECT, sock_read=idle),
             )
@@ -160,6 +161,19 @@ class PeerConnections:
             if method != "POST":
                 raise
             return await once()
+
+    def _context_of(self, peer: str, trust: Trust) -> ssl.SSLContext:
+        """For a server that was added later it is made when it is needed first."""
+        context = self._contexts.get(trust)
+        if context is None:
+            wanted = {NOTHING_SPECIAL.trust, *self._peers.trusts()}
+            self._contexts = {one: made for one, made in self._contexts.items() if one in wanted}
+            try:
+                context = self._contexts[trust] = _context(self._authorities, trust)
+            except LocalError as error:
+                problem = "cannot be connected to, because this node cannot read the certificates to believe"
+                raise PeerUnreachable(peer, problem) from error
+        return context
 
     def _load(self) -> dict[Trust, ssl.SSLContext]:
         trusts = {NOTHING_SPECIAL.trust, *self._peers.trusts()}
@@ -218,6 +232,14 @@ def _context(everybodys: Path | None, trust: Trust) -> ssl.SSLContext:
             raise LocalError(
                 f"The authorities to trust, {authorities}, could not be read: {error.strerror or error}.",
                 "Name a file that holds certificates in PEM, readable for this program.",
+            ) from None
+    if trust.certificates is not None:
+        try:
+            context.load_verify_locations(cadata=trust.certificates)
+        except (ssl.SSLError, ValueError) as error:
+            raise LocalError(
+                f"The certificates to believe from a peer alone are none: {error}.",
+                "Add the peer again, with a file of certificates in PEM.",
             ) from None
     files = trust.client_certificate
     if files is None:

@@ -38,7 +38,7 @@ def open_ways_out(
     witness: ClientWitness,
 ) -> WaysOut:
     """They are closed with the stack. Raises LocalError when a file that the settings name can't be used."""
-    dns, peers = Dns(settings.name_servers), Peers(settings.peers)
+    dns, peers = Dns(settings.name_servers), Peers(settings.peers, settings.added_peers)
     user_agent = f"Palaver/{settings.software_version}"
     connections = PeerConnections(
         dns, peers, user_agent=user_agent, authorities=settings.authorities, blocked=settings.blocked

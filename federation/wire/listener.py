@@ -24,7 +24,7 @@ CANCEL_TIMEOUT = 2.0
 class ListenerSettings:
     binds: Sequence[Bind]
     port: int
-    plain_networks: tuple[Network, ...] = LOOPBACK
+    plain_networks: Collection[Network] = LOOPBACK
     limits: Limits = field(default_factory=Limits)
 
 

@@ -1,5 +1,7 @@
 """With which servers this node speaks."""
 
+from dataclasses import replace
+
 from federation.federation_policy import policy
 
 
@@ -19,3 +21,16 @@ def test_open_to_all_but_some() -> None:
     assert not is_open.admits("a.EVIL.example")
     assert not is_open.admits("bad.example")
     assert not policy(["bad.example"], is_open=False, refused=["bad.*"]).admits("bad.example")
+
+
+def test_some_come_and_go() -> None:
+    """What is added is known from that moment on; who is not trusted is refused whatever else holds."""
+    added, distrusted = {"attic.local"}, {"cellar.local"}
+    closed = replace(policy(["cellar.local"], is_open=False), added=added, distrusted=distrusted)
+    is_open = replace(policy([], is_open=True, refused=["attic.*"]), added=added, distrusted=distrusted)
+    assert (closed.admits("ATTIC.local"), closed.admits("Cellar.local")) == (True, False)
+    assert (is_open.admits("attic.local"), is_open.admits("Cellar.local")) == (False, False)
+    added.clear()
+    distrusted.clear()
+    assert (closed.admits("attic.local"), closed.admits("cellar.local")) == (False, True)
+    assert is_open.admits("cellar.local")

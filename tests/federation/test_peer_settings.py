@@ -19,6 +19,19 @@ def test_only_those_named_are_known() -> None:
     assert not peers.know("kitchen.local")
 
 
+def test_servers_come_and_go() -> None:
+    """Those that are added are looked up at each question; what the configuration says goes further."""
+    added = {"kitchen.local": PeerSettings("a:1"), "cellar.local": PeerSettings("b:1", certificates="PEM")}
+    peers = Peers({"Kitchen.local": PeerSettings()}, added)
+    assert peers.of("kitchen.local").address is None
+    assert peers.of("CELLAR.local").address == "b:1"
+    assert peers.know("Cellar.local")
+    assert peers.trusts() == {Trust(), Trust(certificates="PEM")}
+    del added["cellar.local"]
+    assert peers.of("cellar.local") is NOTHING_SPECIAL
+    assert not peers.know("cellar.local")
+
+
 def test_each_way_of_shaking_hands_is_listed_once() -> None:
     """Files that several peers share are read once."""
     files = CertificateFiles(Path("a"), Path("b"))

@@ -80,6 +80,7 @@ class Neighbourhood:
         self,
         peers: Mapping[str, PeerSettings] | None = None,
         *,
+        added: Mapping[str, PeerSettings] | None = None,
         well_known_port: int = 1,
         blocked: Sequence[Network] = (),
         may_contact: Callable[[str], bool] = lambda _: True,
@@ -87,7 +88,7 @@ class Neighbourhood:
     ) -> Reach:
         """A client that trusts all certificates made so far. Nobody listens on port 1."""
         dns = Dns([("127.0.0.1", self.names.port)], patience=patience)
-        settings = Peers(peers)
+        settings = Peers(peers, added)
         trusted = self.certificates.trusted
         connections = PeerConnections(
             dns,

@@ -169,6 +169,32 @@ async def test_the_authority_of_one_peer_vouches_for_it_alone(neighbourhood: Nei
         await reach.client.request("GET", f"b.test:{server.port}", VERSION)
 
 
+async def test_an_added_peer_is_believed_at_once_and_alone(neighbourhood: Neighbourhood) -> None:
+    """Its certificates were made after everything began, and vouch for nobody else; without them it is a
+    stranger again. Something that is no certificate is told as what it is, and keeps nobody else away."""
+    files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
+    server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
+    known, other = f"a.test:{server.port}", f"b.test:{server.port}"
+    added: dict[str, PeerSettings] = {}
+    reach = neighbourhood.reach(added=added)
+    for name in (known, other):
+        with pytest.raises(PeerTlsFailure):
+            await reach.client.request("GET", name, VERSION)
+    authority = neighbourhood.certificates.authority_of(files).read_text()
+    added[known] = PeerSettings(certificates=authority)
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", other, VERSION)
+    added[known] = PeerSettings(certificates="no certificate")
+    with pytest.raises(PeerUnreachable, match="cannot read the certificates"):
+        await reach.client.request("GET", known, VERSION)
+    added[known] = PeerSettings(certificates=authority)
+    assert await reach.client.request("GET", known, VERSION) == {}
+    del added[known]
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", known, VERSION)
+
+
 async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood) -> None:
     """The certificate there must be for the server's own name."""
     server = await neighbourhood.server(answering({}), "b.test")
