@@ -12,6 +12,7 @@ puppet: its whole address is escaped, with an `@` that no agent of this node has
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
@@ -124,6 +125,10 @@ class Avatar:
     colour: str
 
 
+NODE_NAME: Final = "Palaver"
+"""Of the user as whom a node itself speaks."""
+NODE_AVATAR: Final = Avatar("palaver", "P", "#37474f")
+
 _AVATARS: Final[Mapping[str, Avatar]] = MappingProxyType(
     {
         avatar.kind: avatar
@@ -137,6 +142,7 @@ _AVATARS: Final[Mapping[str, Avatar]] = MappingProxyType(
 )
 
 
+@lru_cache(maxsize=1_000)
 def avatar(runtime: str) -> Avatar:
     """By runtime. One that nobody has drawn gets its own letters and a colour that is always the same."""
     known = _AVATARS.get(runtime)
