@@ -8,6 +8,8 @@ from bridge.capability import Capabilities
 
 TIMEOUT: Final = "timeout"
 """The reason for which an agent is gone that was not heard from for too long."""
+UNTRUSTED: Final = "untrusted"
+"""The reason for which it is gone when its node is not trusted any more."""
 
 
 class Agent(NamedTuple):
@@ -40,8 +42,8 @@ class Agent(NamedTuple):
 
     @property
     def is_lost(self) -> bool:
-        """Not heard from, rather than gone in good order."""
-        return self.gone_reason == TIMEOUT
+        """Not heard from any more, rather than gone in good order."""
+        return self.gone_reason in (TIMEOUT, UNTRUSTED)
 
 
 class AgentNode(NamedTuple):
@@ -55,3 +57,8 @@ class AgentNode(NamedTuple):
     """The time that the newest heartbeat bore, by the node's own clock."""
     silent_since: int | None = None
     """None as long as it is heard."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this node has decided to hear nothing of it."""
+        return not self.trusted and self.silent_since is not None

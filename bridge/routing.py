@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
 from bridge.address import AgentAddress, BareId, NotAnAddress, parse_target
-from bridge.agent import Agent, AgentNode
+from bridge.agent import UNTRUSTED, Agent, AgentNode
 from bridge.agent_status import AgentStatus
 from bridge.capability import missing
 from bridge.task_error import ErrorCode, TaskError
@@ -207,7 +207,10 @@ class AgentRoutingTable:
         return Remote(address, None if node is None else node.url)
 
     def _not_known(self, address: AgentAddress) -> Unknown:
-        if address.node_id in self._nodes:
+        node = self.node(address.node_id)
+        if node is not None and node.is_cut_off:
+            return _cut_off(node)
+        if node is not None:
             reason = f"The node {address.node_id} has no agent {address.agent_id}."
         else:
             reason = f"No node {address.node_id} is known."
@@ -217,6 +220,8 @@ class AgentRoutingTable:
     def _gone(self, agent: Agent) -> Unknown:
         """ "routes end": of a node that is silent nobody knows whether its agents are still there."""
         node = self.node(agent.node_id)
+        if agent.gone_reason == UNTRUSTED and node is not None and node.is_cut_off:
+            return _cut_off(node)
         if agent.is_lost and node is not None and node.silent_since is not None:
             reason = f"The node {agent.node_id} has not been heard from for too long."
             return Unknown(ErrorCode.NODE_UNREACHABLE, reason)
@@ -246,3 +251,7 @@ class AgentRoutingTable:
             return f"{route.address} is an agent of this node: {heard}"
         url = f"at {route.url}" if route.url else "by its name"
         return f"{route.address} is on another node, which is reached {url}: {heard}"
+
+
+def _cut_off(node: AgentNode) -> Unknown:
+    return Unknown(ErrorCode.NODE_UNREACHABLE, f"This node does not exchange agents with {node.node_id}.")

@@ -105,8 +105,14 @@ async def insert_nodes(connection: Connection, node_ids: Iterable[str], now_ms: 
 async def write_node(
     connection: Connection, node_id: str, url: str | None, now_ms: int, *, trusted: bool
 ) -> None:
-    """What the configuration says of it."""
+    """What the configuration says of it, or an operator."""
     await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
+
+
+async def cut_off_node(connection: Connection, node_id: str, now_ms: int) -> None:
+    """Nothing is heard of it from now on, because nobody wants to; its agents are gone."""
+    await connection.execute(SQL.silence_node, node_id, now_ms)
+    await connection.execute(SQL.distrust_agents, node_id, now_ms)
 
 
 async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, said_at: int | None) -> None:

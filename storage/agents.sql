@@ -77,11 +77,27 @@ INSERT INTO agent_nodes (node_id, trusted, first_seen_at) SELECT node_id, false,
 FROM unnest($1::text[]) AS given (node_id) ORDER BY node_id
 ON CONFLICT (node_id) DO NOTHING;
 
+-- One that is trusted anew stays silent until it is heard, unless it never sends heartbeats of its own.
 -- name: write_node
 INSERT INTO agent_nodes (node_id, url, trusted, first_seen_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (node_id) DO UPDATE SET
-    url = excluded.url, trusted = excluded.trusted, changed_in = excluded.changed_in
+    url = excluded.url,
+    trusted = excluded.trusted,
+    silent_since = CASE
+        WHEN excluded.trusted AND agent_nodes.last_heartbeat IS NULL THEN NULL ELSE agent_nodes.silent_since
+    END,
+    changed_in = excluded.changed_in
 WHERE agent_nodes.url IS DISTINCT FROM excluded.url OR agent_nodes.trusted <> excluded.trusted;
+
+-- name: silence_node
+UPDATE agent_nodes SET silent_since = $2, changed_in = pg_current_xact_id()::text::bigint
+WHERE node_id = $1 AND silent_since IS NULL;
+
+-- Nobody has to be told: the one whose agents they are is not spoken with.
+-- name: distrust_agents
+UPDATE agents SET
+    gone_at = $2, gone_reason = 'untrusted', changed_in = pg_current_xact_id()::text::bigint
+WHERE node_id = $1 AND gone_at IS NULL;
 
 -- One that was silent is heard again: that is more than a heartbeat.
 -- name: write_heartbeat

@@ -153,6 +153,14 @@ async def list_live_of_agents(
     return [TaskRow(*row) for row in rows]
 
 
+async def list_live_of_requester(
+    connection: Connection, node_id: str, after: int, limit: int
+) -> list[TaskRow]:
+    """That agents of this node have asked for; those with greater ids than one, in their order."""
+    rows = await connection.fetch(SQL.list_live_of_requester, node_id, after, limit)
+    return [TaskRow(*row) for row in rows]
+
+
 # ---- desks -------------------------------------------------------------------------------------------
 
 

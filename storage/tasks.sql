@@ -67,6 +67,12 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
 
+-- name: list_live_of_requester
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE requester_node = $1 AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
+
 -- ---- desks ----
 
 -- name: next_desk

@@ -151,9 +151,12 @@ class RoutingTable:
                 self._to_write.set()
 
     async def set_node(self, node_id: str, url: str | None, *, trusted: bool) -> None:
-        """What the configuration says of a node."""
+        """What the configuration says of a node, or an operator. Agents of one that is not trusted are
+        gone."""
         async with self._database.transaction() as connection:
             await agents.write_node(connection, node_id, url, self._now_ms(), trusted=trusted)
+            if not trusted:
+                await agents.cut_off_node(connection, node_id, self._now_ms())
         await self.changed()
 
     async def changed(self) -> None:

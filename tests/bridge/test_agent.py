@@ -1,7 +1,7 @@
 """What is known of an agent."""
 
 from bridge.address import AgentAddress
-from bridge.agent import TIMEOUT, Agent
+from bridge.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode
 from bridge.agent_status import AgentStatus
 
 WORKER = Agent("worker-1", "kitchen.local", "cis", "claude", ("coding",), AgentStatus.IDLE, None, 1, 2, None)
@@ -21,3 +21,12 @@ def test_it_is_here_lost_or_gone() -> None:
         (False, True),
         (False, False),
     ]
+    assert WORKER._replace(gone_at=5, gone_reason=UNTRUSTED).is_lost
+
+
+def test_a_node_is_cut_off_by_us_alone() -> None:
+    """One that is silent by itself, or of which nothing was said yet, is not."""
+    node = AgentNode("kitchen.local", None, trusted=False, first_seen_at=1)
+    assert not node.is_cut_off
+    assert node._replace(silent_since=5).is_cut_off
+    assert not node._replace(silent_since=5, trusted=True).is_cut_off

@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.address import AgentAddress, BareId
-from bridge.agent import TIMEOUT, Agent, AgentNode
+from bridge.agent import TIMEOUT, UNTRUSTED, Agent, AgentNode
 from bridge.agent_status import AgentStatus
 from bridge.routing import MOST_CANDIDATES, MOST_SHARED, AgentRoutingTable, Local, Remote, Route, Unknown
 from bridge.task_error import ErrorCode
@@ -208,3 +208,21 @@ def test_a_person_is_told_where_and_why(target: str, words: list[str]) -> None:
     explained = routing.explain(target, HERE, NOW)
     for word in words:
         assert word in explained
+
+
+def test_a_node_that_is_not_trusted_is_not_reached() -> None:
+    """None of its agents, whether they were known or not; trusted again, it is like any other."""
+    gone = agent("w@a", gone_at=1, gone_reason=UNTRUSTED)
+    routing = table(gone, agent("left@a", gone_at=1, gone_reason="shutdown"))
+    routing.put_node(AgentNode("a", None, trusted=False, first_seen_at=1, silent_since=2))
+    for target in ("w@a", "nobody@a"):
+        route = unknown(routing.route(target, HERE))
+        assert (route.code, route.reason) == (
+            ErrorCode.NODE_UNREACHABLE,
+            "This node does not exchange agents with a.",
+        )
+    assert unknown(routing.route("left@a", HERE)).code is NOT_FOUND
+    routing.put_node(AgentNode("a", None, trusted=True, first_seen_at=1))
+    routing.put(gone._replace(gone_at=None, gone_reason=None))
+    assert routing.route("w@a", HERE) == Remote(address("w@a"), None)
+    assert unknown(routing.route("nobody@a", HERE)).code is NOT_FOUND

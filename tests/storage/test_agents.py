@@ -142,6 +142,36 @@ async def test_a_node_is_what_the_configuration_says_and_when_it_was_heard(datab
         assert await node(connection, "a") == NodeRow("a", "http://a", True, 3, 70, 66, None)
 
 
+async def test_agents_of_a_node_that_is_not_trusted_are_gone(database: Database) -> None:
+    """At once, and nobody has to announce it. One that is trusted again is silent until it is heard, unless
+    it never sent a heartbeat."""
+    other, left = WORKER._replace(node_id="b"), WORKER._replace(agent_id="l", gone_at=3, gone_reason="left")
+    async with database.transaction() as connection:
+        for node_id in ("a", "b"):
+            await agents.write_node(connection, node_id, None, 1, trusted=True)
+        await agents.write_heartbeat(connection, "a", 5, 5)
+        await agents.write_agents(connection, [WORKER, other, left])
+        for _ in range(2):
+            for node_id in ("a", "b"):
+                await agents.write_node(connection, node_id, None, 7, trusted=False)
+                await agents.cut_off_node(connection, node_id, 7)
+        assert await agents.list_untold(connection, 9) == []
+        assert (await node(connection, "a")).silent_since == 7
+    gone = {"gone_at": 7, "gone_reason": "untrusted"}
+    assert await stored(database) == {
+        ("a", "w"): WORKER._replace(**gone),
+        ("a", "l"): left,
+        ("b", "w"): other._replace(**gone),
+    }
+    async with database.transaction() as connection:
+        for node_id in ("a", "b"):
+            await agents.write_node(connection, node_id, None, 8, trusted=True)
+        assert (await node(connection, "a")).silent_since == 7
+        assert (await node(connection, "b")).silent_since is None
+        await agents.write_heartbeat(connection, "a", 9, 9)
+        assert (await node(connection, "a")).silent_since is None
+
+
 async def test_the_silent_are_lost_once(database: Database) -> None:
     """With their node or by themselves; whoever asks second is given nobody."""
     alone = WORKER._replace(agent_id="alone", last_seen=10)

@@ -158,6 +158,10 @@ async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) 
         assert await tasks.list_live_of_agents(connection, ["worker@here"], live[0].id, 2) == live[1:3]
         assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
         assert running in live
+        asked = await tasks.list_live_of_requester(connection, TASK.requester_node, 0, 9)
+        assert asked == live
+        assert await tasks.list_live_of_requester(connection, TASK.requester_node, live[0].id, 2) == live[1:3]
+        assert await tasks.list_live_of_requester(connection, "nobody", 0, 9) == []
 
 
 async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Database) -> None:

@@ -7,6 +7,7 @@ from bridge.agent_news import Heard, Heartbeat, NodeHeartbeat, StatusSaid, Taken
 from bridge.agent_status import AgentStatus
 from bridge.routing import Local, Remote, Unknown
 from bridge.service.routing_table import Change, RoutingTable
+from bridge.task_error import ErrorCode
 from storage.address import DatabaseAddress
 from storage.database import Database
 from tests.support.agents import NOW, Clock, address, registered, routing_table
@@ -39,6 +40,23 @@ async def test_what_is_taken_in_is_known_at_once(database: Database) -> None:
         agent = routes.agent(address("w@kitchen"))
         assert agent is not None
         assert agent.runtime == "claude"
+
+
+async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database) -> None:
+    """On return its agents are gone. Trusted again it is what it says of itself from then on."""
+    async with routing_table(database) as routes:
+        await routes.set_node("kitchen", None, trusted=True)
+        await routes.take([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW)])
+        await routes.set_node("kitchen", None, trusted=False)
+        route = routes.route("w@kitchen")
+        assert isinstance(route, Unknown)
+        assert (route.code, route.reason) == (
+            ErrorCode.NODE_UNREACHABLE,
+            "This node does not exchange agents with kitchen.",
+        )
+        await routes.set_node("kitchen", None, trusted=True)
+        await routes.take([NodeHeartbeat("kitchen", NOW + 1, {"w": BUSY})])
+        assert routes.route("w@kitchen") == Remote(address("w@kitchen"), None)
 
 
 async def test_it_is_known_after_a_restart(database: Database) -> None:
