@@ -6,7 +6,7 @@ it and remembering that it did.
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from bridge.address import AgentAddress
 from bridge.agent import Agent
@@ -107,3 +107,10 @@ class TaskObserver(Protocol):
         ...
 
     def problem(self, sentence: str, error: BaseException | None) -> None: ...
+
+
+@runtime_checkable
+class HearsProgress(Protocol):
+    """An observer that is also told what agents say of their work."""
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...

@@ -12,7 +12,7 @@ from bridge.service.task_store import TaskStore
 from bridge.service.task_timers import TaskTimers
 from bridge.task import State, Step, Task, receive
 from bridge.task_messages import Dropped, Freed, Message, Progress, SendProgress
-from bridge.task_ports import TaskObserver
+from bridge.task_ports import HearsProgress, TaskObserver
 from bridge.task_request import TaskKey, encoded
 from storage import tasks
 from storage.database import Connection, Database
@@ -104,6 +104,8 @@ class TaskSteps:
             match effect:
                 case SendProgress(content):
                     self._effects.say(task, content)
+                    if isinstance(self._observer, HearsProgress):
+                        self._observer.heard(task, content)
                 case Freed():
                     self._freed(task.request.to_address)
                 case Dropped():
