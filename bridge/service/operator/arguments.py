@@ -10,6 +10,7 @@ from storage.errors import LocalError
 
 LONGEST: Final = 4_096
 """Characters: more than any identifier or search has."""
+MOST_TEXTS: Final = 20
 
 
 class Arguments:
@@ -18,22 +19,31 @@ class Arguments:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
 
-    def text(self, name: str) -> str:
-        value = self.optional_text(name)
+    def text(self, name: str, longest: int = LONGEST) -> str:
+        value = self.optional_text(name, longest)
         if not value:
             raise LocalError(f"The command needs {name}.", "`--help` shows how it is given.")
         return value
 
-    def optional_text(self, name: str) -> str | None:
+    def optional_text(self, name: str, longest: int = LONGEST) -> str | None:
         """It may be empty: a state key is."""
         value = self._given.get(name)
         if value is None:
             return None
-        if not isinstance(value, str) or len(value) > LONGEST or not _is_storable(value):
+        if not isinstance(value, str) or len(value) > longest or not _is_storable(value):
             raise LocalError(
                 f"{name} is not a text that anything here is called.", "Write it as it was shown."
             )
         return value
+
+    def texts(self, name: str, most: int = MOST_TEXTS) -> list[str]:
+        """None of them is empty."""
+        values = self._given.get(name)
+        if values is None:
+            return []
+        if not isinstance(values, list) or len(values) > most:
+            raise LocalError(f"{name} is not a list of up to {most} texts.", "Give fewer of them.")
+        return [Arguments({name: value}).text(name) for value in values]
 
     def number(self, name: str, default: int, most: int) -> int:
         """Between 1 and `most`."""

@@ -42,3 +42,23 @@ def test_what_is_needed_is_asked_for(value: object) -> None:
 def test_only_true_switches_on() -> None:
     """Nothing else is taken for it."""
     assert not Arguments({"all": "true"}).flag("all")
+
+
+def test_texts_are_a_list_of_them() -> None:
+    """None if they were left out."""
+    arguments = Arguments({"types": ["task", "cis"]})
+    assert arguments.texts("types") == ["task", "cis"]
+    assert arguments.texts("nodes") == []
+
+
+@pytest.mark.parametrize("value", ["task", 7, {}, [7], [""], ["a\0"], [["a"]], ["a"] * 21])
+def test_what_is_no_list_of_texts_is_refused(value: object) -> None:
+    """Nor are there too many, or empty ones."""
+    with pytest.raises(LocalError, match="types"):
+        Arguments({"types": value}).texts("types")
+
+
+def test_a_text_may_be_allowed_to_be_long() -> None:
+    """A prompt is no identifier."""
+    arguments = Arguments({"prompt": "x" * (LONGEST + 1)})
+    assert len(arguments.text("prompt", 2 * LONGEST)) == LONGEST + 1

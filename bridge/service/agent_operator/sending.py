@@ -1,0 +1,97 @@
+"""`palaver task send` and `wait`: streams that end with the result of a task."""
+
+import contextlib
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bridge.address import AgentAddress
+from bridge.routing import Unknown
+from bridge.service.agent_operator.finding import find_task
+from bridge.service.agent_operator.following import follow
+from bridge.service.agent_operator.parts import Parts
+from bridge.service.agent_operator.replies import PROTOCOL
+from bridge.service.control_stream import Items
+from bridge.service.operator.arguments import Arguments
+from bridge.task import Task
+from bridge.task_error import TaskError
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from bridge.task_view import line_of, refusal_of
+from storage.errors import LocalError
+
+LONGEST: Final = 1_048_576
+"""Characters of a prompt or a context: what the desk takes is less, and it says so itself."""
+LONGEST_TIMEOUT_MS: Final = 366 * 24 * 3_600_000
+MOST_METADATA: Final = 100
+
+
+async def task_send(parts: Parts, given: Mapping[str, Any]) -> Items:
+    """Without `wait` it ends once the task is on its way. What is refused became no task, and may be asked
+    for again under the same id; what is asked for a second time is the same task."""
+    request = _request(parts, given)
+    return _send(parts, request, is_awaited=Arguments(given).flag("wait"))
+
+
+async def task_wait(parts: Parts, given: Mapping[str, Any]) -> Items:
+    """Of a task that there is, whoever has asked for it."""
+    task = await find_task(parts, Arguments(given).text("task"))
+    return _wait(parts, task)
+
+
+async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: bool) -> Items:
+    if isinstance(request, TaskError):
+        yield {"type": "refused", **refusal_of(request)}
+        return
+    submitted = await parts.desk.submit(request)
+    if submitted.task is None:
+        assert submitted.refusal is not None, "there is a task, or why there is none"
+        yield {"type": "refused", **refusal_of(submitted.refusal)}
+        return
+    yield {"type": "accepted", **line_of(submitted.task), "again": not submitted.is_new}
+    if is_awaited:
+        async with contextlib.aclosing(follow(parts, request.key)) as items:
+            async for item in items:
+                yield item
+
+
+async def _wait(parts: Parts, task: Task) -> Items:
+    yield {"type": "accepted", **line_of(task), "again": True}
+    async with contextlib.aclosing(follow(parts, task.key)) as items:
+        async for item in items:
+            yield item
+
+
+def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
+    arguments = Arguments(given)
+    to_text = arguments.text("to")
+    to = AgentAddress.parse(to_text)
+    if not isinstance(to, AgentAddress):
+        # An id alone is enough where there is one such agent; otherwise the routing table says what is wrong.
+        decision = parts.routes.route(to_text)
+        if isinstance(decision, Unknown):
+            return decision.error()
+        to = decision.address
+    request_id = arguments.optional_text("id") or f"{PROTOCOL}-{secrets.token_hex(8)}"
+    timeout_ms = arguments.number("timeout_ms", 1, LONGEST_TIMEOUT_MS) if "timeout_ms" in given else None
+    return TaskRequest(
+        key=TaskKey(parts.node_id, request_id),
+        task_id=request_id,
+        from_address=AgentAddress(PROTOCOL, parts.node_id),
+        to_address=to,
+        prompt=arguments.text("prompt", LONGEST),
+        origin=Origin(PROTOCOL),
+        context=arguments.optional_text("context", LONGEST) or "",
+        system_prompt=arguments.optional_text("system_prompt", LONGEST),
+        model=arguments.optional_text("model"),
+        metadata=_metadata(given.get("metadata")),
+        timeout_ms=timeout_ms,
+    )
+
+
+def _metadata(said: Any) -> Mapping[str, str]:
+    if said is None:
+        return {}
+    if not isinstance(said, dict) or len(said) > MOST_METADATA:
+        raise LocalError(f"There are at most {MOST_METADATA} pieces of metadata.", "Give fewer of them.")
+    read = {name: Arguments(said).optional_text(name, LONGEST) for name in said}
+    return {name: value for name, value in read.items() if value is not None}

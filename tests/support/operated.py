@@ -1,0 +1,133 @@
+"""A centre with agents that do what a test says, and the operator's commands for agents and tasks."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts, commands, streams
+from bridge.service.centre import Centre, CentreParts
+from bridge.service.control_stream import Items
+from bridge.service.live_feed import LiveFeed
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_steps import AgentDuty
+from bridge.task import Task
+from bridge.task_messages import Dropped
+from bridge.task_request import TaskKey
+from storage.database import Database
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, Hands
+from tests.federation.service.nodes import now_ms
+
+HERE = "here.test"
+
+
+class Eyes:
+    """Satisfies `TaskObserver`, and passes all that it is told on to a feed."""
+
+    def __init__(self, feed: LiveFeed) -> None:
+        self.problems: list[tuple[str, BaseException | None]] = []
+        self.changed = feed.changed
+        self.heard = feed.heard
+        self._feed = feed
+
+    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+        self._feed.dropped(task, dropped)
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        self.problems.append((sentence, error))
+
+
+@dataclass
+class Operated:
+    """`ask("agents-list", node="a")` is what the command line does."""
+
+    parts: Parts
+    centre: Centre
+    hands: Hands
+    eyes: Eyes
+
+    @property
+    def table(self) -> RoutingTable:
+        return self.centre.table
+
+    async def ask(self, command: str, /, **given: Any) -> Mapping[str, Any]:
+        answer = await commands(self.parts)[command](given)
+        # Whatever is answered must pass through the socket.
+        said: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
+        return said
+
+    @contextlib.asynccontextmanager
+    async def stream(self, name: str, /, **given: Any) -> AsyncIterator[Items]:
+        """To be read with `item`."""
+        async with contextlib.aclosing(await streams(self.parts)[name](given)) as items:
+            yield items
+
+    async def whole(self, name: str, /, **given: Any) -> list[Mapping[str, Any]]:
+        """A stream to its end."""
+        async with asyncio.timeout(PATIENCE), self.stream(name, **given) as items:
+            return [json.loads(json.dumps(dict(one))) async for one in items]
+
+    async def task(self, text: str) -> Task:
+        found = await self.centre.desk.task(TaskKey(HERE, text))
+        assert found is not None
+        return found
+
+    async def given(self) -> Task:
+        """The next task that one of its agents gets."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.hands.given.get()
+
+
+async def item(items: Items, **wanted: Any) -> Mapping[str, Any]:
+    """The next one that has this in it."""
+    async with asyncio.timeout(PATIENCE):
+        async for one in items:
+            if wanted.items() <= one.items():
+                said: Mapping[str, Any] = json.loads(json.dumps(dict(one)))
+                return said
+    raise AssertionError(f"it ended without {wanted}")
+
+
+@contextlib.asynccontextmanager
+async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated]:
+    """A process of the node `here.test`."""
+    feed, reply = LiveFeed(now_ms=now_ms), OperatorReply()
+    hands: Hands
+
+    def local(table: RoutingTable, duty: AgentDuty) -> Hands:
+        nonlocal hands
+        hands = Hands(table, duty)
+        return hands
+
+    eyes = Eyes(feed)
+    centre = Centre(
+        CentreParts(
+            node_id=HERE,
+            database=database,
+            observer=eyes,
+            local=local,
+            connectors=lambda table, agents: [],
+            replies={PROTOCOL: reply},
+            now_ms=now_ms,
+        )
+    )
+    end = centre.table.subscribe(feed.agents_changed)
+    parts = Parts(
+        node_id=HERE,
+        database=database,
+        routes=centre.table,
+        desk=centre.desk,
+        local=centre.local,
+        replies=reply,
+        feed=feed,
+        configured=changed.pop("configured", ()),
+        now_ms=now_ms,
+    )
+    await centre.start()
+    try:
+        yield Operated(parts, centre, hands, eyes)
+    finally:
+        end()
+        await centre.close()
