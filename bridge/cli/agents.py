@@ -1,4 +1,4 @@
-"""`palaver agents`: the agents of this node."""
+"""`palaver agents`: the agents that the running node knows, and those of its own."""
 
 import contextlib
 import shlex
@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from bridge.agent_api.openapi import document
 from bridge.agent_command import PRESETS, Word
 from bridge.cli.asking import ask
-from bridge.cli.cells import add, facts, lines, table
+from bridge.cli.cells import add, cell, counted, facts, lines, table
 from bridge.cli.options import ConfigFile, Json
 from bridge.cli.output import Output
 from bridge.clock import now_ms
@@ -21,7 +22,7 @@ from bridge.service.secret_file import new_secret_file
 from bridge.time_text import ago, moment
 from bridge.yaml_text import yaml_text
 
-app = typer.Typer(help="Look after the agents of this node.", no_args_is_help=True)
+app = typer.Typer(help="Look at agents, and look after those of this node.", no_args_is_help=True)
 token = typer.Typer(
     help="The tokens with which agents attach themselves that the node does not run.", no_args_is_help=True
 )
@@ -101,6 +102,140 @@ def revoke(
     Output(as_json=as_json).show(
         answer, lambda console: console.print(lines(f"Revoked: {', '.join(answer['revoked'])}."))
     )
+
+
+@app.command("list")
+def list_agents(
+    search: Annotated[
+        str | None, typer.Argument(help="Words that are in what is known of them.", show_default=False)
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Only those of this node.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="idle, busy, running, error, shutdown, or gone.")
+    ] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option("--capability", help="Only those that can do this; may be given again; * and ? fit."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also those that are gone.")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="How many to show.")] = 100,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the agents that are known here, on whichever node they live."""
+    answer = ask(
+        path,
+        "agents-list",
+        search=search,
+        node=node,
+        status=status,
+        capabilities=capability or None,
+        all=every or None,
+        limit=limit,
+    )
+    Output(as_json=as_json).show(answer, lambda console: _agents(console, answer))
+
+
+STATUSES = {"busy": "yellow", "error": "red", "gone": "dim", "shutdown": "dim"}
+
+
+def _agents(console: Console, answer: Mapping[str, Any]) -> None:
+    if not answer["agents"]:
+        console.print("There are no such agents.")
+        return
+    made = table("address", "state", "with", "runtime", "can do", "heard")
+    for one in answer["agents"]:
+        with_ = one["current_task"] or one["gone_reason"]
+        heard = ago(one["last_heard"], now_ms())
+        add(made, one["address"], _status(one), with_, one["runtime"], one["capabilities"], heard)
+    console.print(made)
+    if answer["total"] > len(answer["agents"]):
+        console.print(f"{len(answer['agents'])} of {answer['total']}: use words, --node or --limit.")
+
+
+def _status(one: Mapping[str, Any]) -> Text:
+    return cell(one["status"], STATUSES.get(one["status"], "green"))
+
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS", help="agent@node, or the id alone where that is enough.", show_default=False
+    ),
+]
+
+
+@app.command("show")
+def show(agent: Address, path: ConfigFile = None, as_json: Json = False) -> None:
+    """Show all that is known of an agent, and what waits for it."""
+    answer = ask(path, "agents-show", agent=agent)
+    Output(as_json=as_json).show(answer, lambda console: _show(console, answer))
+
+
+def _show(console: Console, one: Mapping[str, Any]) -> None:
+    node, now = one["node"] or {}, now_ms()
+    gone = f"{moment(one['gone_at'])}: {one['gone_reason']}" if one["gone_at"] else None
+    said = [
+        ("address", one["address"]),
+        ("state", _status(one)),
+        ("with", one["current_task"]),
+        ("gone since", gone),
+        ("can do", one["capabilities"]),
+        ("runtime", one["runtime"]),
+        ("attached by", "the configuration" if one["configured"] else one["connector"]),
+        ("namespaces", one["namespaces"]),
+        ("registered", moment(one["registered_at"]) if one["registered_at"] else None),
+        ("last heard", ago(one["last_heard"], now)),
+        ("queue", _queue(one["queue"])),
+        ("tokens", one["tokens"] or None),
+        ("node", f"{one['node_id']}{' (this node)' if one['is_local'] else ''}"),
+        ("reached at", node.get("url") or (None if one["is_local"] else "by its name")),
+        ("trusted", None if one["is_local"] else node.get("trusted")),
+        ("silent since", moment(node["silent_since"]) if node.get("silent_since") else None),
+        ("route", one["why"]),
+    ]
+    console.print(facts(said))
+    if one["tasks"]:
+        made = table("task", "state", "from", "at")
+        for task in one["tasks"]:
+            add(made, task["task"], task["state"], task["from"], moment(task["received_at"]))
+        console.print(made)
+    if one["more_tasks"]:
+        console.print("There are more: `palaver task list --agent ADDRESS --state live`.", markup=False)
+
+
+def _queue(queue: Mapping[str, Any] | None) -> str | None:
+    if queue is None:
+        return None
+    most = "any number" if queue["at_once"] is None else queue["at_once"]
+    waiting = (
+        f"{queue['waiting']} of {queue['most_waiting']} wait" if queue["most_waiting"] else "none may wait"
+    )
+    return f"works on {queue['active']} of {most} at once; {waiting}"
+
+
+@app.command("remove")
+def remove(
+    agent: Address,
+    reason: Annotated[str | None, typer.Option("--reason", help="What others are told.")] = None,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Take an agent out of the routing table: what it was given to do fails, until it registers anew."""
+    answer = ask(path, "agents-remove", agent=agent, reason=reason)
+    Output(as_json=as_json).show(answer, lambda console: _removed(console, answer))
+
+
+def _removed(console: Console, answer: Mapping[str, Any]) -> None:
+    address, tokens = answer["address"], answer["tokens"]
+    if not answer["is_local"]:
+        console.print(lines(f"{address} is forgotten here, until its node speaks of it again."))
+        return
+    console.print(lines(f"{address} is removed: {answer['reason']}."))
+    if tokens:
+        agent_id = address.rpartition("@")[0]
+        words = shlex.join(["palaver", "agents", "token", "revoke", agent_id, "--all"])
+        console.print(lines(f"It has {counted(len(tokens), 'token')}, and may come back with one; {words}"))
 
 
 @app.command("presets")

@@ -20,8 +20,11 @@ from bridge.cli.output import Output
 from bridge.cli.peers import app as peers
 from bridge.cli.queue import queue
 from bridge.cli.rooms import app as rooms
+from bridge.cli.route import route
 from bridge.cli.run import run
 from bridge.cli.status import status
+from bridge.cli.tail import tail
+from bridge.cli.task import app as task
 from bridge.service.config_file import BadConfig
 from storage.errors import LocalError
 
@@ -39,11 +42,14 @@ app.command("status")(status)
 app.command("migrate")(migrate)
 app.command("queue")(queue)
 app.command("audit")(audit)
+app.command("route")(route)
+app.command("tail")(tail)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(db, name="db")
 app.add_typer(agents, name="agents")
 app.add_typer(agent, name="agent")
+app.add_typer(task, name="task")
 app.add_typer(peers, name="peers")
 app.add_typer(rooms, name="rooms")
 app.add_typer(events, name="events")

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from bridge.cli import main
+from bridge.service import agent_operator
 from bridge.service.control_socket import ControlSocket
 from bridge.service.operator import commands
+from storage.database import Database
 from tests.federation.service.nodes import Node, nodes
+from tests.support.operated import Operated as Centre
+from tests.support.operated import operated as centre
 from tests.support.postgres import Server
 
 
@@ -81,5 +85,38 @@ async def operated(
         await control.start()
         try:
             yield Operated(here, there, palaver)
+        finally:
+            await control.stop()
+
+
+@dataclass
+class Agents:
+    """A node with agents that do what the test says, and its command line."""
+
+    node: Centre
+    data_dir: Path
+    control: ControlSocket
+    _palaver: Palaver
+
+    async def palaver(self, *words: str) -> Said:
+        """Beside the node, as a process of its own would be."""
+        return await asyncio.to_thread(self._palaver, *words)
+
+    async def json(self, *words: str) -> Any:
+        said = await self.palaver(*words, "--json")
+        assert said.code == 0, said
+        return said.json
+
+
+@pytest.fixture
+async def agents(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[Agents]:
+    data = tmp_path / "data"
+    data.mkdir()
+    async with centre(database, configured={"fixed"}) as node:
+        commands, streams = agent_operator.commands(node.parts), agent_operator.streams(node.parts)
+        control = ControlSocket(data, commands, streams)
+        await control.start()
+        try:
+            yield Agents(node, data, control, palaver)
         finally:
             await control.stop()

@@ -14,7 +14,8 @@ from bridge.service.agents.token_commands import commands
 from bridge.service.agents.tokens import AgentTokens
 from bridge.service.control_socket import ControlSocket
 from storage.database import Database
-from tests.bridge.cli.conftest import Palaver, Said
+from tests.bridge.cli.conftest import Agents, Palaver, Said
+from tests.support.agents import registered
 
 Operator = Callable[..., Awaitable[Said]]
 
@@ -90,3 +91,45 @@ def test_the_description_of_the_interface(palaver: Palaver) -> None:
     """In both forms the same."""
     assert yaml.safe_load(palaver("agents", "openapi").out) == document()
     assert palaver("agents", "openapi", "--json").json == document()
+
+
+async def test_agents_are_listed_and_shown(agents: Agents) -> None:
+    """What others have written reaches no terminal; of many it is said how many there are."""
+    assert "There are no such agents." in (await agents.palaver("agents", "list")).out
+    await agents.node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
+    await agents.node.table.take(
+        [registered("coder\x1b[31m@a.test", now_ms(), runtime="claude", capabilities=("coding",))]
+    )
+    said = await agents.palaver("agents", "list")
+    for words in ("cook@here.test", "kimi", "cooking", "idle", "coder\\x1b[31m@a.test"):
+        assert words in said.out
+    assert "\x1b" not in said.out
+    assert "1 of 2" in (await agents.palaver("agents", "list", "--limit", "1")).out
+    found = await agents.json("agents", "list", "KIMI", "--node", "here.test", "--capability", "cook*")
+    assert [one["address"] for one in found["agents"]] == ["cook@here.test"]
+    shown = await agents.palaver("agents", "show", "cook")
+    for words in ("cook@here.test", "here.test (this node)", "works on 0 of any number", "an agent of this"):
+        assert words in shown.out
+    await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
+    assert "one@here.test" in (await agents.palaver("agents", "show", "cook@here.test")).out
+    said = await agents.palaver("agents", "list", "--status", "asleep")
+    assert (said.code, "no status of an agent" in said.err) == (1, True)
+
+
+async def test_an_agent_is_removed(agents: Agents) -> None:
+    """With what keeps it from coming back; one that the configuration names stays."""
+    await agents.node.hands.come("cook", "fixed")
+    await agents.node.table.take([registered("coder@a.test", now_ms())])
+    said = await agents.palaver("agents", "remove", "cook", "--reason", "too slow")
+    assert said.out == "cook@here.test is removed: too slow.\n"
+    assert "too slow" in (await agents.palaver("agents", "list", "--all")).out
+    said = await agents.palaver("agents", "remove", "coder@a.test")
+    assert "forgotten here" in said.out
+    said = await agents.palaver("agents", "remove", "fixed")
+    assert (said.code, "The configuration names the agent fixed" in said.err) == (1, True)
+    token, _ = await AgentTokens(agents.node.parts.database, now_ms=now_ms).create("cook", "", None)
+    await agents.node.hands.come("cook")
+    said = await agents.palaver("agents", "remove", "cook")
+    assert "It has 1 token" in said.out
+    assert "palaver agents token revoke cook --all" in said.out
+    assert token.text not in said.out

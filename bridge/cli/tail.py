@@ -1,0 +1,50 @@
+"""`palaver tail`: what happens on the running node, as it happens."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from bridge.cli.options import ConfigFile, Json, loaded
+from bridge.cli.output import Output
+from bridge.live_event_text import live_line, live_style
+from bridge.service.control_client import stream_node
+
+
+def tail(
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Only what is of this agent; an address, or an id alone."),
+    ] = None,
+    node: Annotated[list[str] | None, typer.Option("--node", help="Only what is of this node.")] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="Only this: agent, task, progress, dropped or cis; may be given again."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="Only what is of this task; its key, or an id.")
+    ] = None,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show what happens, as it happens, until Ctrl-C: agents that come, go and change, tasks and reports on
+    them, and what nodes say to each other about both."""
+    given = {"agents": agent, "nodes": node, "types": types, "tasks": task}
+    asyncio.run(
+        _watch(path, {name: value for name, value in given.items() if value}, Output(as_json=as_json))
+    )
+
+
+async def _watch(path: Path | None, given: dict[str, Any], output: Output) -> None:
+    data_dir = loaded(path).config.data_dir
+    async with contextlib.aclosing(stream_node(data_dir, "tail", given)) as items:
+        async for item in items:
+            if output.as_json:
+                output.show(item)
+            elif item.get("type") == "listening":
+                output.err.print("Listening; Ctrl-C ends it.")
+            else:
+                output.out.print(Text(live_line(item), live_style(item)))

@@ -1,0 +1,76 @@
+"""Waiting for a task, as a process of its own."""
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+
+from bridge.task import State
+from bridge.task_answer import Answer
+from tests.bridge.cli.conftest import Agents
+from tests.bridge.cli.test_tail import PATIENCE, line_with, started
+
+
+async def test_ctrl_c_cancels_the_task(agents: Agents) -> None:
+    """The agent is told to stop; the command says so and ends with 130."""
+    await agents.node.hands.come("cook")
+    async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
+        task = await agents.node.given()
+        await line_with(process.stderr, "one@here.test for")
+        process.send_signal(signal.SIGINT)
+        await line_with(process.stderr, "one@here.test is cancelled.")
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 130
+    ended = await agents.node.task("one")
+    assert (ended.state, (await agents.node.hands.stopped.get()).key) == (State.CANCELLED, task.key)
+    assert ended.answer is not None
+    assert ended.answer.output == "Cancelled by operator@here.test: Ctrl-C"
+
+
+async def test_ctrl_c_leaves_alone_what_is_only_waited_for(agents: Agents) -> None:
+    """Somebody else may have asked for it."""
+    await agents.node.hands.come("cook")
+    await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
+    async with started(agents.data_dir.parent, "task", "wait", "one", "--json") as process:
+        await line_with(process.stdout, "accepted")
+        process.send_signal(signal.SIGINT)
+        said = json.loads(await line_with(process.stdout, "interrupted"))
+        assert (said["task"], said["cancelled"]) == ("one@here.test", False)
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 130
+    assert not (await agents.node.task("one")).state.is_final
+
+
+async def test_a_node_that_stops_leaves_the_key(agents: Agents) -> None:
+    """The task is in its database, and with the key it can be waited for again."""
+    await agents.node.hands.come("cook")
+    async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
+        await agents.node.given()
+        await line_with(process.stderr, "one@here.test for")
+        await agents.control.stop()
+        assert "palaver task wait 'one@here.test'" in await line_with(process.stderr, "is stopping")
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+    assert not (await agents.node.task("one")).state.is_final
+
+
+async def test_on_a_terminal_output_is_made_harmless(agents: Agents) -> None:
+    """What goes into a file or a pipe is every byte of it; a terminal would obey it."""
+    await agents.node.hands.come("cook")
+    mine, its = pty.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "from bridge.cli import main; main()", "task", "send", "cook", "Cook.",
+            cwd=agents.data_dir.parent, env={**os.environ, "TERM": "dumb"},
+            stdin=asyncio.subprocess.DEVNULL, stdout=its, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await agents.node.hands.do(await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0))
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        assert os.read(mine, 10_000) == b"red: \\x1b[31m\r\nend\r\n"
+    finally:
+        os.close(its)
+        os.close(mine)
