@@ -1,4 +1,4 @@
-"""`palaver audit`: what this node and other servers did to each other."""
+"""`palaver audit`: what this node and others did to each other."""
 
 import re
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from bridge.cli.asking import ask
 from bridge.cli.cells import add, cell, table
 from bridge.cli.options import ConfigFile, Json
 from bridge.cli.output import Output
+from bridge.connectors.cis.audit_entry import EVERYBODY, UNREADABLE
 from bridge.event_graph_text import short
 from bridge.time_text import moment
 from storage.errors import LocalError
@@ -18,6 +19,7 @@ from storage.errors import LocalError
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SINCE: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
 _DIRECTIONS: Final = {"in": "asked us", "out": "was asked"}
+_TOLD: Final = {"in": "told us", "out": "was told"}
 
 
 def audit(
@@ -31,7 +33,8 @@ def audit(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what servers asked of this node and it of them, newest first, and how it ended."""
+    """Show what servers asked of this node and it of them, and what nodes told each other of agents and
+    tasks; newest first, and how it ended."""
     seconds = None if since is None else _seconds(since)
     answer = ask(path, "audit", peer=peer, user=user, room=room, seconds=seconds, limit=limit)
     Output(as_json=as_json).show(answer, lambda console: _show(console, answer))
@@ -51,12 +54,19 @@ def _show(console: Console, answer: Mapping[str, Any]) -> None:
     made = table("at", "server", "", "what", "ended", "user", "room", "about")
     for act in answer["acts"]:
         ended = cell(_ended(act), "" if act["outcome"] == "done" else "yellow")
-        direction = _DIRECTIONS.get(act["direction"], act["direction"])
+        directions = _TOLD if act["act"].startswith(UNREADABLE) else _DIRECTIONS
+        direction = directions.get(act["direction"], act["direction"])
         about = (act["user_id"] or "", short(act["room_id"] or ""), _subject(act["subject"] or ""))
-        add(made, moment(act["at"]), act["peer"] or "somebody", direction, act["act"], ended, *about)
+        add(made, moment(act["at"]), _peer(act["peer"]), direction, act["act"], ended, *about)
     console.print(made)
     if answer["more"]:
         console.print("There is more: use --since, --peer, --user, --room or --limit.", markup=False)
+
+
+def _peer(peer: str | None) -> str:
+    if peer == EVERYBODY:
+        return "everybody"
+    return peer or "somebody"
 
 
 def _subject(subject: str) -> str:

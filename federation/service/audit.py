@@ -131,6 +131,12 @@ class AuditTrail:
         else:
             self._note(entry)
 
+    # -- what is done in other protocols --
+
+    def note(self, entry: Entry) -> None:
+        """Whoever speaks one has decided what is to be written. It is, a moment later and with others."""
+        self._note(entry)
+
     # -- reading and forgetting --
 
     async def search(self, wanted: AuditSearch, limit: int) -> list[AuditRow]:

@@ -1,4 +1,4 @@
-"""`palaver audit`: what this node and other servers did to each other."""
+"""`palaver audit`: what this node and others did to each other, as servers and as nodes of agents."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

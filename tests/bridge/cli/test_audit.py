@@ -1,11 +1,17 @@
 """`palaver audit`, from the words to the node and back."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
+from bridge.clock import now_ms
+from bridge.connectors.cis.act import Act, Verdict
+from bridge.service.cis_audit import CisAudit
 from storage.audit import AuditRow, insert_entries
 from tests.bridge.cli.conftest import Operated, Palaver
+
+PATIENCE = 60.0
 
 
 async def test_the_audit_is_shown(operated: Operated) -> None:
@@ -43,3 +49,23 @@ def test_what_is_no_span_of_time_is_told(palaver: Palaver, since: str) -> None:
     """With how one is written."""
     said = palaver("audit", f"--since={since}")
     assert (said.code, "90s, 15m, 2h, 7d" in said.err) == (1, True)
+
+
+async def test_what_nodes_tell_each_other_of_agents_is_shown(operated: Operated) -> None:
+    """Whom and what; what is said to all is said to everybody."""
+    observer = CisAudit(operated.node.homeserver.audit, now_ms=now_ms)
+    request = "io.cis.agent.task.request"
+    observer.acted(Act("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
+    observer.acted(Act("there.test", "\x1b[31m", Verdict.KEPT))
+    observer.acted(Act(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
+    async with asyncio.timeout(PATIENCE):
+        while len((await operated.json("audit"))["acts"]) < 3:
+            await asyncio.sleep(0.1)
+    said = await operated.palaver("audit")
+    lines = {name: next(line for line in said.out.splitlines() if name in line) for name in (request, "regi")}
+    for words in ("there.test", "told us", "done", "@boss:there.test", "req-1"):
+        assert words in lines[request]
+    for words in ("everybody", "was told", "cook@here.test"):
+        assert words in lines["regi"]
+    assert "kept, and not acted on" in said.out
+    assert "\x1b" not in said.out
