@@ -173,19 +173,17 @@ class Membership:
         self, room_id: str, user: str, servers: Sequence[str], content: Mapping[str, Any]
     ) -> None:
         is_here = await self._state.is_here(room_id)
+        known = await self._outside(room_id, user)
         if is_here:
             try:
-                vouched = await self._vouched_for(room_id, user)
+                said = {**content, **await self._vouched_for(room_id, user), "membership": "join"}
+                await self._rooms.send_event(room_id, _MEMBER, said, user, user)
             except MatrixError as refused:
-                # Nobody here can vouch: perhaps somebody elsewhere can.
-                if refused.errcode not in {"M_UNABLE_TO_AUTHORISE_JOIN", "M_UNABLE_TO_GRANT_JOIN"}:
+                if not _may_be_let_in_elsewhere(refused, known):
                     raise
                 servers = [*servers, *await self._rooms.servers_in_room(room_id)]
             else:
-                said = {**content, **vouched, "membership": "join"}
-                await self._rooms.send_event(room_id, _MEMBER, said, user, user)
                 return
-        known = await self._outside(room_id, user)
         inviting_server = [] if known is None else [known.server]
         candidates = self._candidates(room_id, [*inviting_server, *servers])
         # What is said in a room that is here already need not wait.
@@ -296,6 +294,16 @@ class Membership:
     async def _forget(self, room_id: str, user: str) -> None:
         async with self._database.transaction() as connection:
             await delete_membership(connection, room_id, user)
+
+
+def _may_be_let_in_elsewhere(refused: MatrixError, known: OutsideMembership | None) -> bool:
+    """Whether another server could allow what was refused here."""
+    if refused.errcode == "M_FORBIDDEN":
+        # An invite that was made while this server came into the room: its own server has it, and here it is
+        # part of the room only once something is said that follows it.
+        return known is not None and known.membership == "invite"
+    # Nobody here can vouch: perhaps somebody elsewhere can.
+    return refused.errcode in {"M_UNABLE_TO_AUTHORISE_JOIN", "M_UNABLE_TO_GRANT_JOIN"}
 
 
 def _is_forbidden(done: Done[None] | NobodyHelped) -> bool:

@@ -326,6 +326,25 @@ async def test_an_invite_into_a_room_that_has_come_here_since(pair: tuple[Node, 
     assert len([route for route, _, _ in there.seen.answered if "send_join" in route]) == 1
 
 
+async def test_an_invite_of_which_the_room_does_not_know_here(pair: tuple[Node, Node]) -> None:
+    """Somebody else of this server came in while it was made, and nothing was said since that follows it. The
+    server that sent it knows of it, and lets in who is invited."""
+    here, there = pair
+    alice, bob, eve = there.user("alice"), here.user("bob"), here.user("eve")
+    room_id = await there.create("12", alice, "invite")
+    for user in (bob, eve):
+        await there.membership.invite(room_id, alice, user)
+    await there.graph.send_event(room_id, "m.room.member", {"membership": "leave"}, alice, eve)
+    await here.membership.join(room_id, bob)
+    here.is_down = True
+    await there.graph.send_event(room_id, "m.room.member", {"membership": "invite"}, alice, eve)
+    await here.membership.join(room_id, eve)
+    for node in (here, there):
+        assert await node.membership_of(room_id, eve) == "join"
+    with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN.*rule 5\.3"):
+        await here.membership.join(room_id, here.user("mallory"))
+
+
 async def test_an_invite_survives_a_restart(pair: tuple[Node, Node]) -> None:
     """It lies in the database, whole."""
     here, there = pair
