@@ -82,7 +82,14 @@ class Waiting:
         if self._output.as_json:
             self._output.show({"type": "interrupted", "task": self.name, "cancelled": is_cancelled})
         else:
-            self._say(f"{self.name} {'is cancelled' if is_cancelled else 'goes on without you'}.")
+            self._say(f"{self.name} {self._fate(is_cancelled=is_cancelled)}.")
+
+    def _fate(self, *, is_cancelled: bool) -> str:
+        if is_cancelled:
+            return "is cancelled"
+        if self.is_accepted:
+            return "goes on without you"
+        return "may have been taken; `palaver task show` tells"
 
     def _say(self, text: str) -> None:
         self._output.err.print(harmless(text), markup=False)

@@ -15,7 +15,7 @@ from aiohttp import web
 from bridge.stream_lines import DONE, STOPPING, end_line, failure_line, item_line
 from storage.errors import LocalError
 
-MOST: Final = 50
+MOST: Final = 200
 """Streams at the same time."""
 LAST_WORDS: Final = 1.0
 """Seconds that an asker has to take the last line."""
