@@ -1,6 +1,7 @@
 """Learns the agents of a peer from the state of its rooms."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from bridge.agent_news import Registered as RegisteredNews
 from bridge.agent_news import Unregistered as UnregisteredNews
@@ -42,7 +43,7 @@ class Learning:
         self, peer: Peer, agent_ids: Collection[str] | None = None, *, as_of: int | None = None
     ) -> None:
         """Read it again in all rooms of the peer, of all agents or of some, and keep it. `as_of`: the peer
-        lives, and has said so at this time; whoever is in its rooms is there."""
+        lives, and has said so at this time; whoever was lost with it, and is in its rooms, is there."""
         for room in self._settings.rooms_of(peer):
             try:
                 if agent_ids is not None and len(agent_ids) <= ONE_BY_ONE:
@@ -51,9 +52,18 @@ class Learning:
                     said = await self.read(peer, room)
             except MatrixError:
                 continue  # this node is not in there
-            said = said if as_of is None else [_renewed(one, as_of) for one in said]
+            said = said if as_of is None else [self._renewed(one, as_of) for one in said]
             for begin in range(0, len(said), AT_ONCE):
                 await self._routes.take(said[begin : begin + AT_ONCE])
+
+    def _renewed(self, news: Said, as_of: int) -> Said:
+        """Newer than what is known by as little as can be: what its node has said of it meanwhile may still
+        be on its way, behind the sign of life."""
+        known = self._routes.agent(news.address)
+        if not isinstance(news, RegisteredNews) or known is None or not known.is_lost:
+            return news
+        said_at = min(as_of, known.said_at + 1)
+        return news if news.said_at >= said_at else replace(news, said_at=said_at)
 
     async def _entries(self, room: AgentRoom, agent_ids: Iterable[str]) -> list[RoomEvent]:
         found = []
@@ -87,11 +97,3 @@ def _is_newer(news: Said, known: Said) -> bool:
     if news.said_at == known.said_at:
         return isinstance(news, UnregisteredNews)
     return news.said_at > known.said_at
-
-
-def _renewed(news: Said, as_of: int) -> Said:
-    if not isinstance(news, RegisteredNews) or news.said_at >= as_of:
-        return news
-    return RegisteredNews(
-        news.address, news.connector, news.runtime, news.capabilities, as_of, news.by_itself
-    )

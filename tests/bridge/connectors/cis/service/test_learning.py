@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bridge.agent_news import Unregistered
 from bridge.connectors.cis.act import Verdict
 from bridge.connectors.cis.peer import Peer
 from bridge.connectors.cis.service.learning import Learning
@@ -73,3 +74,24 @@ async def test_rooms_that_this_node_is_not_in_teach_nothing(nodes: CisNodes) -> 
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
         await Learning(node.rooms, routes, settings, Eyes()).learn(PEER)
         assert list(routes.table.agents()) == []
+
+
+async def test_who_has_gone_before_the_sign_of_life_stays_gone(nodes: CisNodes) -> None:
+    """That it has may reach us later than the sign of life does: it is newer than what brought it back."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await living.hands.come("w1")
+    was_here = await kitchen.sees("w1@a.test")
+    await kitchen.close()
+    async with kitchen.node.database.transaction() as connection:
+        await connection.execute("UPDATE agents SET gone_at = 1, gone_reason = 'timeout'")
+    async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
+        settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
+        learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
+        await learning.learn(PEER, as_of=was_here.said_at + 60_000)
+        back = routes.agent(address("w1@a.test"))
+        assert back is not None
+        assert back.is_here
+        await routes.take([Unregistered(back.address, "shutdown", was_here.said_at + 30_000)])
+        gone = routes.agent(back.address)
+        assert gone is not None
+        assert not gone.is_here
