@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.address import AgentAddress
-from bridge.connectors.cis.events import AnyEvent, Registered
+from bridge.connectors.cis import content
+from bridge.connectors.cis.events import AnyEvent, Registered, Unregistered
 from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.rooms import BroadcastRoom, FederationRoom, room_id
+from bridge.connectors.cis.rooms import AgentRoom, BroadcastRoom, FederationRoom, room_id
 from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.matrix_side import MatrixSide
@@ -62,7 +63,14 @@ class Channels:
         is_main = namespace == self._settings.main_namespace
         room = BroadcastRoom(peer.node_id) if is_main else FederationRoom(namespace, peer.node_id)
         try:
-            entry = await self._side.state_event(room_id(room), Registered.TYPE, agent.agent_id)
+            came = await self._said_at(room, Registered.TYPE, agent)
+            went = await self._said_at(room, Unregistered.TYPE, agent)
         except MatrixError:
             return False
-        return entry is not None
+        return came is not None and (went is None or came > went)
+
+    async def _said_at(self, room: AgentRoom, type_: str, agent: AgentAddress) -> int | None:
+        """An agent that has left a namespace has both entries there: the newer one counts."""
+        entry = await self._side.state_event(room_id(room), type_, agent.agent_id)
+        event = None if entry is None else content.read(type_, dict(entry.content))
+        return event.said_at if isinstance(event, Registered | Unregistered) else None
