@@ -71,12 +71,16 @@ class FarApart:
         """A node on the database that it had."""
         stack = self._stacks[name] = AsyncExitStack()
         database = await stack.enter_async_context(pool_on(self._databases[name], patience=0.2))
-        own = Nodes(self._server, self._template, stack, clock=self.clock)
+        own = self._nodes(name, stack)
         own._addresses[name] = _at(self._ports[name])
         own._addresses |= {
             there: _at(link.port) for (here, there), link in self.links.items() if here == name
         }
         self.running[name] = await own._run(name, database)
+
+    def _nodes(self, name: str, stack: AsyncExitStack) -> Nodes:
+        """What runs the node of that name, and no other."""
+        return Nodes(self._server, self._template, stack, clock=self.clock)
 
     async def kill(self, name: str) -> None:
         """At one instant it neither writes nor speaks any more, and what it was about is left as it is. Only

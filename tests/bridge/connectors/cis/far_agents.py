@@ -1,0 +1,137 @@
+"""Nodes that exchange agents by bad links, each with clocks of its own, and that are stopped and started
+again."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes
+from tests.federation.service.far_apart import FarApart
+from tests.federation.service.nodes import Nodes
+from tests.support.postgres import Server
+
+PATIENCE = 60.0
+LEAP = 0.1
+"""Seconds between two leaps of the clocks of the homeservers, so that what failed is tried again."""
+
+
+class FarAgents(FarApart):
+    """`skew`: by how much all clocks of a node are wrong. The clocks of homeservers leap, those of centres do
+    not: what agents and tasks wait for is waited for."""
+
+    def __init__(
+        self,
+        server: Server,
+        template: str,
+        settings: Sequence[CisSettings],
+        seed: object = 0,
+        *,
+        skew: Mapping[str, int] | None = None,
+        agent_timeout_ms: int = 120_000,
+    ) -> None:
+        super().__init__(server, template, [one.node_id for one in settings], seed)
+        self.cis: dict[str, CisNode] = {}
+        self._settings = {one.node_id: one for one in settings}
+        self._skew = skew or {}
+        self._agent_timeout_ms = agent_timeout_ms
+        self._own: dict[str, CisNodes] = {}
+        self._of_agents: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self.names}
+
+    @property
+    def all(self) -> list[CisNode]:
+        """In the order of their settings; what was started last of each."""
+        return [self.cis[name] for name in self.names]
+
+    # -- starting and ending --
+
+    def _nodes(self, name: str, stack: AsyncExitStack) -> Nodes:
+        ahead = self._skew.get(name, 0)
+        own = CisNodes(self._server, self._template, stack, clock=lambda: self.clock() + ahead)
+        own._settings[name] = self._settings[name]
+        own.clocks[name] = ahead
+        own.agent_timeout_ms = self._agent_timeout_ms
+        self._own[name] = own
+        return own
+
+    async def start_again(self, name: str) -> None:
+        await super().start_again(name)
+        own = self._own[name]
+        one = own._made[name]
+        one.hands.ahead = self._skew.get(name, 0)
+        # In which namespaces its agents are stands in no database: it is what their configuration says.
+        one.hands.of_agents = self._of_agents[name]
+        self.cis[name] = await own.open(one)
+
+    async def stop(self, name: str) -> None:
+        """As somebody stops a node who will start it again."""
+        self.running.pop(name)
+        await self._stacks.pop(name).aclose()
+
+    # -- time --
+
+    @contextlib.asynccontextmanager
+    async def leaping(self) -> AsyncIterator[None]:
+        """Meanwhile nobody waits for long before trying again."""
+
+        async def leap() -> None:
+            while True:
+                await asyncio.sleep(LEAP)
+                if len(self.running) == len(self.names):
+                    self.leap()
+
+        leaper = asyncio.create_task(leap())
+        try:
+            yield
+        finally:
+            leaper.cancel()
+            await asyncio.gather(leaper, return_exceptions=True)
+
+    async def in_touch(self) -> None:
+        """Everybody is in everybody's rooms."""
+        for one in self.all:
+            for name in self.names:
+                if name != one.name:
+                    await one.until_in_touch(name)
+
+
+def known_to_each_other(spaces: Mapping[str, tuple[str, ...]], **changed: Any) -> list[CisSettings]:
+    """Of nodes that are in these namespaces. Each lets the others use those that they are in."""
+    return [
+        replace(
+            QUICK,
+            node_id=name,
+            namespaces=own,
+            peers={
+                other: PeerAccess(Peer(other, namespaces=frozenset(theirs)))
+                for other, theirs in spaces.items()
+                if other != name
+            },
+            **changed,
+        )
+        for name, own in spaces.items()
+    ]
+
+
+async def until(condition: Callable[[], Awaitable[object]], what: Callable[[], object]) -> None:
+    """Of what stands in databases, which tell nobody when it changes. `what` is told if it never comes."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not await condition():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"it never came to that: {what()}") from None
+
+
+@contextlib.asynccontextmanager
+async def far_agents(
+    server: Server, template: str, settings: Sequence[CisSettings], seed: object = 0, **how: Any
+) -> AsyncIterator[FarAgents]:
+    async with AsyncExitStack() as stack:
+        far = FarAgents(server, template, settings, seed, **how)
+        await far.start(stack)
+        yield far

@@ -1,0 +1,499 @@
+"""Three nodes that exchange agents, and all that can happen to them and between them without a kill."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from itertools import permutations
+
+import pytest
+
+from bridge.agent_queue import AgentSettings
+from bridge.agent_status import AgentStatus
+from bridge.connectors.cis.events import Message
+from bridge.connectors.cis.service.speech import Said
+from bridge.routing import AgentRoutingTable
+from bridge.service.routing_table import Change
+from bridge.task import State
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from federation.errors import MatrixError
+from tests.bridge.connectors.cis.agents_walk import AgentsWalk
+from tests.bridge.connectors.cis.cis_nodes import CisNode
+from tests.bridge.connectors.cis.far_agents import (
+    PATIENCE,
+    FarAgents,
+    far_agents,
+    known_to_each_other,
+)
+from tests.federation.service.nodes import now_ms
+from tests.support.agents import address, registered
+from tests.support.bad_link import Trouble
+from tests.support.postgres import Server
+
+A, B, C = "a.test", "b.test", "c.test"
+GOOD = Answer(True, "done", 0, {"tokens_used": 7})
+OPEN = {A: ("default",), B: ("default",), C: ("default",)}
+PARTLY = {A: ("default", "alpha"), B: ("default", "alpha"), C: ("default", "gamma")}
+LOST_MS = 3_000
+"""After so long somebody is taken for gone, where a test waits for that."""
+WALKS = 1
+"""What happens depends on the machine's timing too, so that more find more."""
+
+Three = Callable[..., AbstractAsyncContextManager[FarAgents]]
+
+
+@pytest.fixture
+def three(postgres_server: Server, migrated_template: str) -> Three:
+    def make(spaces: dict[str, tuple[str, ...]] = OPEN, seed: object = 0, **how: object) -> object:
+        rule = how.pop("join_rule", "public")
+        settings = known_to_each_other(spaces, join_rule=rule)
+        return far_agents(postgres_server, migrated_template, settings, seed, **how)
+
+    return make  # type: ignore[return-value]
+
+
+def _said_by(node: CisNode) -> Answer:
+    return Answer(True, f"done by {node.name}", 0)
+
+
+async def _serve(node: CisNode, count: int) -> None:
+    for _ in range(count):
+        await node.hands.do(await node.given(), _said_by(node), {"percent": 50})
+
+
+async def _say(node: CisNode, to: str | None, type_: str) -> None:
+    boss = address(f"boss@{node.name}")
+    said = await node.connector.send_message(
+        boss, None if to is None else address(to), type_, {"from": node.name, "cost": 0.5}
+    )
+    assert isinstance(said, Said), said
+
+
+def _listen(*nodes: CisNode) -> dict[str, "asyncio.Queue[Message]"]:
+    heard: dict[str, asyncio.Queue[Message]] = {}
+    for one in nodes:
+        heard[one.name] = asyncio.Queue()
+        one.connector.subscribe(heard[one.name].put_nowait)
+    return heard
+
+
+async def _refused(node: CisNode, to: str, request_id: str) -> Answer:
+    await node.ask(to, request_id)
+    answer = (await node.answered()).answer
+    assert answer is not None
+    assert not answer.success, answer
+    return answer
+
+
+def _status(node: CisNode, text: str) -> tuple[AgentStatus, str | None] | None:
+    agent = node.table.agent(address(text))
+    return None if agent is None else (agent.status, agent.current_task)
+
+
+async def test_whoever_comes_when_is_known_to_all_and_works_for_all(three: Three) -> None:
+    """Discovery in all directions, of those who were there before the others and of those who came later,
+    with what they are and can do; tasks in all directions, many at once, with progress and answer."""
+    async with three() as far:
+        await far.stop(C)
+        a, b, _ = far.all
+        await a.hands.come("early", runtime="aider", capabilities=("coding", "review"))
+        await b.hands.come("early", "left")
+        await a.sees("early@b.test")
+        await b.hands.go("left", "maintenance")
+        await far.start_again(C)
+        a, b, c = far.all
+        await c.hands.come("late")
+        for one, other in permutations((a, b, c), 2):
+            found = await one.sees(f"{'late' if other is c else 'early'}@{other.name}")
+            is_first = other is a
+            assert found.runtime == ("aider" if is_first else "claude")
+            assert found.capabilities == (("coding", "review") if is_first else ("coding",))
+        for one in (a, c):
+            left = one.table.agent(address("left@b.test"))
+            assert left is None or not left.is_here
+        working = [asyncio.create_task(_serve(one, 6)) for one in far.all]
+        for one, other in permutations(far.all, 2):
+            for number in range(3):
+                to = f"{'late' if other is c else 'early'}@{other.name}"
+                await one.ask(to, f"{one.name} {other.name} {number}")
+        await asyncio.gather(*working)
+        for one in far.all:
+            answers = [(await one.answered()).answer for _ in range(6)]
+            others = [other for other in far.all if other is not one]
+            assert sorted(answer.output for answer in answers if answer is not None) == sorted(
+                3 * [f"done by {other.name}" for other in others]
+            )
+            assert [await one.requester.heard.get() for _ in range(6)] == 6 * [{"percent": 50}]
+            assert one.requester.answered.empty()
+            assert one.eyes.problems == []
+
+
+async def test_what_is_said_to_all_is_heard_by_each_once(three: Three) -> None:
+    """And what is said to one by that one alone, in whatever ways it arrives more than once."""
+    async with three() as far:
+        for one in far.all:
+            await one.hands.come("boss", "worker")
+        for one, other in permutations(far.all, 2):
+            await one.sees(f"worker@{other.name}")
+        await far.in_touch()
+        heard = _listen(*far.all)
+        for link in far.links.values():
+            link.duplicate()
+        for one, other in permutations(far.all, 2):
+            await _say(one, f"worker@{other.name}", "to one")
+        for one in far.all:
+            await _say(one, None, "to all")
+        for link in far.links.values():
+            link.heal()
+        # A second of each kind, which comes after everything that there was of the first one.
+        for one in far.all:
+            for other in far.names:
+                if other != one.name:
+                    await _say(one, f"worker@{other}", "last to one")
+            await _say(one, None, "last to all")
+        for one in far.all:
+            got = []
+            async with asyncio.timeout(PATIENCE):
+                while len([message for message in got if message[1].startswith("last")]) < 4:
+                    message = await heard[one.name].get()
+                    assert message.payload == {"from": str(message.from_agent.node_id), "cost": 0.5}
+                    got.append((message.from_agent.node_id, message.message_type))
+            others = [name for name in far.names if name != one.name]
+            kinds = ("to one", "to all", "last to one", "last to all")
+            assert sorted(got) == sorted((name, kind) for name in others for kind in kinds)
+        befell = sum(link.befell.total() for link in far.links.values())
+        assert befell > 0
+
+
+@pytest.mark.parametrize("join_rule", ["public", "invite"])
+async def test_who_does_not_share_a_namespace_neither_sees_nor_reaches_its_agents(
+    three: Three, join_rule: str
+) -> None:
+    """In both directions, also when it is told of them in another way, and the refusal says why. Nor can it
+    come into the room of the namespace, whoever may come into the others."""
+    async with three(PARTLY, join_rule=join_rule) as far:
+        a, b, c = far.all
+        for one in far.all:
+            one.hands.answers_by_itself = _said_by(one)
+        await a.hands.come("hidden", namespaces=("alpha",))
+        await a.hands.come("both", namespaces=("default", "alpha"))
+        await c.hands.come("hidden", namespaces=("gamma",))
+        await c.hands.come("open")
+        await b.hands.come("open")
+        assert (await b.sees("hidden@a.test")).is_here
+        for one, seen in ((b, "both@a.test"), (c, "both@a.test"), (a, "open@c.test"), (b, "open@c.test")):
+            await one.sees(seen)
+        await far.in_touch()
+        # Who shares it does.
+        await b.ask("hidden@a.test", "shared")
+        assert (await b.answered()).answer == _said_by(a)
+        for one, to in ((c, "hidden@a.test"), (a, "hidden@c.test"), (b, "hidden@c.test")):
+            assert one.table.agent(address(to)) is None
+            refused = await _refused(one, to, "unknown")
+            assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
+            assert to.partition("@")[2] in refused.output
+            # Its name is no secret; who knows it asks in a namespace that it may use.
+            await one.routes.take([registered(to, said_at=now_ms())])
+            refused = await _refused(one, to, "known")
+            assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
+            assert f"There is no agent {to} in the namespace default." in refused.output
+        alpha = "!agent-federation-alpha:a.test"
+        assert await c.node.rooms.membership(alpha, c.settings.node_user) is None
+        with pytest.raises(MatrixError):
+            await c.node.rooms.join(alpha, "@coordinator:c.test", via=[A])
+        given = [task.request.to_address for task in _all(a.hands.given)]
+        assert [str(one) for one in given] == ["hidden@a.test"]
+        assert _all(c.hands.given) == []
+
+
+def _all(queue: "asyncio.Queue[object]") -> list:  # type: ignore[type-arg] # whatever is in it
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+async def test_an_agent_that_changes_its_namespace_is_reached_where_it_is(three: Three) -> None:
+    """Those who shared the old one with it alone lose it, the others go on giving it work."""
+    async with three(PARTLY) as far:
+        a, b, c = far.all
+        a.hands.answers_by_itself = GOOD
+        await a.hands.come("worker")
+        for one in (b, c):
+            await one.sees("worker@a.test")
+            await one.ask("worker@a.test", "one")
+            assert (await one.answered()).answer == GOOD
+        await a.hands.go("worker")
+        for one in (b, c):
+            await one.misses("worker@a.test")
+        await a.hands.come("worker", namespaces=("alpha",))
+        await b.sees("worker@a.test")
+        await b.ask("worker@a.test", "two")
+        assert (await b.answered()).answer == GOOD
+        refused = await _refused(c, "worker@a.test", "two")
+        assert refused.error_code is ErrorCode.AGENT_NOT_FOUND
+
+
+async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(three: Three) -> None:
+    """With the reason that it gave, at whoever asked, on whichever node."""
+    async with three() as far:
+        a, b, c = far.all
+        await b.hands.come("weak", "strong")
+        for one in (a, c):
+            for name in ("weak", "strong"):
+                await one.sees(f"{name}@b.test")
+                await one.ask(f"{name}@b.test", f"{name} {one.name}")
+        given = [await b.given() for _ in range(4)]
+        for task in given:
+            assert await b.centre.desk.begin(task.key) is not None
+        await b.hands.go("weak", "out of memory")
+        for one in (a, c):
+            failed = (await one.answered()).answer
+            assert failed is not None
+            assert failed.error_code is ErrorCode.AGENT_NOT_FOUND
+            assert "out of memory" in failed.output
+            assert (await one.misses("weak@b.test")).gone_reason == "out of memory"
+        for task in given:
+            if task.request.to_address.agent_id == "strong":
+                await b.centre.desk.finish(task.key, GOOD)
+        for one in (a, c):
+            assert (await one.answered()).answer == GOOD
+            assert one.requester.answered.empty()
+
+
+async def test_a_node_that_is_cut_off_for_a_moment_loses_nothing(three: Three) -> None:
+    """Nobody takes it for gone. What is asked of it, and what it answers, arrives when it can."""
+    async with three() as far:
+        a, b, c = far.all
+        for one in far.all:
+            await one.hands.come("worker")
+        for one, other in permutations(far.all, 2):
+            await one.sees(f"worker@{other.name}")
+        # Whoever asks has been in the other's room before: it cannot come in while nobody answers.
+        working = [asyncio.create_task(_serve(one, 2)) for one in far.all]
+        for one, other in permutations(far.all, 2):
+            await one.ask(f"worker@{other.name}", f"before {one.name} {other.name}")
+        await asyncio.gather(*working)
+        for one in far.all:
+            for _ in range(2):
+                assert (await one.answered()).state is State.DONE
+        await a.ask("worker@b.test", "under way")
+        under_way = await b.given()
+        for link in far.between([B], [A, C]):
+            link.cut()
+        await b.hands.do(under_way, GOOD)
+        asked = [(a, B), (b, A), (b, C), (c, B)]
+        for one, name in asked:
+            await one.ask(f"worker@{name}", f"meanwhile {one.name} {name}")
+        await b.hands.come("newcomer")
+        await c.hands.go("worker", "enough")
+        heard = _listen(a, c)
+        await _say(b, None, "I am alone")
+        # The other two are not.
+        await a.misses("worker@c.test")
+        assert b.table.agent(address("worker@c.test")) is not None
+        gone: list[Change] = []
+        a.routes.subscribe(lambda changes: gone.extend(_gone(changes)))
+        for link in far.links.values():
+            link.heal()
+        async with far.leaping():
+            for one in (a, c):
+                await one.sees("newcomer@b.test")
+                async with asyncio.timeout(PATIENCE):
+                    assert (await heard[one.name].get()).message_type == "I am alone"
+            await b.misses("worker@c.test")
+            await asyncio.gather(_serve(a, 1), _serve(b, 2))
+            answers = {task.key.request_id: task.answer for task in [await a.answered() for _ in range(2)]}
+            assert answers == {"under way": GOOD, f"meanwhile {A} {B}": _said_by(b)}
+            assert (await c.answered()).answer == _said_by(b)
+            answers = {task.key.request_id: task.answer for task in [await b.answered() for _ in range(2)]}
+            assert answers[f"meanwhile {B} {A}"] == _said_by(a)
+            left = answers[f"meanwhile {B} {C}"]
+            assert left is not None
+            assert left.error_code is ErrorCode.AGENT_NOT_FOUND
+        assert gone == []
+        for one in far.all:
+            assert one.requester.answered.empty()
+
+
+def _gone(changes: Sequence[Change]) -> list[Change]:
+    return [one for one in changes if one.after is not None and not one.after.is_here]
+
+
+async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> None:
+    """Its agents are gone after the time, for the others as the others' are for it, with the reason
+    `timeout`; what waits for them, and what is asked then, ends with NODE_UNREACHABLE and says why. Healed,
+    all is as before without a restart: who came meanwhile is there, who left is not, and what was said
+    arrives."""
+    async with three(PARTLY, agent_timeout_ms=LOST_MS) as far:
+        a, b, c = far.all
+        for one in far.all:
+            await one.hands.come("worker", "leaver")
+        await b.hands.come("secret", "secret leaver", namespaces=("alpha",))
+        for one, other in permutations(far.all, 2):
+            await one.sees(f"worker@{other.name}")
+            await one.sees(f"leaver@{other.name}")
+        for name in ("secret", "secret leaver"):
+            await a.sees(f"{name}@b.test")
+        await far.in_touch()
+        key = await a.ask("worker@b.test", "before")
+        await b.given()
+        links = far.between([B], [A, C])
+        for link in links:
+            link.cut()
+        for name in ("leaver", "secret leaver"):
+            await b.hands.go(name)
+        await b.hands.come("newcomer")
+        heard = _listen(a)
+        await _say(b, None, "I am alone")
+        for one, name in ((a, B), (c, B), (b, A), (b, C)):
+            assert (await one.misses(f"worker@{name}")).gone_reason == "timeout"
+        failed = (await a.answered()).answer
+        assert failed is not None
+        for answer in (
+            failed,
+            await _refused(c, "worker@b.test", "c"),
+            await _refused(b, "worker@a.test", "b"),
+        ):
+            assert answer.error_code is ErrorCode.NODE_UNREACHABLE
+            assert "has not been heard from" in answer.output
+        assert await a.sees("worker@c.test")
+        for link in links:
+            link.heal()
+        async with far.leaping():
+            for one, other in permutations(far.all, 2):
+                await one.sees(f"worker@{other.name}")
+            for one in (a, c):
+                await one.sees("newcomer@b.test")
+            await a.sees("secret@b.test")
+            async with asyncio.timeout(PATIENCE):
+                assert (await heard[A].get()).message_type == "I am alone"
+            for name in ("leaver", "secret leaver"):
+                await a.misses(f"{name}@b.test")
+            # What waited for it all the time comes together with the word that nobody wants it any more.
+            await b.until_state(key, State.CANCELLED)
+            for one in far.all:
+                one.hands.answers_by_itself = _said_by(one)
+            for one, other in permutations(far.all, 2):
+                await one.ask(f"worker@{other.name}", f"again {one.name} {other.name}")
+                assert (await one.answered()).answer == _said_by(other)
+            await a.ask("secret@b.test", "again secret")
+            assert (await a.answered()).answer == _said_by(b)
+        assert (await a.task(key)).answer == failed
+
+
+async def test_what_is_delivered_twice_is_run_once_and_answered_once(three: Three) -> None:
+    """Requests, reports, answers and all that is said of agents: one after the other, at once, or when later
+    ones have come already. The same when answers get lost, so that the sender has to say it again."""
+    async with three() as far:
+        for one in far.all:
+            await one.hands.come("worker")
+        for one, other in permutations(far.all, 2):
+            await one.sees(f"worker@{other.name}")
+        await far.in_touch()
+        walk = AgentsWalk(far)
+        async with far.leaping(), walk.working():
+            for how in ("duplicate", "lose"):
+                for link in far.links.values():
+                    if how == "duplicate":
+                        link.duplicate()
+                    else:
+                        link.lose_answers(0.5)
+                for one, other in permutations(far.all, 2):
+                    for number in range(5):
+                        await walk.ask(one.name, f"worker@{other.name}", f"{how} {other.name} {number}")
+                await walk.all_answered()
+            await far.all[0].hands.go("worker")
+            for one in far.all[1:]:
+                await one.misses("worker@a.test")
+        befell = sum((link.befell for link in far.links.values()), start=far.links[A, B].befell.__class__())
+        assert all(befell[trouble] for trouble in (Trouble.TWICE, Trouble.AT_ONCE, Trouble.AGAIN)), befell
+        assert befell[Trouble.LOST_ANSWER] + befell[Trouble.HALF_ANSWER] > 0
+        assert len(walk.asked) == 60
+        await walk.check_tasks()
+        assert {walk.begun[key] for key in walk.asked} == {1}
+        assert {answer.output for key in walk.asked for answer in walk.answers[key]} == {"done"}
+
+
+async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> None:
+    """Agents are found, work, say what they do, and go; heartbeats count. A task that may take five seconds
+    neither ends at once where the clock is ahead, nor lives on where it is behind."""
+    skew = {A: 60_000, B: -60_000}
+    async with three(skew=skew, agent_timeout_ms=LOST_MS) as far:
+        lost: list[Change] = []
+        for one in far.all:
+            await one.hands.come("worker", "idler")
+            one.hands.settings_of["worker"] = AgentSettings(1, 10)
+            one.routes.subscribe(lambda changes: lost.extend(_gone(changes)))
+        for one, other in permutations(far.all, 2):
+            await one.sees(f"worker@{other.name}")
+            await one.sees(f"idler@{other.name}")
+        begun_at = {one.name: one.routes._now_ms() for one in far.all}
+        pairs = list(permutations(far.all, 2))
+        keys = {
+            (one.name, other.name): await one.ask(
+                f"idler@{other.name}", f"{one.name} {other.name}", timeout_ms=5_000
+            )
+            for one, other in pairs
+        }
+        for one in far.all:
+            for _ in range(2):
+                task = await one.given()
+                # What is left of five seconds, rounded up, counts from here.
+                assert 1_000 <= task.deadline - task.received_at <= 5_000
+                assert await one.centre.desk.begin(task.key) is not None
+        # Meanwhile something else is done.
+        await far.cis[A].ask("worker@b.test", "status")
+        task = await far.cis[B].given()
+        assert await far.cis[B].centre.desk.begin(task.key) is not None
+        for one in (far.cis[A], far.cis[C]):
+            await one.until(_is(one, "worker@b.test", (AgentStatus.BUSY, "task-status")))
+        await far.cis[B].centre.desk.finish(task.key, GOOD)
+        assert (await far.cis[A].answered()).answer == GOOD
+        for one in (far.cis[A], far.cis[C]):
+            await one.until(_is(one, "worker@b.test", (AgentStatus.IDLE, None)))
+        for one, other in pairs:
+            ended = await one.answered()
+            assert ended.state is State.TIMED_OUT
+            assert ended.finished_at is not None
+            assert ended.finished_at - ended.received_at >= 5_000
+            key = keys[one.name, other.name]
+            await one.until_state(key, State.TIMED_OUT)
+            there = await _until_over(other, key)
+            assert there.state in (State.TIMED_OUT, State.CANCELLED)
+        # Everybody has been heard for longer than the silence after which one is gone.
+        for one, other in pairs:
+            await one.until(
+                partial(_heard_after, other.name, begun_at[one.name] + LOST_MS),
+            )
+        assert lost == []
+        await far.cis[A].hands.go("worker")
+        await far.cis[B].hands.go("worker")
+        for one in far.all:
+            for name in {A, B} - {one.name}:
+                await one.misses(f"worker@{name}")
+        await far.cis[B].hands.come("worker")
+        await far.cis[A].sees("worker@b.test")
+
+
+def _is(node: CisNode, text: str, status: tuple[AgentStatus, str | None]) -> Callable[[object], bool]:
+    return lambda table: _status(node, text) == status
+
+
+def _heard_after(node_id: str, at_ms: int, table: AgentRoutingTable) -> bool:
+    node = table.node(node_id)
+    return node is not None and (node.last_heartbeat or 0) > at_ms and node.silent_since is None
+
+
+async def _until_over(node: CisNode, key: object) -> object:
+    async with asyncio.timeout(PATIENCE):
+        while not (task := await node.task(key)).state.is_final:  # type: ignore[arg-type]
+            await asyncio.sleep(0.02)
+    return task
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+async def test_after_a_random_walk_all_agree(three: Three, seed: int) -> None:
+    """On which agents there are. Each task has one answer at whoever asked, and was begun at most once."""
+    async with three(PARTLY, seed, agent_timeout_ms=LOST_MS) as far:
+        walk = AgentsWalk(far)
+        await walk.go(60)
+        await walk.check()
