@@ -64,7 +64,8 @@ class Waiting:
     def _result(self, item: Mapping[str, Any]) -> None:
         """On standard output stands what the agent has said, and nothing else."""
         if item["error_code"] is None and item["state"] != "cancelled":
-            _write(item["output"])
+            if not self._only_accepted:
+                _write(item["output"])
             if not item["success"]:
                 self._say(f"The agent failed, with exit code {item['exit_code']}.")
             return

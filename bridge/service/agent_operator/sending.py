@@ -26,8 +26,8 @@ MOST_METADATA: Final = 100
 
 
 async def task_send(parts: Parts, given: Mapping[str, Any]) -> Items:
-    """Without `wait` it ends once the task is on its way. What is refused became no task, and may be asked
-    for again under the same id; what is asked for a second time is the same task."""
+    """Without `wait` it ends once the task is on its way, or has ended already. What is refused became no
+    task, and may be asked for again under the same id; what is asked for a second time is the same task."""
     request = _request(parts, given)
     return _send(parts, request, is_awaited=Arguments(given).flag("wait"))
 
@@ -48,7 +48,7 @@ async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: b
         yield {"type": "refused", **refusal_of(submitted.refusal)}
         return
     yield {"type": "accepted", **line_of(submitted.task), "again": not submitted.is_new}
-    if is_awaited:
+    if is_awaited or submitted.task.state.is_final:
         async with contextlib.aclosing(follow(parts, request.key)) as items:
             async for item in items:
                 yield item

@@ -66,6 +66,16 @@ async def test_what_is_refused_ends_with_the_same_codes(agents: Agents) -> None:
         assert code in said.err
 
 
+async def test_who_does_not_wait_learns_what_is_known_already(agents: Agents) -> None:
+    """A task that nobody can do has ended before it was on its way; of one that is done the key is enough."""
+    said = await agents.palaver("task", "send", "nobody@here.test", "Cook.", "--id", "one", "--no-wait")
+    assert (said.code, said.out) == (CODES[ErrorCode.AGENT_NOT_FOUND], "one@here.test\n")
+    assert "AGENT_NOT_FOUND" in said.err
+    await _sent(agents, "Cook.", "--id", "two", answer=Answer(True, "Done.", 0))
+    said = await agents.palaver("task", "send", "cook", "Cook.", "--id", "two", "--no-wait")
+    assert (said.code, said.out) == (0, "two@here.test\n")
+
+
 async def test_a_task_that_is_cancelled_by_others_has_a_code_of_its_own(agents: Agents) -> None:
     """Who cancelled it is told."""
     sending = asyncio.create_task(agents.palaver("task", "send", "cook", "Cook.", "--id", "one"))

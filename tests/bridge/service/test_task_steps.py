@@ -118,3 +118,16 @@ async def test_a_task_that_is_taken_over_has_a_new_version(one: Process) -> None
         assert again.task.version == task.version + 2
         assert await one.desk._steps.own(connection, task, None) is None
         assert not await one.desk._steps.store(connection, task, Step(same.task))
+
+
+async def test_an_observer_may_also_hear_what_agents_report(one: Process) -> None:
+    """One that wants to: every report that was taken, and none that came too late."""
+    heard: list[tuple[TaskKey, object]] = []
+    one.notebook.heard = lambda task, content: heard.append((task.key, content))  # type: ignore[attr-defined]
+    await one.desk.submit(request())
+    await one.desk.progress(KEY, {"message": "too early"})
+    await one.run()
+    await one.desk.progress(KEY, {"message": "halfway"})
+    await one.desk.finish(KEY, GOOD)
+    await one.desk.progress(KEY, {"message": "too late"})
+    assert heard == [(KEY, {"message": "halfway"})]
