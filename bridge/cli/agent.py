@@ -19,6 +19,7 @@ from bridge.cli.options import ConfigFile, loaded
 from bridge.cli.output import Output
 from bridge.clock import now_ms
 from bridge.config import Config
+from bridge.config_agent_federation import node_url
 from bridge.config_agents import RUNTIME
 from bridge.service.agent_runner.connection import Place
 from bridge.service.agent_runner.runner import AgentRunner, Offer
@@ -98,9 +99,12 @@ def run(
     )
     problem = problem_of(recipe)
     if problem is not None:
-        raise LocalError(problem, "Name a command that can be run here.")
+        raise LocalError(problem, "Name a command that can be run here, and the directory for it with -C.")
     place = Place(
-        url=url or _local_url(loaded(path).config), agent_id=_id(agent_id), token=token, tls=_tls(authority)
+        url=_url(url) if url is not None else _local_url(loaded(path).config),
+        agent_id=_id(agent_id),
+        token=token,
+        tls=_tls(authority),
     )
     offer = Offer(_runtime(runtime), _capabilities(capability), parallel, queue)
     output = Output(as_json=False)
@@ -158,6 +162,14 @@ def _capabilities(said: list[str] | None) -> tuple[str, ...]:
     return read
 
 
+def _url(said: str) -> str:
+    try:
+        return node_url(said)
+    except ValueError as error:
+        problem, _, advice = str(error).partition(": ")
+        raise LocalError(f"{said} {problem}.", f"{advice[:1].upper()}{advice[1:]}.") from None
+
+
 def _local_url(config: Config) -> str:
     """Plain HTTP reaches it from this machine alone."""
     return f"http://localhost:{config.listener.port}"
@@ -168,8 +180,8 @@ def _tls(authority: Path | None) -> ssl.SSLContext | None:
         return None
     try:
         return ssl.create_default_context(cafile=authority)
-    except OSError as error:  # ssl.SSLError is among them
+    except OSError as error:
+        why = "it holds none in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
         raise LocalError(
-            f"The certificate {authority} can't be used: {error.strerror or 'it is no PEM'}.",
-            "Name a certificate of an authority.",
+            f"The certificate {authority} can't be used: {why}.", "Name a certificate of an authority."
         ) from None

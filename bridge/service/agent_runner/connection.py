@@ -15,6 +15,8 @@ from yarl import URL
 
 from bridge.agent_api.messages import MOST_BODY, CallAnswer, Message, Push
 from bridge.agent_api.operations import BY_NAME, SOCKET
+from federation.peer_errors import PeerTlsFailure
+from federation.service.transport_errors import peer_error
 
 PATIENCE: Final = 30.0
 """Seconds for an answer."""
@@ -137,7 +139,7 @@ async def connect(place: Place, pushed: Callable[[Push], None]) -> AsyncIterator
             async with web_socket:
                 yield AgentConnection(web_socket, pushed)
     except aiohttp.ClientError as error:
-        raise ConnectionClosed(f"The node cannot be reached: {type(error).__name__}.") from error
+        raise _unreachable(place, error) from error
 
 
 async def _open(session: aiohttp.ClientSession, place: Place) -> aiohttp.ClientWebSocketResponse:
@@ -153,7 +155,15 @@ async def _open(session: aiohttp.ClientSession, place: Place) -> aiohttp.ClientW
     except aiohttp.WSServerHandshakeError as error:
         raise Refused(error.status, "", _SENTENCES.get(error.status, error.message)) from None
     except (TimeoutError, OSError) as error:
-        raise ConnectionClosed(f"The node cannot be reached: {type(error).__name__}.") from error
+        raise _unreachable(place, error) from error
+
+
+def _unreachable(place: Place, error: Exception) -> ConnectionClosed:
+    problem = peer_error(place.url, error)
+    advice = ""
+    if isinstance(problem, PeerTlsFailure) and place.tls is None:
+        advice = " A development certificate is believed with --authority and the node's tls/ca.pem."
+    return ConnectionClosed(f"The node at {place.url} {problem.problem}.{advice}")
 
 
 _SENTENCES: Final = {

@@ -15,7 +15,7 @@ from bridge.service.agent_runner.connection import ConnectionClosed, Place, Refu
 from storage.database import Database
 from tests.bridge.service.agent_api.running import SESSION, api
 from tests.bridge.service.agent_runner.running import PATIENCE, place
-from tests.support.loopback_server import LoopbackServer
+from tests.support.loopback_server import Certificates, LoopbackServer
 from tests.support.ports import lasting_port
 
 Speak = Callable[[web.WebSocketResponse], Awaitable[None]]
@@ -66,9 +66,24 @@ async def test_any_name_is_a_place() -> None:
 async def test_nobody_there_is_a_closed_connection() -> None:
     """As is a node that says nothing any more; both are tried again."""
     nobody = Place(f"http://127.0.0.1:{lasting_port()}", "worker", "token")
-    with pytest.raises(ConnectionClosed, match="cannot be reached"):
+    with pytest.raises(ConnectionClosed, match="could not be reached: nobody listens there"):
         async with connect(nobody, lambda push: None):
             pass
+
+
+async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: Path) -> None:
+    """Most nodes have a development certificate at first."""
+
+    async def silent(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+
+    server = speaking(silent)
+    files = Certificates(tmp_path).make("localhost")
+    async with server.running(files):
+        where = Place(f"https://localhost:{server.port}", "worker", "token")
+        with pytest.raises(ConnectionClosed, match=r"a certificate that is not valid: .*--authority"):
+            async with connect(where, lambda push: None):
+                pass
 
 
 async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
