@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bridge.agent import Agent
@@ -18,8 +18,8 @@ from storage.tasks import fetch_load, list_live_of_agents
 
 PAGE: Final = 100
 MOST: Final = 10_000
-AT_ONCE: Final = 5_000
-"""Agents that are looked at before others have their turn."""
+AT_ONCE: Final = 500
+"""Agents that are looked at before others have their turn: there may be a hundred thousand."""
 MOST_TASKS: Final = 20
 MOST_TOKENS: Final = 100
 
@@ -35,18 +35,27 @@ async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         words=AgentSearch.words_of(arguments.optional_text("search") or ""),
         with_gone=arguments.flag("all"),
     )
-    known, found = list(parts.routes.table.agents()), []
+    known = list(parts.routes.table.agents())
+    first: list[Agent] = []
+    total = 0
     for begin in range(0, len(known), AT_ONCE):
-        found += [agent for agent in known[begin : begin + AT_ONCE] if wanted.matches(agent)]
+        found = [agent for agent in known[begin : begin + AT_ONCE] if wanted.matches(agent)]
+        total += len(found)
+        first += found
+        if len(first) > 2 * limit:
+            first = _first(parts, first, limit)
         await asyncio.sleep(0)
-    first = heapq.nsmallest(limit, found, key=lambda agent: _place(parts, agent))
-    return {"agents": [_listed(parts, agent) for agent in first], "total": len(found)}
+    return {"agents": [_listed(parts, agent) for agent in _first(parts, first, limit)], "total": total}
 
 
 def _status(text: str | None) -> str | None:
     if text is not None and text not in STATUSES:
         raise LocalError(f"{text} is no status of an agent.", f"There are {', '.join(STATUSES)}.")
     return text
+
+
+def _first(parts: Parts, agents: Iterable[Agent], limit: int) -> list[Agent]:
+    return heapq.nsmallest(limit, agents, key=lambda agent: _place(parts, agent))
 
 
 def _place(parts: Parts, agent: Agent) -> tuple[bool, str, str]:

@@ -1,5 +1,7 @@
 """`palaver agents list` and `show`."""
 
+import random
+
 import pytest
 
 from bridge.agent_news import StatusSaid, Unregistered
@@ -59,6 +61,15 @@ async def test_a_list_says_how_many_there_are(node: Operated) -> None:
     assert ([one["address"] for one in answer["agents"]], answer["total"]) == (["cook@here.test"], 3)
     with pytest.raises(LocalError, match="no status of an agent"):
         await node.ask("agents-list", status="asleep")
+
+
+async def test_of_very_many_the_first_are_shown(node: Operated) -> None:
+    """In their order, in whatever order they were learned; and all of them are counted."""
+    numbers = random.Random(7).sample(range(3_000), 3_000)
+    await node.table.take([registered(f"worker-{number:04}@a.test", now_ms()) for number in numbers])
+    answer = await node.ask("agents-list", limit=7, search="worker")
+    assert [one["agent_id"] for one in answer["agents"]] == [f"worker-{number:04}" for number in range(7)]
+    assert answer["total"] == 3_000
 
 
 async def test_all_that_is_known_of_an_agent_of_this_node(node: Operated) -> None:
