@@ -16,7 +16,7 @@ from bridge.task import Task
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode
 from bridge.time_text import duration
-from federation.message_content import Html, bold, code, details, italic, paragraph, quote
+from federation.message_content import Html, bold, code, code_block, details, italic, paragraph, quote
 
 LONGEST_NAME: Final = 120
 LONGEST_SHOWN_PROMPT: Final = 600
@@ -25,6 +25,9 @@ LONGEST_PROMPT: Final = 4_000
 """Characters of a prompt that can be unfolded."""
 LONGEST_PROGRESS: Final = 1_000
 LONGEST_REASON: Final = 1_000
+LONGEST_LAST: Final = 1_000
+MOST_LAST_LINES: Final = 12
+"""Of what was said last by somebody who has failed."""
 
 _PROGRESS_WORDS: Final = ("message", "text", "status", "description", "step", "stage")
 _UNDONE: Final[Mapping[ErrorCode, str]] = {
@@ -34,6 +37,8 @@ _UNDONE: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.NODE_UNREACHABLE: "cannot be reached",
     ErrorCode.INVALID_PAYLOAD: "cannot be given this",
 }
+_GO_ON: Final = "Answer this message to go on with it, or ask again."
+_ASK_AGAIN: Final = "It is not begun again by itself: ask again if it is still wanted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,8 @@ def outcome(task: Task) -> Outcome:
         return Outcome(_undone(task, answer, answer.error_code))
     if answer.metadata.get("cancelled") is True:
         return Outcome(_with_sign(Sign.FAILED, Text.of(one_line(answer.output, LONGEST_REASON))))
+    if not answer.success and answer.metadata.get("not_started") is True:
+        return Outcome(_not_begun(task, answer))
     return _own_words(task, answer)
 
 
@@ -118,33 +125,74 @@ def _own_words(task: Task, answer: Answer) -> Outcome:
     if not text.plain:
         nothing = "Done, and nothing is said of it." if answer.success else "It says nothing."
         text = Text(nothing, italic(nothing))
-    if not answer.success:
-        failed = f"{Sign.FAILED.emoji} It has failed, with exit code {answer.exit_code}."
-        text = Text(f"{failed}\n\n{text.plain}", paragraph(failed) + text.html)
     if answer.metadata.get("output_truncated") is True:
         cut = "(It was longer than is kept.)"
         text = Text(f"{text.plain}\n\n{cut}", text.html + paragraph(italic(cut)))
+    if not answer.success:
+        text = _failed(answer, text)
     return Outcome(text, words.file, is_of_agent=True)
+
+
+def _failed(answer: Answer, output: Text) -> Text:
+    """The exit code, all that is known, and what to do."""
+    signal, ended = (_metadata_line(answer, name) for name in ("signal", "ended"))
+    code_text = f"{answer.exit_code} ({signal})" if signal else f"{answer.exit_code}"
+    failed = f"{Sign.FAILED.emoji} It has failed, with exit code {code_text}.{f' {ended}' if ended else ''}"
+    last = _said_last(answer, "stderr", "It said last:")
+    return Text(
+        f"{failed}\n\n{output.plain}{last.plain}\n\n{_GO_ON}",
+        paragraph(failed) + output.html + last.html + paragraph(italic(_GO_ON)),
+    )
+
+
+def _metadata_line(answer: Answer, name: str) -> str:
+    said = answer.metadata.get(name)
+    return one_line(said, LONGEST_NAME) if isinstance(said, str) else ""
+
+
+def _said_last(answer: Answer, name: str, title: str) -> Text:
+    """The end of what stands in the metadata, unless the answer says the same. Other nodes may have written
+    anything there."""
+    said = answer.metadata.get(name)
+    whole = cleaned(said[-2 * LONGEST_LAST :]).strip() if isinstance(said, str) else ""
+    if not whole or whole == cleaned(answer.output).strip():
+        return Text.of("")
+    shown = "\n".join(whole[-LONGEST_LAST:].split("\n")[-MOST_LAST_LINES:])
+    return Text(f"\n\n{title}\n{shown}", paragraph(title) + code_block(shown))
 
 
 def _undone(task: Task, answer: Answer, error: ErrorCode) -> Text:
     """ "Failures with their code and what to do"."""
     whom = name_of(task.request.to_address)
-    reason = one_line(answer.output, LONGEST_REASON)
-    said = f" {reason}" if reason else ""
+    is_interrupted = answer.metadata.get("interrupted") is True
+    what, advice = ("was interrupted", _ASK_AGAIN) if is_interrupted else (_UNDONE[error], error.advice)
     meant = _candidates(answer)
     there = f" There is {meant}." if meant else ""
-    return _with_sign(
-        Sign.FAILED,
-        Text(
-            f"{whom.plain} {_UNDONE[error]} ({error.value}).{said}{there} {error.advice}",
-            whom.html
-            + f" {_UNDONE[error]} ("
-            + code(error.value)
-            + f").{said}{there} "
-            + italic(error.advice),
-        ),
+    so_far = _said_last(answer, "output", "So far there was:") + _said_last(answer, "stderr", "It said last:")
+    text = Text(
+        f"{whom.plain} {what} ({error.value}).{_reason(answer)}{there} {advice}{so_far.plain}",
+        whom.html
+        + f" {what} ("
+        + code(error.value)
+        + f").{_reason(answer)}{there} "
+        + italic(advice)
+        + so_far.html,
     )
+    return _with_sign(Sign.FAILED, text)
+
+
+def _not_begun(task: Task, answer: Answer) -> Text:
+    """Its command could not be started: whoever asked can do nothing about it."""
+    whom = name_of(task.request.to_address)
+    node = one_line(task.request.to_address.node_id, LONGEST_NAME)
+    said = f" could not begin (exit code {answer.exit_code}).{_reason(answer)} "
+    advice = f"Tell whoever looks after {node}."
+    return _with_sign(Sign.FAILED, Text(f"{whom.plain}{said}{advice}", whom.html + said + italic(advice)))
+
+
+def _reason(answer: Answer) -> str:
+    reason = one_line(answer.output, LONGEST_REASON)
+    return f" {reason}" if reason else ""
 
 
 def _candidates(answer: Answer) -> str:

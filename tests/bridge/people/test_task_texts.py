@@ -101,10 +101,62 @@ def test_a_failure_says_its_code_and_what_to_do(code: ErrorCode) -> None:
 
 
 def test_a_tool_that_failed() -> None:
-    """Its output tells more than its exit code."""
+    """Its output tells more than its exit code, and often what it said beside it tells most."""
     came = outcome(ended(Answer(False, "no such file", 2)))
     assert came.is_of_agent
-    assert came.text.plain == "❌ It has failed, with exit code 2.\n\nno such file"
+    assert came.text.plain == (
+        "❌ It has failed, with exit code 2.\n\nno such file\n\n"
+        "Answer this message to go on with it, or ask again."
+    )
+    came = outcome(ended(Answer(False, "half", 2, {"stderr": "line\n" * 50 + "<b>no</b> flour\x1b[0m\n"})))
+    assert "\n\nhalf\n\nIt said last:\nline\nline\n" in came.text.plain
+    assert came.text.plain.count("line\n") == 11
+    assert "line\n&lt;b&gt;no&lt;/b&gt; flour</code></pre><p><em>Answer" in str(came.text.html)
+
+
+@pytest.mark.parametrize("said", ["no flour\n", "", " \n", 7, None, {}])
+def test_what_is_said_twice_is_shown_once(said: Any) -> None:
+    """What failed and has no output is answered with what it said beside it."""
+    came = outcome(ended(Answer(False, "no flour", 1, {"stderr": said})))
+    assert "It said last" not in came.text.plain
+
+
+def test_a_tool_that_was_ended() -> None:
+    """By whom it was."""
+    killed = outcome(ended(Answer(False, "", 137, {"signal": "SIGKILL"})))
+    assert killed.text.plain.startswith("❌ It has failed, with exit code 137 (SIGKILL).\n\nIt says nothing.")
+    flooded = outcome(ended(Answer(False, "x", 1, {"ended": "It wrote <b>without</b> end."})))
+    assert flooded.text.plain.startswith("❌ It has failed, with exit code 1. It wrote <b>without</b> end.\n")
+    assert "<b>" not in str(flooded.text.html)
+
+
+def test_a_tool_that_could_not_be_started() -> None:
+    """Whoever asked can do nothing about it."""
+    came = outcome(ended(Answer(False, "The command was not found.", 127, {"not_started": True})))
+    assert not came.is_of_agent
+    assert came.text.plain == (
+        "❌ worker@here could not begin (exit code 127). The command was not found."
+        " Tell whoever looks after here."
+    )
+    assert "<code>worker@here</code>" in str(came.text.html)
+
+
+def test_work_that_was_interrupted() -> None:
+    """It is not begun again by itself, which is what everybody wants to know first."""
+    error = TaskError(ErrorCode.NODE_UNREACHABLE, "The process has ended.", {"interrupted": True})
+    came = outcome(ended(failure(error)))
+    assert came.text.plain == (
+        "❌ worker@here was interrupted (NODE_UNREACHABLE). The process has ended. It is not begun again by"
+        " itself: ask again if it is still wanted."
+    )
+
+
+def test_how_far_work_came_that_took_too_long() -> None:
+    """Helps whoever asks again."""
+    error = TaskError(ErrorCode.TIMEOUT, "It was ended.", {"output": "a *half*\n", "stderr": "peeling\n"})
+    came = outcome(ended(failure(error)))
+    assert "So far there was:\na *half*\n\nIt said last:\npeeling" in came.text.plain
+    assert "<pre><code>a *half*</code></pre>" in str(came.text.html)
 
 
 def test_it_was_cancelled() -> None:
