@@ -126,6 +126,7 @@ class Node:
                 **commands(self.homeserver),
                 **self.centre.commands(),
             },
+            self.centre.streams(),
         )
         await control.start()
         stack.push_async_callback(control.stop)

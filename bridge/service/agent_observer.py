@@ -1,7 +1,7 @@
 """What happens to agents and their tasks, counted and logged, and told to whoever looks on."""
 
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -10,6 +10,7 @@ from bridge.connectors.cis.act import Act, Verdict
 from bridge.connectors.cis.events import EVENTS
 from bridge.task import State, Task
 from bridge.task_messages import Dropped
+from bridge.task_ports import HearsProgress
 
 log = structlog.get_logger("palaver.agents")
 
@@ -30,11 +31,13 @@ class Onlooker(Protocol):
 
 
 class AgentObserver:
-    """Satisfies `bridge.task_ports.TaskObserver` and `bridge.connectors.cis.act.CisObserver`."""
+    """Satisfies `bridge.task_ports.TaskObserver` and `HearsProgress`, and
+    `bridge.connectors.cis.act.CisObserver`."""
 
     def __init__(self, metrics: AgentMetrics, onlookers: Sequence[Onlooker] = ()) -> None:
         self._metrics = metrics
         self._onlookers = onlookers
+        self._hearers = [one for one in onlookers if isinstance(one, HearsProgress)]
 
     def changed(self, task: Task) -> None:
         self._metrics.steps.labels(task.state.value).inc()
@@ -49,6 +52,10 @@ class AgentObserver:
         log.info("Something was said of a task and not taken.", task=key, what=dropped.what, why=dropped.why)
         for one in self._onlookers:
             one.dropped(task, dropped)
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None:
+        for one in self._hearers:
+            one.heard(task, content)
 
     def acted(self, act: Act) -> None:
         kind = act.type.rpartition("io.cis.agent.")[2] if act.type in EVENTS else OTHER

@@ -17,15 +17,20 @@ from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
 from bridge.people.service.people import People
+from bridge.service import agent_operator
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
+from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts
 from bridge.service.agents import token_commands
 from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.local import AgentsOfThisNode
 from bridge.service.agents.tokens import AgentTokens
 from bridge.service.centre import Centre, CentreParts, LocalAgents
+from bridge.service.cis_audit import CisAudit
 from bridge.service.control_socket import Command
+from bridge.service.control_stream import Stream
+from bridge.service.live_feed import LiveFeed
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
 from federation.service.homeserver import Homeserver
@@ -51,7 +56,9 @@ class NodeCentre:
         self._homeserver = homeserver
         self._key = key
         self._version = version
-        self._observer = AgentObserver(metrics)
+        self._feed = LiveFeed(now_ms=now_ms)
+        self._replies = OperatorReply()
+        self._observer = AgentObserver(metrics, [self._feed, CisAudit(homeserver.audit, now_ms=now_ms)])
         self._settings = cis_settings(config.server_name, config.agent_federation)
         self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
         self.centre = Centre(
@@ -61,11 +68,13 @@ class NodeCentre:
                 observer=self._observer,
                 local=self._make_agents,
                 connectors=self._make_connectors,
+                replies={PROTOCOL: self._replies},
                 limits=task_limits(config.agent_federation),
                 agent_timeout_ms=int(config.agent_federation.agent_timeout_secs * 1000),
                 now_ms=now_ms,
             )
         )
+        self.centre.table.subscribe(self._feed.agents_changed)
         metrics.watch_agents(self._count)
 
     def serve(self, app: web.Application) -> None:
@@ -76,7 +85,11 @@ class NodeCentre:
 
     def commands(self) -> Mapping[str, Command]:
         """For the command line."""
-        return token_commands.commands(self.tokens)
+        return {**token_commands.commands(self.tokens), **agent_operator.commands(self._operated())}
+
+    def streams(self) -> Mapping[str, Stream]:
+        """The same, of those that go on."""
+        return agent_operator.streams(self._operated())
 
     async def start(self) -> None:
         await self.centre.start()
@@ -85,6 +98,19 @@ class NodeCentre:
         await self.centre.close()
 
     # -- parts --
+
+    def _operated(self) -> Parts:
+        return Parts(
+            node_id=self._config.server_name,
+            database=self._homeserver.database,
+            routes=self.centre.table,
+            desk=self.centre.desk,
+            local=self._agents,
+            replies=self._replies,
+            feed=self._feed,
+            configured={agent.id for agent in self._config.agents},
+            now_ms=now_ms,
+        )
 
     def _make_agents(self, table: RoutingTable, duty: AgentDuty) -> LocalAgents:
         self._agents = AgentsOfThisNode(

@@ -1,6 +1,8 @@
 """What happens to agents is counted, logged and passed on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -30,6 +32,9 @@ class Seen:
     def acted(self, act: Act) -> None:
         self.all.append(act)
 
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None:
+        self.all.append(content)
+
 
 def test_tasks_by_how_they_ended() -> None:
     """With the time they took, and the code of what failed."""
@@ -46,12 +51,13 @@ def test_tasks_by_how_they_ended() -> None:
     observer.changed(task)
     observer.changed(failed)
     observer.dropped(None, dropped)
+    observer.heard(task, {"percent": 50})
     assert registry.get_sample_value("palaver_task_steps_total", {"state": "received"}) == 1
     assert registry.get_sample_value("palaver_task_failures_total", {"code": "AGENT_BUSY"}) == 1
     here = {"outcome": "failed", "where": "here"}
     assert registry.get_sample_value("palaver_task_seconds_sum", here) == 2
     assert registry.get_sample_value("palaver_task_messages_dropped_total") == 1
-    assert seen.all == [task, failed, dropped]
+    assert seen.all == [task, failed, dropped, {"percent": 50}]
 
 
 def test_no_label_is_taken_from_a_peer() -> None:
