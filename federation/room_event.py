@@ -1,8 +1,8 @@
 """Events as those who live in rooms see them: what was said, without what holds the history together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeAlias
 
 from federation.pdu import EventId, Pdu
 from federation.room_version import RoomVersion
@@ -39,6 +39,30 @@ class StreamedEvent:
     kind: EntryKind
     event: RoomEvent
     invite_state: tuple[Stripped, ...] = field(default=(), repr=False)
+
+
+class EventHead(Protocol):
+    """By what a reader of the stream tells that an event does not concern it."""
+
+    @property
+    def room_id(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def sender(self) -> str: ...
+
+    @property
+    def state_key(self) -> str | None: ...
+
+
+Wanted: TypeAlias = Callable[[EventHead], bool]
+
+
+def everything(event: EventHead) -> bool:
+    """For a reader whom all concerns."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class Database:
         self._pool = pool
         self._patience = patience
         self._waiting = 0
+        # What is to be done once a transaction that is under way has been committed.
+        self._afterwards: dict[Connection, list[Callable[[], None]]] = {}
 
     @classmethod
     async def connect(
@@ -119,6 +121,7 @@ class Database:
             return transaction
 
         async with self._acquired(begin) as (connection, transaction):
+            afterwards = self._afterwards[connection] = []
             try:
                 yield connection
             except BaseException:
@@ -126,7 +129,27 @@ class Database:
                 with contextlib.suppress(*BROKEN):
                     await transaction.rollback()
                 raise
+            finally:
+                del self._afterwards[connection]
             await transaction.commit()
+        for act in afterwards:
+            act()
+
+    def after_commit(self, connection: Connection, act: Callable[[], None]) -> bool:
+        """Have something done as soon as the transaction on this connection has been committed. It is not
+        when the transaction is rolled back, nor when nobody knows what became of it. False: it is no
+        transaction of this pool, and nothing will be done."""
+        afterwards = self._afterwards.get(connection)
+        if afterwards is None:
+            return False
+        afterwards.append(act)
+        return True
+
+    async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """What `work` reads, every statement for itself: in a transaction it would take two round trips more.
+        It is done once more when the connection breaks, so it must do nothing but read."""
+        async with self._acquired(work) as (_, found):
+            return found
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

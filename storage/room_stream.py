@@ -40,7 +40,7 @@ async def read(connection: Connection, after: int, limit: int) -> list[StreamRow
     """What follows a position, as far as nothing can still appear before it.
 
     Three statements, in this order: each has to see at least what was so when the one before it ran. So the
-    connection must not be in a transaction of a higher isolation than Postgres's default.
+    connection must not be in a transaction of a higher isolation than Postgres's default; it need be in none.
     """
     given_out = await connection.fetchval(SQL.last_position)
     held_back = await connection.fetchval(SQL.lowest_held_back, TAG)
@@ -54,7 +54,7 @@ async def last_position(connection: Connection) -> int:
     return position
 
 
-async def notify(connection: Connection) -> None:
-    """Wake the readers. Apart from the transaction that wrote: a transaction that notifies keeps all others
-    that do from committing at the same time."""
-    await connection.execute(SQL.notify)
+async def notify(connection: Connection, process: str) -> None:
+    """Wake the readers, and say which process does. Apart from the transaction that wrote: a transaction that
+    notifies keeps all others that do from committing at the same time."""
+    await connection.execute(SQL.notify, process)

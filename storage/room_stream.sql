@@ -26,4 +26,4 @@ SELECT position, room_id, event_id, kind FROM room_stream
 WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3;
 
 -- name: notify
-NOTIFY palaver_room_stream;
+SELECT pg_notify('palaver_room_stream', $1);

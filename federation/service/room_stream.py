@@ -6,21 +6,28 @@ loses nor repeats one, whatever is killed when.
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from federation.canonical_json import decode
 from federation.pdu import Pdu, view
 from federation.room_version import ROOM_VERSIONS
 from federation.service.room_store import RoomStore
+from federation.stream_tail import Entry, StreamTail
 from federation.stripped_state import Stripped
 from storage import room_stream
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership, fetch_by_events
-from storage.room_stream import Kind
+from storage.room_stream import Kind, StreamRow
 
+AT_ONCE: Final = 200
+"""Entries that are read for all readers together."""
+MOST_REMEMBERED: Final = 1 << 20
+"""Bytes of the newest ones."""
 LONGEST_WAIT: Final = 1.0
 """Seconds after which a reader looks by itself: a process that was killed between commit and notice tells
 nobody."""
@@ -39,10 +46,12 @@ class StreamEntry:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """`upto`: everything until there has been read, also what is told to nobody any more."""
+    """`upto`: everything until there has been read, also what is told to nobody any more. `is_all`: there was
+    nothing more."""
 
     entries: list[StreamEntry]
     upto: int
+    is_all: bool = True
 
 
 class RoomStream:
@@ -51,8 +60,14 @@ class RoomStream:
     def __init__(self, database: Database, store: RoomStore) -> None:
         self._database = database
         self._store = store
+        self._name = secrets.token_hex(8)
         self._woken = asyncio.Event()
         self._to_tell = asyncio.Event()
+        self._tail: StreamTail[StreamEntry] = StreamTail(MOST_REMEMBERED)
+        self._reading = asyncio.Lock()
+        # How often something may have been committed, and of how many of them it has been looked for.
+        self._news = 1
+        self._looked = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -69,47 +84,92 @@ class RoomStream:
         self._to_tell.set()
 
     async def read(self, after: int, limit: int = 100) -> list[StreamEntry]:
-        """What follows a position; nothing, when all has been read."""
-        return (await self.read_on(after, limit)).entries
+        """What follows a position, as the database has it; nothing, when all has been read."""
+        return (await self._read_on(after, limit)).entries
 
     async def read_on(self, after: int, limit: int = 100) -> Read:
-        """The same, and how far that is. An invite that has been answered, or has been followed by another
-        one, is told to nobody any more."""
+        """Some of it, and how far that is: for a reader who will ask again. An invite that has been answered,
+        or has been followed by another one, is told to nobody any more."""
+        if after > self._tail.end:
+            self._news += 1
+            # Whoever is furthest decides where the common part begins; the others catch up with it.
+            self._tail.begin_at(after)
+        if self._tail.covers(after):
+            await self._look_together()
+        if not self._tail.covers(after):
+            return await self._read_on(after, limit)
+        entries = self._tail.after(after, limit)
+        return Read(entries, entries[-1].position if entries else self._tail.end)
+
+    async def _look_together(self) -> None:
+        """Readers are woken together, and wait for the same: one of them looks."""
+        wanted = self._news
+        if self._looked >= wanted:
+            return
+        async with self._reading:
+            if self._looked < wanted:
+                news = self._news
+                if await self._lengthen():
+                    self._looked = news
+
+    async def _lengthen(self) -> bool:
+        """Whether there was nothing more."""
         while True:
-            async with self._database.transaction() as connection:
-                rows = await room_stream.read(connection, after, limit)
-                invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
-                standing = await fetch_by_events(connection, invites) if invites else {}
-            events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
-            entries = [
-                StreamEntry(row.position, row.kind, events[row.event_id].pdu)
-                if row.kind != "invite"
-                else _invite(row.position, standing[row.event_id])
-                for row in rows
-                if row.kind != "invite" or row.event_id in standing
-            ]
+            end = self._tail.end
+            read = await self._read_on(end, AT_ONCE)
+            if self._tail.end == end:
+                break
+        self._tail.add(
+            [Entry(entry.position, len(entry.pdu.canonical), entry) for entry in read.entries], read.upto
+        )
+        invites = [entry.position for entry in read.entries if entry.kind == "invite"]
+        if invites:
+            # Whether one still stands, everybody looks up for himself.
+            self._tail.begin_at(invites[-1])
+        return read.is_all
+
+    async def _read_on(self, after: int, limit: int) -> Read:
+        while True:
+            rows = await self._database.look(partial(room_stream.read, after=after, limit=limit))
+            entries = await self._entries(rows)
             if entries or not rows:
-                return Read(entries, rows[-1].position if rows else after)
+                return Read(entries, rows[-1].position if rows else after, len(rows) < limit)
             after = rows[-1].position
 
+    async def _entries(self, rows: Sequence[StreamRow]) -> list[StreamEntry]:
+        invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
+        standing: dict[str, OutsideMembership] = {}
+        if invites:
+            standing = await self._database.look(lambda connection: fetch_by_events(connection, invites))
+        events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
+        return [
+            StreamEntry(row.position, row.kind, events[row.event_id].pdu)
+            if row.kind != "invite"
+            else _invite(row.position, standing[row.event_id])
+            for row in rows
+            if row.kind != "invite" or row.event_id in standing
+        ]
+
     async def next(self, after: int, limit: int = 100) -> Sequence[StreamEntry]:
-        """The same as `read`, waiting until there is something."""
+        """Some of it, waiting until there is something."""
         while True:
             woken = self._woken
             read = await self.read_on(after, limit)
             if read.entries:
                 return read.entries
             after = read.upto
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(LONGEST_WAIT):
                     await woken.wait()
+            except TimeoutError:
+                self._news += 1
 
     async def last_position(self) -> int:
         """Where to begin for whoever wants only what is to come."""
-        async with self._database.transaction(readonly=True) as connection:
-            return await room_stream.last_position(connection)
+        return await self._database.look(room_stream.last_position)
 
     def _wake_readers(self) -> None:
+        self._news += 1
         self._woken.set()
         self._woken = asyncio.Event()
 
@@ -120,7 +180,7 @@ class RoomStream:
             self._to_tell.clear()
             with contextlib.suppress(ConnectionLost):
                 async with self._database.transaction() as connection:
-                    await room_stream.notify(connection)
+                    await room_stream.notify(connection, self._name)
 
     async def _hear_for_ever(self) -> None:
         while True:
@@ -141,8 +201,9 @@ class RoomStream:
             if not connection.is_closed():
                 await connection.remove_listener(room_stream.CHANNEL, self._heard)
 
-    def _heard(self, *_: Any) -> None:
-        self._wake_readers()
+    def _heard(self, connection: object, pid: int, channel: str, process: object) -> None:
+        if process != self._name:  # what this one has written it knows already
+            self._wake_readers()
 
 
 def _invite(position: int, invite: OutsideMembership) -> StreamEntry:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from federation.errors import MatrixError, PeerError
 from federation.media import MediaInfo, ReadableMedia
 from federation.remote_membership import NobodyHelped
+from federation.room_event import Wanted, everything
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.ephemeral import EphemeralNews
 from federation.service.living.memberships import Memberships
@@ -96,9 +97,11 @@ class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
     def capabilities(self) -> frozenset[SideCapability]:
         return frozenset(SideCapability)
 
-    def subscription(self, name: str, *, from_now: bool = False) -> AbstractAsyncContextManager[Subscription]:
+    def subscription(
+        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+    ) -> AbstractAsyncContextManager[Subscription]:
         parts = self._parts
-        return subscribed(name, self._lease, parts.database, parts.graph, from_now=from_now)
+        return subscribed(name, self._lease, parts.database, parts.graph, from_now=from_now, wanted=wanted)
 
     # -- users --
 

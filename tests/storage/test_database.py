@@ -1,6 +1,7 @@
 """The pool, and what becomes of it when Postgres goes away."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from storage.address import DatabaseAddress
 from storage.connecting import ConnectionLost, is_connection_loss
-from storage.database import Database, connect_once
+from storage.database import Connection, Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from tests.support.postgres import pool_on
 
@@ -38,6 +39,49 @@ async def test_a_transaction_is_all_or_nothing(database: Database) -> None:
         assert await connection.fetchval("SELECT array_agg(id) FROM things") == [1]
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             await connection.execute("INSERT INTO things VALUES (3)")
+
+
+async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> None:
+    """In its order, and when others see what was written. After a rollback it is not done, and on somebody
+    else's connection it is refused."""
+    done: list[object] = []
+    async with database.transaction() as connection:
+        await connection.execute("INSERT INTO node (server_name) VALUES ('here')")
+        assert database.after_commit(connection, lambda: done.append(1))
+        assert database.after_commit(connection, lambda: done.append(2))
+        assert done == []
+    assert done == [1, 2]
+    assert not database.after_commit(connection, lambda: done.append(3))
+    with contextlib.suppress(KeyError):
+        async with database.transaction() as connection:
+            assert database.after_commit(connection, lambda: done.append(4))
+            raise KeyError
+    single = await connect_once(database.address)
+    try:
+        assert not database.after_commit(single, lambda: done.append(5))
+    finally:
+        await single.close()
+    assert done == [1, 2]
+
+
+async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAddress) -> None:
+    """Each statement sees what was committed before it, and a connection that broke is replaced."""
+    async with pool_on(database_address, maximum=1) as database:
+
+        async def read(connection: Connection) -> tuple[object, bool]:
+            return await connection.fetchval("SELECT count(*) FROM node"), connection.is_in_transaction()
+
+        assert await database.look(read) == (0, False)
+        other = await connect_once(database_address)
+        try:
+            await other.execute("INSERT INTO node (server_name) VALUES ('here')")
+            await other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        finally:
+            await other.close()
+        assert await database.look(read) == (1, False)
 
 
 async def test_json_is_what_it_was_in_python(database: Database) -> None:

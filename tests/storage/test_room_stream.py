@@ -50,4 +50,4 @@ async def test_readers_are_woken(database: Database) -> None:
     """The statement and the constant name the same channel."""
     assert CHANNEL in SQL.notify
     async with database.connection() as connection:
-        await notify(connection)
+        await notify(connection, "this one")

@@ -10,7 +10,7 @@ from typing import Final
 
 from bridge.matrix_side import MatrixSide
 from bridge.people.doors import Accept, Act, Door, LetIn, Refuse, ShowOut, decide
-from bridge.people.message import ENCRYPTION
+from bridge.people.message import ENCRYPTION, MEMBER
 from bridge.people.place import Kind
 from bridge.people.service.room_memory import RoomMemory
 from bridge.people.service.voice import Voice
@@ -19,7 +19,7 @@ from bridge.retry import RetryPolicy
 from bridge.service.session import Report
 from federation.errors import MatrixError, PeerError
 from federation.identifiers import domain
-from federation.room_event import StreamedEvent
+from federation.room_event import EventHead, StreamedEvent
 from storage.connecting import ConnectionLost
 
 NAME: Final = "people-doors"
@@ -40,6 +40,10 @@ class Doorkeeper:
         self._voice = voice
         self._memory = memory
         self._report = report
+
+    def concerns(self, event: EventHead) -> bool:
+        """Who comes and goes."""
+        return event.type == MEMBER
 
     async def handle(self, entries: Sequence[StreamedEvent]) -> None:
         """All at once: none waits for another one's server."""

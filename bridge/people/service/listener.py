@@ -19,7 +19,7 @@ from bridge.people.hearing import (
     related,
     understand,
 )
-from bridge.people.message import ENCRYPTED, ENCRYPTION, MESSAGE, REACTION, REDACTION
+from bridge.people.message import ENCRYPTED, ENCRYPTION, MEMBER, MESSAGE, REACTION, REDACTION
 from bridge.people.permissions import Level
 from bridge.people.place import Kind, Place
 from bridge.people.service.asking import Asking
@@ -31,7 +31,7 @@ from bridge.people.service.voice import Voice
 from bridge.people.service.withdrawing import Withdrawing
 from bridge.people.thread import Shown
 from bridge.service.session import Report
-from federation.room_event import RoomEvent, StreamedEvent
+from federation.room_event import EventHead, RoomEvent, StreamedEvent
 from storage.connecting import ConnectionLost
 
 HEARD: Final = frozenset({MESSAGE, REACTION, REDACTION, ENCRYPTED, ENCRYPTION})
@@ -62,6 +62,12 @@ class Listener:
         self._commands = commands
         self._now_ms = now_ms
         self._report = report
+
+    def concerns(self, event: EventHead) -> bool:
+        """What others say; and who comes and goes, by which it is told what kind of room it is."""
+        if event.type == MEMBER:
+            return True
+        return event.type in HEARD and not self._ears.is_ours(event.sender)
 
     async def handle(self, entries: Sequence[StreamedEvent]) -> None:
         for entry in entries:

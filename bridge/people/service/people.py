@@ -126,8 +126,9 @@ class People:
         self._is_ready.set()
         doorkeeper = Doorkeeper(self._side, self._door, self._voice, self._memory, self._report)
         listener = self._listener(self._desk)
-        for name, handle in ((NAME, listener.handle), (DOORS, doorkeeper.handle)):
-            reader = Reader(self._side, self._database, name, handle, self._report)
+        parts = ((NAME, listener.handle, listener.concerns), (DOORS, doorkeeper.handle, doorkeeper.concerns))
+        for name, handle, wanted in parts:
+            reader = Reader(self._side, self._database, name, handle, self._report, wanted=wanted)
             reader.start()
             self._readers.append(reader)
         self._pruning = asyncio.create_task(self._prune())

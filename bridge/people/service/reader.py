@@ -6,7 +6,7 @@ from typing import Final
 
 from bridge.matrix_side import MatrixSide
 from bridge.service.session import Report
-from federation.room_event import StreamedEvent
+from federation.room_event import StreamedEvent, Wanted, everything
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 from storage.database import Database
@@ -23,13 +23,21 @@ class Reader:
     away, is a mistake of one of the entries and must not hold up the others: it sees to that itself."""
 
     def __init__(
-        self, side: MatrixSide, database: Database, name: str, handle: Handle, report: Report
+        self,
+        side: MatrixSide,
+        database: Database,
+        name: str,
+        handle: Handle,
+        report: Report,
+        *,
+        wanted: Wanted = everything,
     ) -> None:
         self._side = side
         self._database = database
         self._name = name
         self._handle = handle
         self._report = report
+        self._wanted = wanted
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -51,7 +59,8 @@ class Reader:
             await asyncio.sleep(AGAIN)
 
     async def _read(self) -> None:
-        async with self._side.subscription(self._name, from_now=True) as subscription:
+        reading = self._side.subscription(self._name, from_now=True, wanted=self._wanted)
+        async with reading as subscription:
             while True:
                 entries = await subscription.next(AT_ONCE)
                 await self._handle(entries)

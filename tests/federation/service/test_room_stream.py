@@ -14,6 +14,8 @@ from tests.support.graph import HERE, US, graph_on, join
 from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
+PATIENCE = 60.0
+
 
 async def test_a_reader_is_woken_by_what_is_committed_here(database: Database) -> None:
     """And goes on where it stopped."""
@@ -43,6 +45,54 @@ async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
         joined = await join(here, room)
         assert [one.pdu for one in await waiting] == [joined]
         await other.close()
+
+
+async def test_readers_at_different_places_read_the_same(database: Database) -> None:
+    """Who is far behind reads everything, who is at the end what is new; each entry once, in one order."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        made = [await join(here, room)]
+        ahead = (await stream.next(0))[-1].position
+        waiting = [asyncio.create_task(stream.next(ahead)) for _ in range(3)]
+        made.append(await here.graph.send_event(room.room_id, "m.room.message", {"body": "1"}, US))
+        for reader in waiting:
+            assert [entry.pdu for entry in await reader] == made[1:]
+        made.append(await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US))
+        behind: list[object] = []
+        position = 0
+        while len(behind) < len(made):
+            (entry,) = await stream.next(position, 1)
+            behind.append(entry.pdu)
+            position = entry.position
+        assert behind == made
+        assert [entry.pdu for entry in await stream.next(ahead)] == made[1:]
+
+
+async def test_whoever_is_behind_goes_on_without_waiting(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is to read: nothing has to happen before the next part is read."""
+    monkeypatch.setattr("federation.service.room_stream.AT_ONCE", 2)
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        made = [await join(here, room)]
+        for number in range(8):
+            content = {"body": str(number)}
+            made.append(await here.graph.send_event(room.room_id, "m.room.message", content, US))
+
+        async def read() -> list[object]:
+            seen: list[object] = []
+            position = 0
+            while len(seen) < len(made):
+                for entry in await here.graph.stream.next(position, 3):
+                    seen.append(entry.pdu)
+                    position = entry.position
+            return seen
+
+        async with asyncio.timeout(PATIENCE):
+            assert await asyncio.gather(read(), read(), read()) == [made] * 3
 
 
 async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> None:

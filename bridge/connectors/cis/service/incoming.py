@@ -21,7 +21,7 @@ from bridge.connectors.cis.speaker import wrong_speaker
 from bridge.matrix_stream import Subscription
 from federation.errors import MatrixError
 from federation.identifiers import domain
-from federation.room_event import RoomEvent, StreamedEvent
+from federation.room_event import EventHead, RoomEvent, StreamedEvent
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 from storage.database import Connection
@@ -36,6 +36,15 @@ class _Read:
 
     position: int
     effects: tuple[Effect, ...] = ()
+
+
+def concerns(event: EventHead, settings: CisSettings) -> bool:
+    """What others have said in rooms of agents, and who comes and goes there."""
+    if parse_room_id(event.room_id) is None:
+        return False
+    if event.type == _MEMBER:
+        return True
+    return event.type.startswith(NAMESPACE) and domain(event.sender) != settings.node_id
 
 
 class Incoming:
@@ -106,18 +115,14 @@ class Incoming:
     async def _look_at(self, entry: StreamedEvent) -> list[Effect]:
         event = entry.event
         room = parse_room_id(event.room_id)
-        if room is None or entry.kind == "unset":
+        if room is None or entry.kind == "unset" or not concerns(event, self._settings):
             return []
         if entry.kind == "invite":
             self._look_at_invite(event, room)
             return []
         if event.type == _MEMBER:
             return await self._look_at_member(event, room)
-        if not event.type.startswith(NAMESPACE) or event.is_redacted:
-            return []
-        if domain(event.sender) == self._settings.node_id:
-            return []  # this node has said it
-        return self._look_at_event(event)
+        return [] if event.is_redacted else self._look_at_event(event)
 
     def _look_at_event(self, event: RoomEvent) -> list[Effect]:
         origin = domain(event.sender) or ""

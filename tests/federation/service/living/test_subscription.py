@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from federation.room_event import EventHead
 from storage.address import DatabaseAddress
-from storage.consumers import TakenOver, take_over
+from storage.consumers import TakenOver, list_cursors, take_over
 from storage.database import Database, connect_once
 from tests.federation.service.living.homes import PATIENCE, Home, bodies, home_on
 
@@ -49,6 +50,49 @@ async def test_a_reader_may_begin_with_what_is_to_come(home: Home) -> None:
             said.append(body)
             await home.say(room_id, alice, body)
             assert bodies(entry.event for entry in await subscription.next()) == said
+
+
+async def test_what_does_not_concern_a_reader_is_passed_over(home: Home) -> None:
+    """The cursor need not follow: whoever comes after looks at it again, and is told what it wants itself."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a", from_now=True, wanted=_is_message) as subscription:
+        waiting = asyncio.create_task(subscription.next())
+        await home.rooms.set_state(room_id, alice, "m.room.name", {"name": "Kitchen"})
+        await home.rooms.set_state(room_id, alice, "m.room.topic", {"topic": "Soup"})
+        await home.say(room_id, alice, "first")
+        (first,) = await waiting
+        assert first.event.content["body"] == "first"
+        assert await subscription.next() == [first]
+        async with home.database.transaction() as connection:
+            await subscription.advance(connection, first.position)
+        waiting = asyncio.create_task(subscription.next())
+        await home.rooms.set_state(room_id, alice, "m.room.name", {"name": "Cellar"})
+        await home.say(room_id, alice, "second")
+        (second,) = await waiting
+        assert second.event.content["body"] == "second"
+    async with home.rooms.subscription("a") as subscription:
+        assert [one.event.type for one in await subscription.next()] == ["m.room.name", "m.room.message"]
+
+
+async def test_the_cursor_follows_what_is_passed_over(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then, so that nobody has to look at all of it again."""
+    monkeypatch.setattr("federation.service.living.subscription.MOST_PASSED", 2)
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a", from_now=True, wanted=_is_message) as subscription:
+        for number in range(5):
+            await home.rooms.set_state(room_id, alice, "m.room.name", {"name": str(number)})
+        waiting = asyncio.create_task(subscription.next(1))
+        await home.say(room_id, alice, "heard")
+        (heard,) = await waiting
+        async with home.database.transaction() as connection:
+            cursors = await list_cursors(connection)
+        assert heard.position - 3 <= cursors["a"] < heard.position
+
+
+def _is_message(event: EventHead) -> bool:
+    return event.type == "m.room.message"
 
 
 async def test_redactions_are_applied_to_what_is_read(home: Home) -> None:
