@@ -1,17 +1,19 @@
 """Waits for the transactions of the database in which something was queued.
 
-What a transaction has queued is not there before it has ended, and whoever queues does not end it. So
-Postgres is asked what became of it.
+What a transaction has queued is not there before it has ended, and whoever queues does not end it. The pool
+tells of those that it has committed itself. Of all others, and of those that were lost in the end, Postgres
+is asked what became of them.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from storage import outbox
 from storage.connecting import ConnectionLost
-from storage.database import Database
+from storage.database import Connection, Database
 
 T = TypeVar("T")
 
@@ -27,6 +29,8 @@ class CommitWatch(Generic[T]):
         self._database = database
         self._committed = committed
         self._waiting: dict[str, list[T]] = {}
+        # Of those the pool does not tell.
+        self._asked_for: set[str] = set()
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -39,18 +43,32 @@ class CommitWatch(Generic[T]):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def add(self, written_by: str, items: list[T]) -> None:
-        """`written_by` is the transaction's id."""
-        self._waiting.setdefault(written_by, []).extend(items)
+    def add(self, written_by: str, items: list[T], connection: "Connection | None" = None) -> None:
+        """`written_by` is the transaction's id, `connection` the one that it is on."""
+        if written_by not in self._waiting:
+            self._waiting[written_by] = []
+            told = connection is not None and self._database.after_commit(
+                connection, partial(self._tell, written_by)
+            )
+            if not told:
+                self._asked_for.add(written_by)
+        self._waiting[written_by].extend(items)
         self._added.set()
+
+    def _tell(self, written_by: str) -> None:
+        items = self._waiting.pop(written_by, None)
+        self._asked_for.discard(written_by)
+        if items is not None:
+            self._committed(items)
 
     async def _run(self) -> None:
         pause = SHORTEST
         while True:
             await self._added.wait()
             # The hook that added this is most often the last thing before the end.
-            await asyncio.sleep(pause)
-            pause = SHORTEST if await self._look() else min(2 * pause, LONGEST)
+            await asyncio.sleep(pause if self._asked_for else LONGEST)
+            if self._waiting:
+                pause = SHORTEST if await self._look() else min(2 * pause, LONGEST)
             if not self._waiting:
                 self._added.clear()
                 pause = SHORTEST
@@ -64,7 +82,9 @@ class CommitWatch(Generic[T]):
             return False
         ended = {written_by: state for written_by, state in states.items() if state != "in progress"}
         for written_by, state in ended.items():
-            items = self._waiting.pop(written_by)
             if state == "committed":
-                self._committed(items)
+                self._tell(written_by)
+            else:
+                self._waiting.pop(written_by, None)
+                self._asked_for.discard(written_by)
         return bool(ended)

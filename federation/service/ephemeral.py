@@ -156,7 +156,7 @@ class EphemeralNews:
             for device, content in devices.items()
         ]
         await insert_messages(connection, rows, MOST_DEVICE_MESSAGES)
-        self._watch.add(await transaction_id(connection), [message])
+        self._watch.add(await transaction_id(connection), [message], connection)
 
     def invited(self, invite: OutsideMembership, problem: str | None) -> None:
         """It has its place in the stream already."""

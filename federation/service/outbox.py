@@ -108,7 +108,7 @@ class Outbox:
                 self.seen_by(event.origin, event.pdu.prev_events)
         for row in await outbox.queue_pdus(connection, entries, self._now_ms()):
             told = row.destination, Queued(pdus=(PduRef(row.position, row.room_id),))
-            self._watch.add(row.written_by, [told])
+            self._watch.add(row.written_by, [told], connection)
 
     async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: Outgoing) -> None:
         """Queue an EDU that must arrive, in the transaction that it belongs to."""
@@ -116,7 +116,8 @@ class Outbox:
         to = sorted(self._reachable(destinations))
         content = encode(dict(edu.content))
         for row in await outbox.queue_edu(connection, to, edu.edu_type, content, self._now_ms()):
-            self._watch.add(row.written_by, [(row.destination, Queued(edus=(EduRef(row.position),)))])
+            queued = row.destination, Queued(edus=(EduRef(row.position),))
+            self._watch.add(row.written_by, [queued], connection)
 
     def pass_on(self, destinations: Collection[str], edu: Outgoing) -> None:
         """Send an EDU that is worth nothing once it is late. Servers that don't answer don't get it."""

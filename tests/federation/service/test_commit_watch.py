@@ -1,6 +1,7 @@
 """Waiting for somebody else's transactions."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -44,6 +45,25 @@ async def test_it_is_told_once_the_transaction_is_committed(database: Database, 
         assert watched.told.empty()
     async with asyncio.timeout(PATIENCE):
         assert await watched.told.get() == ["one", "two"]
+
+
+async def test_the_pool_tells_of_its_own_transactions(database: Database, watched: Watched) -> None:
+    """In the moment in which they are committed, and all that was added together; of one that was rolled back
+    never."""
+    with contextlib.suppress(KeyError):
+        async with database.transaction() as connection:
+            watched.watch.add(await write(connection), ["gone"], connection)
+            raise KeyError
+    async with database.transaction() as connection:
+        written_by = await write(connection)
+        watched.watch.add(written_by, ["one"], connection)
+        watched.watch.add(written_by, ["two"], connection)
+        assert watched.told.empty()
+    assert watched.told.get_nowait() == ["one", "two"]
+    async with database.transaction() as connection:
+        watched.watch.add(await write(connection), ["there"])
+    async with asyncio.timeout(PATIENCE):
+        assert await watched.told.get() == ["there"]
 
 
 async def test_of_what_was_rolled_back_nothing_is_told(database: Database, watched: Watched) -> None:
