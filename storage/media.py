@@ -8,6 +8,7 @@ from storage.statements import load
 
 SQL = load("storage", "media.sql")
 LOCKS = 0x4D454449  # "MEDI": the first of the two numbers that a lock on bytes has
+UPLOADS = 0x4D445550  # "MDUP": that of a lock on what is to be uploaded once
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,18 @@ class Surplus:
 
 async def lock_bytes(connection: Connection, sha256: bytes) -> None:
     """Until the transaction ends nobody else brings or takes away these bytes."""
-    await connection.execute(SQL.lock_bytes, LOCKS, int.from_bytes(sha256[:4], "big", signed=True))
+    await connection.execute(SQL.lock_bytes, LOCKS, _number(sha256))
+
+
+async def lock_upload(connection: Connection, sha256: bytes) -> None:
+    """Until the transaction ends nobody else who asks for this uploads these bytes."""
+    await connection.execute(SQL.lock_bytes, UPLOADS, _number(sha256))
+
+
+async def find_upload(connection: Connection, origin: str, uploader: str, sha256: bytes) -> str | None:
+    """The id under which this user has uploaded these bytes, in quarantine or not."""
+    media_id: str | None = await connection.fetchval(SQL.find_upload, sha256, origin, uploader)
+    return media_id
 
 
 async def put(connection: Connection, row: MediaRow) -> None:
@@ -92,3 +104,7 @@ async def fetch_surplus(
 async def delete_remote(connection: Connection, surplus: Surplus) -> None:
     """Never one of ours, whatever anybody asks for."""
     await connection.execute(SQL.delete_remote, surplus.origin, surplus.media_id, surplus.sha256)
+
+
+def _number(sha256: bytes) -> int:
+    return int.from_bytes(sha256[:4], "big", signed=True)

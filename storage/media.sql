@@ -36,6 +36,10 @@ WHERE NOT EXISTS (SELECT FROM media WHERE media.sha256 = given.sha256);
 -- name: set_quarantined
 UPDATE media SET quarantined = $2 WHERE sha256 = $1;
 
+-- Of several the oldest.
+-- name: find_upload
+SELECT media_id FROM media WHERE sha256 = $1 AND origin = $2 AND uploader = $3 ORDER BY created_at, media_id LIMIT 1;
+
 -- Of what was fetched from others: what nobody has used since $1, and beyond that the longest unused, until the
 -- rest has at most $2 bytes. The same bytes under two names count twice. What was used after $3 stays: whoever
 -- has just fetched it is about to open it.

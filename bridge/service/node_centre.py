@@ -30,6 +30,7 @@ from bridge.service.centre import Centre, CentreParts, LocalAgents
 from bridge.service.cis_audit import CisAudit
 from bridge.service.control_socket import Command
 from bridge.service.control_stream import Stream
+from bridge.service.ghosts import Ghosts
 from bridge.service.live_feed import LiveFeed
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
@@ -126,12 +127,22 @@ class NodeCentre:
         return self._agents
 
     def _make_connectors(self, table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
+        ghosts = Ghosts(
+            self._homeserver.rooms,
+            self._homeserver.database,
+            table,
+            node_user=self._settings.node_user,
+            name_of=self._agents.display_name,
+            report=self._observer.problem,
+            monotonic=monotonic,
+        )
         connectors: list[Connector] = [
             CisConnector(
                 CisParts(
                     side=self._homeserver.rooms,
                     database=self._homeserver.database,
                     routes=table,
+                    ghosts=ghosts,
                     settings=self._settings,
                     observer=self._observer,
                     namespaces_of=agents.namespaces,
@@ -142,10 +153,10 @@ class NodeCentre:
             )
         ]
         if self._config.people.enabled:
-            connectors.append(self._make_people(table, agents))
+            connectors.append(self._make_people(table, agents, ghosts))
         return connectors
 
-    def _make_people(self, table: RoutingTable, agents: LocalAgents) -> People:
+    def _make_people(self, table: RoutingTable, agents: LocalAgents, ghosts: Ghosts) -> People:
         config = self._config
 
         def namespaces_of(address: AgentAddress) -> Sequence[str]:
@@ -164,6 +175,7 @@ class NodeCentre:
             people_settings(
                 config.server_name, config.people, config.permissions, config.agent_federation.namespaces
             ),
+            ghosts,
             now_ms=now_ms,
             monotonic=monotonic,
             namespaces_of=namespaces_of,

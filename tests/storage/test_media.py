@@ -10,8 +10,10 @@ from storage.media import (
     fetch,
     fetch_surplus,
     fetch_unneeded,
+    find_upload,
     is_needed,
     lock_bytes,
+    lock_upload,
     put,
     set_quarantined,
     touch,
@@ -66,6 +68,18 @@ async def test_bytes_in_quarantine_stay_there_under_every_address(database: Data
         assert await fetch(connection, "us.test", "one") == OURS
 
 
+async def test_an_upload_is_found_by_its_bytes(database: Database) -> None:
+    """The oldest of that user, and nothing of anybody else's."""
+    async with database.transaction() as connection:
+        assert await find_upload(connection, "us.test", "@alice:us.test", A) is None
+        await put(connection, THEIRS)
+        await put(connection, replace(OURS, media_id="later", created_at=2000))
+        await put(connection, OURS)
+        await put(connection, replace(OURS, media_id="bobs", uploader="@bob:us.test", created_at=1))
+        await put(connection, replace(OURS, media_id="other", sha256=B, created_at=1))
+        assert await find_upload(connection, "us.test", "@alice:us.test", A) == "one"
+
+
 async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> None:
     """The longest unused goes first. Never ours, never what is in quarantine."""
     async with database.transaction() as connection:
@@ -113,4 +127,14 @@ async def test_a_lock_is_held_against_others(database: Database) -> None:
         await lock_bytes(one, A)
         await lock_bytes(other, B)
         free = "SELECT pg_try_advisory_xact_lock(x'4D454449'::int, x'61616161'::int)"
+        assert not await other.fetchval(free)
+
+
+async def test_who_uploads_once_is_alone_and_can_upload(database: Database) -> None:
+    """The lock for that is another one than the lock that every upload takes."""
+    async with database.transaction() as one, database.transaction() as other:
+        await lock_upload(one, A)
+        await lock_upload(other, B)
+        await lock_bytes(other, A)
+        free = "SELECT pg_try_advisory_xact_lock(x'4D445550'::int, x'61616161'::int)"
         assert not await other.fetchval(free)

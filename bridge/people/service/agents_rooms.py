@@ -6,22 +6,19 @@ from typing import Final
 
 from bridge.address import AgentAddress
 from bridge.agent import Agent
-from bridge.ghost import display_name
 from bridge.matrix_side import MatrixSide
 from bridge.people.agents_room import alias, request_for
 from bridge.people.command_texts import RoomOfAgents
 from bridge.people.service.identities import Identities
 from bridge.people.settings import PeopleSettings
+from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import Change
 from bridge.service.session import Report
-from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from storage.connecting import ConnectionLost
 
-NODE_NAME: Final = "Palaver"
 MOST_WAITING: Final = 10_000
 """Agents that are to come in. Others come when they speak."""
-MOST_REMEMBERED: Final = 20_000
 NamespacesOf = Callable[[AgentAddress], Sequence[str]]
 
 
@@ -31,17 +28,18 @@ class AgentsRooms:
         side: MatrixSide,
         settings: PeopleSettings,
         identities: Identities,
+        ghosts: Ghosts,
         namespaces_of: NamespacesOf,
         report: Report,
     ) -> None:
         self._side = side
         self._settings = settings
         self._identities = identities
+        self._ghosts = ghosts
         self._namespaces_of = namespaces_of
         self._report = report
         self._rooms: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
-        self._introduced: BoundedCache[str, bool] = BoundedCache(MOST_REMEMBERED)
         self._full: set[str] = set()
         self._to_come: dict[AgentAddress, None] = {}
         self._wanted = asyncio.Event()
@@ -49,9 +47,7 @@ class AgentsRooms:
 
     async def start(self, agents: Sequence[Agent]) -> None:
         """The rooms are there when this returns; the agents of this node come in by and by."""
-        node_user = self._settings.node_user
-        await self._side.ensure_user(node_user)
-        await self._name(node_user, NODE_NAME)
+        await self._ghosts.appear(self._settings.node_user)
         for namespace in self._settings.namespaces:
             await self._make(namespace)
         for agent in agents:
@@ -92,18 +88,16 @@ class AgentsRooms:
     def agents_changed(self, changes: Sequence[Change]) -> None:
         """A listener for the routing table."""
         for change in changes:
-            if change.after is not None and (change.before is None or not change.before.is_here):
-                self._expect(change.after)
+            before, after = change.before, change.after
+            if after is not None and (
+                before is None or not before.is_here or before.runtime != after.runtime
+            ):
+                self._expect(after)
 
     async def let_in(self, room_id: str, user: str) -> bool:
         """A user of this node. Whether it is in the room now."""
         try:
-            if await self._side.membership(room_id, user) == "join":
-                return True
-            await self._introduce(user)
-            if self._settings.join_rule != "public":
-                await self._side.invite(room_id, self._settings.node_user, user)
-            await self._side.join(room_id, user)
+            await self._ghosts.let_in(room_id, user)
         except MatrixError as refused:
             if refused.status >= 500:
                 raise
@@ -164,18 +158,3 @@ class AgentsRooms:
         if ours > self._settings.members:  # the node is one of them
             self._full.add(room_id)
         return room_id not in self._full
-
-    async def _introduce(self, user: str) -> None:
-        """Before it comes into the first room: there it is seen with its name."""
-        if self._introduced.get(user) is not None:
-            return
-        await self._side.ensure_user(user)
-        address = self._identities.agent_of(user)
-        if address is not None:
-            await self._name(user, display_name(address.agent_id))
-        self._introduced.put(user, True)
-
-    async def _name(self, user: str, name: str) -> None:
-        """What it is called already it stays."""
-        if not (await self._side.profile(user) or {}).get("displayname"):
-            await self._side.set_profile(user, displayname=name)

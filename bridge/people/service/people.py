@@ -26,6 +26,7 @@ from bridge.people.service.telling import Telling
 from bridge.people.service.voice import Voice
 from bridge.people.service.withdrawing import Withdrawing
 from bridge.people.settings import NAME, PeopleSettings
+from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import RoutingTable
 from bridge.service.session import Report
 from bridge.service.task_desk import TaskDesk
@@ -52,6 +53,7 @@ class People:
         database: Database,
         routes: RoutingTable,
         settings: PeopleSettings,
+        ghosts: Ghosts,
         *,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
@@ -76,7 +78,7 @@ class People:
             settings.server_name, settings.node_user, routes, has_puppet, is_own_user
         )
         self.rooms = AgentsRooms(
-            side, settings, self._identities, namespaces_of or self._main_namespace, report
+            side, settings, self._identities, ghosts, namespaces_of or self._main_namespace, report
         )
         self._voice = Voice(side, database, settings.node_user, report)
         self._tasks = ShownTasks(database)

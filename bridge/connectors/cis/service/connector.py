@@ -40,6 +40,7 @@ from bridge.connectors.cis.settings import NAME, CisSettings
 from bridge.connectors.cis.wire.endpoints import CisEndpoints
 from bridge.matrix_side import MatrixSide
 from bridge.matrix_stream import Subscription
+from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.task_ports import Delivery, Reply
@@ -65,6 +66,7 @@ class CisParts:
     side: MatrixSide
     database: Database
     routes: RoutingTable
+    ghosts: Ghosts
     settings: CisSettings
     observer: CisObserver
     namespaces_of: NamespacesOf
@@ -81,7 +83,7 @@ class CisConnector:
         self._parts = parts
         settings, observer, now_ms = parts.settings, parts.observer, parts.now_ms
         self._own_rooms = OwnRooms(parts.side, settings, observer)
-        self._speech = Speech(parts.side, settings, observer)
+        self._speech = Speech(parts.side, settings, observer, parts.ghosts)
         self._client = EventClient(f"Palaver/{parts.version}")
         self._outbox = PublishedOutbox(
             parts.database, self._client, settings, observer, refused=self._refused, now_ms=now_ms
@@ -155,6 +157,7 @@ class CisConnector:
 
     async def start(self) -> None:
         """Peers are joined when they are there. `use_desk` comes first."""
+        await self._parts.ghosts.appear(self._parts.settings.node_user)
         await self._own_rooms.make()
         await self._write_peers()
         self._refusing.start()

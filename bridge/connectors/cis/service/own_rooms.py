@@ -1,15 +1,11 @@
 """Makes the rooms of this node, and keeps them as the configuration has them."""
 
-from typing import Final
-
 from bridge.connectors.cis.act import CisObserver
 from bridge.connectors.cis.own_rooms import request, server_acl
 from bridge.connectors.cis.rooms import AgentRoom, room_id
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix_side import MatrixSide
 from federation.errors import MatrixError
-
-NODE_NAME: Final = "Palaver"
 
 
 class OwnRooms:
@@ -22,7 +18,6 @@ class OwnRooms:
         """All of them. What is so already is done; what does not succeed is told, and is no harm to the
         others."""
         await self._side.ensure_user(self._settings.node_user)
-        await self._side.set_profile(self._settings.node_user, displayname=NODE_NAME)
         for room in self._settings.own_rooms():
             try:
                 await self._make(room)

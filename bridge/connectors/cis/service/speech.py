@@ -19,8 +19,9 @@ from bridge.connectors.cis.refusals import TooLarge
 from bridge.connectors.cis.rooms import AgentRoom, room_id
 from bridge.connectors.cis.service.long_texts import fitting
 from bridge.connectors.cis.settings import CisSettings
-from bridge.ghost import NoGhost, address_of, display_name, user_id
+from bridge.ghost import NoGhost, user_id
 from bridge.matrix_side import MatrixSide
+from bridge.service.ghosts import Ghosts
 from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.service.single_flight import SingleFlight
@@ -45,12 +46,14 @@ class NotSaid:
 
 
 class Speech:
-    def __init__(self, side: MatrixSide, settings: CisSettings, observer: CisObserver) -> None:
+    def __init__(
+        self, side: MatrixSide, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
+    ) -> None:
         self._side = side
         self._settings = settings
         self._observer = observer
+        self._ghosts = ghosts
         self._there: BoundedCache[tuple[str, str], bool] = BoundedCache(MOST_REMEMBERED)
-        self._known: BoundedCache[str, bool] = BoundedCache(MOST_REMEMBERED)
         self._coming: SingleFlight[tuple[str, str], None] = SingleFlight()
 
     async def close(self) -> None:
@@ -89,9 +92,12 @@ class Speech:
     async def come(self, where: str, user: str, via: str) -> None:
         """Let a user of this node be in a room. Raises `MatrixError`, and `TimeoutError` when it takes too
         long: then it may still happen."""
-        if self._there.get((where, user)) is None:
-            async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE):
+            if self._there.get((where, user)) is None:
                 await self._coming.run((where, user), lambda: self._come(where, user, via))
+            else:
+                # It may be another one than it was when it came.
+                await self._ghosts.appear(user)
 
     def gone(self, where: str, user: str) -> None:
         """The user has left the room, or was made to."""
@@ -123,27 +129,8 @@ class Speech:
         raise AssertionError("the second time is the last")
 
     async def _come(self, where: str, user: str, via: str) -> None:
-        if self._known.get(user) is None:
-            await self._side.ensure_user(user)
-            await self._introduce(user)
-            self._known.put(user, True)
-        try:
-            await self._side.join(where, user, via=[via])
-        except MatrixError as refused:
-            if refused.errcode != "M_FORBIDDEN" or user == self._settings.node_user:
-                raise
-            # By invite only: the node is in the room, and brings its agents along.
-            await self._side.invite(where, self._settings.node_user, user)
-            await self._side.join(where, user, via=[via])
+        await self._ghosts.let_in(where, user, via=[via])
         self._there.put((where, user), True)
-
-    async def _introduce(self, user: str) -> None:
-        """Before it comes into the first room: there it is seen with its name."""
-        profile = await self._side.profile(user)
-        if not (profile or {}).get("displayname"):
-            address = address_of(user)
-            assert address is not None, "it was made from one"
-            await self._side.set_profile(user, displayname=display_name(address.agent_id))
 
     def _note(self, event: AnyEvent, user: str, where: str, node_id: str, outcome: Said | NotSaid) -> None:
         failed = outcome.reason if isinstance(outcome, NotSaid) else None

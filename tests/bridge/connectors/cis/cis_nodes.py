@@ -23,6 +23,7 @@ from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.connectors.interface import Connector
 from bridge.routing import AgentRoutingTable
 from bridge.service.centre import Centre, CentreParts, LocalAgents
+from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_steps import AgentDuty
@@ -50,6 +51,7 @@ class Hands:
         self.stopped: asyncio.Queue[Task] = asyncio.Queue()
         self.of_agents: dict[str, tuple[str, ...]] = {}
         self.settings_of: dict[str, AgentSettings] = {}
+        self.names: dict[str, str] = {}
         self.answers_by_itself: Answer | None = None
         self.ahead = 0
         self.deliveries: Mapping[str, Delivery] = {LOCAL: self}
@@ -358,6 +360,14 @@ class CisNodes(Nodes):
                     side=node.rooms,
                     database=node.database,
                     routes=table,
+                    ghosts=Ghosts(
+                        node.rooms,
+                        node.database,
+                        table,
+                        node_user=settings.node_user,
+                        name_of=lambda agent: hands.names.get(agent.agent_id),
+                        report=eyes.problem,
+                    ),
                     settings=settings,
                     observer=eyes,
                     namespaces_of=agents.namespaces,

@@ -13,6 +13,7 @@ from bridge.people.permissions import Level, Rights
 from bridge.people.service.agents_rooms import NamespacesOf
 from bridge.people.service.people import People
 from bridge.people.settings import NAME, PeopleSettings
+from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_effects import Ports
@@ -229,6 +230,7 @@ async def scene(
     *,
     agents: Sequence[str] = ("worker-1",),
     namespaces_of: NamespacesOf | None = None,
+    names: Mapping[str, str] | None = None,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
     settings = PeopleSettings(**{"server_name": node.name, "rights": RIGHTS, **changed})
@@ -240,6 +242,14 @@ async def scene(
         node.database,
         routes,
         settings,
+        Ghosts(
+            node.rooms,
+            node.database,
+            routes,
+            node_user=settings.node_user,
+            name_of=lambda agent: (names or {}).get(agent.agent_id),
+            report=notebook.problem,
+        ),
         now_ms=now_ms,
         namespaces_of=namespaces_of,
         report=notebook.problem,

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bridge.agent_news import Registered
 from federation.room_request import RoomRequest
 from storage.database import Database
 from tests.bridge.people.service.scene import HERE, NODE, PATIENCE, WORKER, Scene, scene
 from tests.federation.service.living.homes import Home, inhabited
+from tests.federation.service.nodes import now_ms
+from tests.support.agents import address
 
 
 @pytest.fixture
@@ -73,6 +76,24 @@ async def test_agents_that_come_later(home: Home) -> None:
         assert len(await home.rooms.members(one.room_id)) == 3
         assert await one.people.rooms.let_in(one.room_id, f"@worker-5:{HERE}")
         assert await home.rooms.membership(one.room_id, f"@worker-5:{HERE}") == "join"
+
+
+async def test_they_are_seen_with_their_faces(home: Home) -> None:
+    """Under the names that the configuration has; who runs on something else from now on looks otherwise."""
+    async with scene(home, names={"worker-1": "The worker"}) as one:  # type: ignore[arg-type]
+        await until_in(one, one.room_id, WORKER)
+        first = await home.state(one.room_id, "m.room.member", WORKER)
+        assert first["displayname"] == "The worker"
+        worker = address(f"worker-1@{HERE}")
+        await one.routes.take([Registered(worker, "cis", "kimi", ("coding",), now_ms() + 1)])
+        changed = await home.until(
+            lambda event: (
+                (event.room_id, event.state_key) == (one.room_id, WORKER)
+                and event.content.get("avatar_url") not in (None, first["avatar_url"])
+            )
+        )
+        assert changed.event.content["displayname"] == "The worker"
+        assert one.notebook.problems == []
 
 
 async def test_a_room_that_cannot_be_made_is_no_harm(home: Home) -> None:

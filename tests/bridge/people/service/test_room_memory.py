@@ -9,6 +9,7 @@ from federation.room_event import RoomEvent
 from storage.database import Database
 from tests.federation.service.living.homes import inhabited
 from tests.support.agents import registered, routing_table
+from tests.support.ghosts import ghosts_of
 
 
 def member(room_id: str, user: str) -> RoomEvent:
@@ -23,7 +24,12 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
         settings = PeopleSettings("here")
         identities = Identities("here", settings.node_user, routes)
         rooms = AgentsRooms(
-            home.rooms, settings, identities, lambda address: (), lambda sentence, error: None
+            home.rooms,
+            settings,
+            identities,
+            ghosts_of(home, routes),
+            lambda address: (),
+            lambda sentence, error: None,
         )
         memory = RoomMemory(home.rooms, identities, rooms)
         room_id = await home.room(worker)
@@ -48,7 +54,12 @@ async def test_a_room_that_nobody_knows(database: Database) -> None:
         settings = PeopleSettings("here")
         identities = Identities("here", settings.node_user, routes)
         rooms = AgentsRooms(
-            home.rooms, settings, identities, lambda address: (), lambda sentence, error: None
+            home.rooms,
+            settings,
+            identities,
+            ghosts_of(home, routes),
+            lambda address: (),
+            lambda sentence, error: None,
         )
         memory = RoomMemory(home.rooms, identities, rooms)
         assert await memory.place("!nowhere") is None

@@ -10,6 +10,7 @@ from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
 from bridge.connectors.cis.settings import PeerAccess
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
 from tests.bridge.connectors.cis.made import message
+from tests.support.ghosts import ghosts_of
 
 BOTH = ("default", "alpha")
 
@@ -39,7 +40,7 @@ async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -
     await living.hands.come("secret", namespaces=("alpha",))
     for name in ("open", "secret"):
         await kitchen.sees(f"{name}@a.test")
-    speech = Speech(kitchen.node.rooms, kitchen.settings, Eyes())
+    speech = Speech(kitchen.node.rooms, kitchen.settings, Eyes(), ghosts_of(kitchen.node))
     channels = Channels(kitchen.node.rooms, kitchen.settings, speech, Posts())
     for node_id, agent_id, expected in [
         ("a.test", "open", "default"),
@@ -59,7 +60,8 @@ async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
     old = PeerAccess(Peer("old", PeerProfile.CIS_1_1))
     settings = replace(QUICK, node_id="b.test", peers={"old": old})
     posts = Posts()
-    channels = Channels(node.rooms, settings, Speech(node.rooms, settings, Eyes()), posts)
+    speech = Speech(node.rooms, settings, Eyes(), ghosts_of(node))
+    channels = Channels(node.rooms, settings, speech, posts)
     letter = Letter(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
     assert await channels.send(old, letter) == Said("$1")
     assert posts.letters == [letter]

@@ -16,6 +16,7 @@ from federation.room_event import RoomEvent
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
 from tests.bridge.connectors.cis.made import NOON
 from tests.federation.service.nodes import Node
+from tests.support.ghosts import ghosts_of
 
 WORKER = AgentAddress("worker-1", "a.test")
 GHOST = "@worker-1:a.test"
@@ -32,9 +33,11 @@ def message(payload: object, name: str = "m") -> Message:
 class Place:
     def __init__(self, node: Node, settings: CisSettings) -> None:
         self.node, self.settings, self.eyes = node, settings, Eyes()
-        self.speech = Speech(node.rooms, settings, self.eyes)
+        self.ghosts = ghosts_of(node)
+        self.speech = Speech(node.rooms, settings, self.eyes, self.ghosts)
 
     async def make(self) -> None:
+        await self.ghosts.appear(self.settings.node_user)
         await OwnRooms(self.node.rooms, self.settings, self.eyes).make()
 
     async def said(self) -> list[RoomEvent]:
@@ -61,10 +64,28 @@ async def test_an_agent_comes_into_the_room_when_it_first_speaks(place: Place) -
     assert members == {"@palaver:a.test": "Palaver", GHOST: "worker-1"}
 
 
+async def test_it_is_seen_on_other_nodes_with_its_face(nodes: CisNodes) -> None:
+    """The name that the configuration has, and a picture that they can fetch."""
+    here, there = await nodes.begin("a.test", "b.test")
+    here.hands.names["worker-1"] = "The worker"
+    await here.hands.come("worker-1")
+    await there.until_in_touch("a.test")
+    assert isinstance(await here.connector.send_message(WORKER, None, "x", "hello"), Said)
+    await there.eyes.until_act(Verdict.TAKEN, Message.TYPE, "a.test")
+    members = {one.user_id: one for one in await there.node.rooms.members("!agent-broadcast:a.test")}
+    assert members[GHOST].displayname == "The worker"
+    for user in (GHOST, "@palaver:a.test"):
+        url = members[user].avatar_url
+        assert url is not None
+        async with there.node.rooms.download(url) as media:
+            assert media.info.content_type == "image/png"
+    assert here.eyes.problems == []
+
+
 async def test_the_same_thing_is_said_once(place: Place) -> None:
     """Under its name it is the same event, also for a process that comes later."""
     first = await place.speech.say(message("hello"), ROOM, WORKER, "one" * 200)
-    other = Speech(place.node.rooms, place.settings, place.eyes)
+    other = Speech(place.node.rooms, place.settings, place.eyes, place.ghosts)
     assert await other.say(message("hello again"), ROOM, WORKER, "one" * 200) == first
     assert len(await place.said()) == 1
     await other.close()

@@ -1,0 +1,130 @@
+"""The users of this node that agents appear as: lets there be one, with its face, and lets it into rooms.
+
+A face is the name and the avatar that people see. It is given when the user is needed, not when an agent is
+registered, and follows what is known of the agent.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from bridge.agent import Agent
+from bridge.ghost import (
+    NODE_AVATAR,
+    NODE_NAME,
+    Avatar,
+    address_of,
+    avatar,
+    display_name,
+    puppet_of,
+)
+from bridge.matrix_side import MatrixSide
+from bridge.service.avatars import AGAIN, Avatars
+from bridge.service.routing_table import RoutingTable
+from bridge.service.session import Report
+from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError
+from storage.connecting import ConnectionLost
+from storage.database import Database
+
+MOST_REMEMBERED: Final = 100_000
+"""Users of whom it is known what they look like."""
+
+NameOf = Callable[[Agent], str | None]
+
+
+def nothing_else(agent: Agent) -> str | None:
+    """An agent is called by its id."""
+    return None
+
+
+class Face(NamedTuple):
+    """Without an avatar it is that of an agent of which nothing is known: it goes on looking as it does."""
+
+    name: str | None
+    avatar: Avatar | None
+
+
+_NODE: Final = Face(NODE_NAME, NODE_AVATAR)
+
+
+class Ghosts:
+    """`node_user` is the user as whom the node speaks. `name_of` is how the configuration calls an agent of
+    this node."""
+
+    def __init__(
+        self,
+        side: MatrixSide,
+        database: Database,
+        routes: RoutingTable,
+        *,
+        node_user: str,
+        name_of: NameOf = nothing_else,
+        report: Report = lambda sentence, error: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._side = side
+        self._routes = routes
+        self._node_user = node_user
+        self._name_of = name_of
+        self._report = report
+        self._monotonic = monotonic
+        self._avatars = Avatars(side, database, node_user, monotonic=monotonic, report=report)
+        # With how it looks; and until when that is good enough, where something is missing.
+        self._shown: BoundedCache[str, tuple[Face, float | None]] = BoundedCache(MOST_REMEMBERED)
+
+    async def appear(self, user: str) -> None:
+        """Let there be this user of this node, and look like what it is. Raises `MatrixError` when there
+        cannot be one; a face that cannot be had for the moment keeps nobody waiting."""
+        face, shown = self._face_of(user), self._shown.get(user)
+        if shown is not None and shown[0] == face and (shown[1] is None or self._monotonic() < shown[1]):
+            return
+        await self._side.ensure_user(user)
+        try:
+            is_whole = await self._give(user, face)
+        except ConnectionLost:
+            raise
+        except Exception as error:
+            self._report(f"What {user} looks like could not be told.", error)
+            is_whole = False
+        self._shown.put(user, (face, None if is_whole else self._monotonic() + AGAIN))
+
+    async def let_in(self, room_id: str, user: str, *, via: Sequence[str] = ()) -> None:
+        """A user of this node comes into a room, with its face: there it is seen with it from the beginning.
+        Raises `MatrixError`."""
+        await self.appear(user)
+        try:
+            await self._side.join(room_id, user, via=via)
+        except MatrixError as refused:
+            if refused.errcode != "M_FORBIDDEN" or user == self._node_user:
+                raise
+            # By invite only: the node is in the room, and brings its agents along. Somebody else may just
+            # have done so; whether it can come in says the room.
+            with contextlib.suppress(MatrixError):
+                await self._side.invite(room_id, self._node_user, user)
+            await self._side.join(room_id, user, via=via)
+
+    # -- inside --
+
+    def _face_of(self, user: str) -> Face:
+        if user == self._node_user:
+            return _NODE
+        address = puppet_of(user, self._side.server_name) or address_of(user)
+        if address is None:
+            return Face(None, None)
+        agent = self._routes.agent(address)
+        if agent is None:
+            return Face(display_name(address.agent_id), None)
+        return Face(display_name(self._name_of(agent) or agent.agent_id), avatar(agent.runtime))
+
+    async def _give(self, user: str, face: Face) -> bool:
+        """Whether it has all of it now."""
+        url = None if face.avatar is None else await self._avatars.url(face.avatar)
+        known = await self._side.profile(user) or {}
+        name = None if face.avatar is None and known.get("displayname") else face.name
+        wanted = {"displayname": name, "avatar_url": url}
+        changes = {field: said for field, said in wanted.items() if said and said != known.get(field)}
+        if changes:
+            await self._side.set_profile(user, **changes)
+        return url is not None or face.avatar is None
