@@ -26,6 +26,7 @@ from typing import Any
 
 WAIT = 30.0
 """Seconds that the node keeps a question for a task, which is also how often it hears that we live."""
+NOT_ATTACHED = "PALAVER_NOT_ATTACHED"
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,18 @@ class AgentClient:
         self._base = f"{url.rstrip('/')}/_palaver/v1/agents/{urllib.parse.quote(agent_id, safe='')}"
         self._token = token
         self._tls = tls
+        self._registration: dict[str, Any] = {}
+        self._begun: dict[str, int] = {}
         self.session = secrets.token_hex(12)
 
     def register(self, *, runtime: str = "example", capabilities: list[str] | None = None) -> dict[str, Any]:
-        said = {"session": self.session, "runtime": runtime, "capabilities": capabilities or ["messaging"]}
-        return self._ask("PUT", "", said)
+        self._registration = {"runtime": runtime, "capabilities": capabilities or ["messaging"]}
+        return self._attach()
+
+    def _attach(self) -> dict[str, Any]:
+        """Also after a break: what was begun before it goes on."""
+        working = [{"work_id": work_id, "attempt": attempt} for work_id, attempt in self._begun.items()]
+        return self._ask("PUT", "", {"session": self.session, **self._registration, "working": working})
 
     def take(self, wait: float = WAIT) -> Task | None:
         """The next task, or None when there was none for so long."""
@@ -82,25 +90,39 @@ class AgentClient:
 
     def begin(self, task: Task) -> bool:
         """Whether it is still wanted. Nothing may be done for it before."""
-        return self._say(task, "begin")
+        self._begun[task.work_id] = task.attempt
+        return self._say(task, "begin") or self._let_go(task)
 
     def progress(self, task: Task, text: str) -> bool:
         return self._say(task, "progress", text=text)
 
     def finish(self, task: Task, output: str, *, success: bool = True, exit_code: int = 0) -> bool:
-        return self._say(task, "result", output=output, success=success, exit_code=exit_code)
+        counts = self._say(task, "result", output=output, success=success, exit_code=exit_code)
+        self._let_go(task)
+        return counts
+
+    def _let_go(self, task: Task) -> bool:
+        """It is not wanted of us any more."""
+        self._begun.pop(task.work_id, None)
+        return False
 
     def unregister(self) -> None:
         self._ask("DELETE", f"?{urllib.parse.urlencode({'session': self.session})}", None)
 
     def _say(self, task: Task, what: str, **said: object) -> bool:
         body = {"session": self.session, "attempt": task.attempt, **said}
+        is_attached = True
         while True:
             try:
+                if not is_attached:
+                    # The node was started again meanwhile.
+                    self._attach()
+                    is_attached = True
                 return bool(self._ask("POST", f"/tasks/{task.work_id}/{what}", body)["wanted"])
             except Refused as refused:
-                if not refused.is_passing:
+                if not refused.is_passing and refused.errcode != NOT_ATTACHED:
                     raise
+                is_attached = is_attached and refused.errcode != NOT_ATTACHED
                 time.sleep(refused.retry_after)
             except OSError:
                 time.sleep(1.0)
@@ -134,7 +156,7 @@ def work(client: AgentClient, do: Callable[[AgentClient, Task], str]) -> None:
             if task is not None and client.begin(task):
                 client.finish(task, do(client, task))
         except Refused as refused:
-            if refused.errcode == "PALAVER_NOT_ATTACHED":
+            if refused.errcode == NOT_ATTACHED:
                 is_registered = False
             elif refused.is_passing:
                 time.sleep(refused.retry_after)

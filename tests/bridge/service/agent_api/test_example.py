@@ -61,6 +61,43 @@ async def test_it_comes_back(database: Database, tmp_path: Path) -> None:
         assert "Attached" in await line(process)
 
 
+SLOW = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from agent_client import AgentClient
+client = AgentClient(sys.argv[2], "echo", sys.argv[3])
+client.register()
+task = client.take()
+print(client.begin(task), flush=True)
+sys.stdin.readline()
+print(client.progress(task, "back"), client.finish(task, "Done."), flush=True)
+"""
+
+
+async def test_it_goes_on_with_what_it_had_begun(database: Database, tmp_path: Path) -> None:
+    """When the node has forgotten it meanwhile: what it has done is not lost."""
+    async with api(database, tmp_path) as one:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", "-c", SLOW,
+            str(CLIENT.parent), f"http://127.0.0.1:{one.port}", await one.token("echo"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            await one.node.status_is(AgentStatus.IDLE, "echo@here")
+            await one.node.ask("one", "echo@here")
+            assert await line(process) == "True"
+            one.node.attached._sessions.pop("echo").end()
+            assert process.stdin is not None
+            process.stdin.write(b"\n")
+            assert await line(process) == "True True"
+            assert (await one.node.answered()).answer == Answer(True, "Done.", 0)
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
 async def test_it_stops_when_it_may_not(database: Database, tmp_path: Path) -> None:
     """With the node's own sentence."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("other")) as process:
