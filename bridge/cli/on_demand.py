@@ -1,5 +1,5 @@
-"""Which commands there are. A command is imported when it is called: a node takes a second, and most do no more
-than ask one.
+"""Which commands there are. A command is imported when it is called: a node takes a second, and most do
+no more than ask one.
 """
 
 from collections.abc import Mapping
