@@ -59,13 +59,21 @@ class Contacts(Generic[K]):
             default=None,
         )
 
+    def want(self, peer: str, keys: Iterable[K], now: int) -> None:
+        """These and no others are wanted of the peer from now on, all of them at once."""
+        self._wanted[peer] = {key: _Wanted(now) for key in keys}
+
+    def forget(self, peer: str) -> None:
+        """Nothing is wanted of it any more, whatever becomes of what is under way."""
+        self._wanted.pop(peer, None)
+
     def done(self, peer: str, key: K) -> None:
-        self._wanted[peer].pop(key, None)
+        self._wanted.get(peer, {}).pop(key, None)
 
     def failed(self, peer: str, key: K, now: int) -> None:
-        one = self._wanted[peer].get(key)
+        one = self._wanted.get(peer, {}).get(key)
         if one is None:
-            return  # somebody else has seen to it meanwhile
+            return  # somebody else has seen to it meanwhile, or nobody wants it any more
         one.is_under_way = False
         one.at = now + min(self._retry * 2 ** min(one.failures, 30), self._longest)
         one.failures += 1

@@ -229,16 +229,18 @@ class Nodes:
 
         media = await asyncio.to_thread(tempfile.mkdtemp)
         self._stack.callback(shutil.rmtree, media)
-        settings = HomeserverSettings(
-            name,
-            "test",
-            Path(media),
-            peers=self._addresses,
-            policy=policy((), is_open=True),
-            authorities=self._authorities,
-            blocked=(),
-            members_in_full=self._in_full,
-            **self._more,
+        settings = self._settled(
+            HomeserverSettings(
+                name,
+                "test",
+                Path(media),
+                peers=self._addresses,
+                policy=policy((), is_open=True),
+                authorities=self._authorities,
+                blocked=(),
+                members_in_full=self._in_full,
+                **self._more,
+            )
         )
         opening = open_homeserver(
             settings,
@@ -262,6 +264,10 @@ class Nodes:
         await listener.start()
         self._stack.push_async_callback(listener.close, 1.0)
         return node
+
+    def _settled(self, settings: HomeserverSettings) -> HomeserverSettings:
+        """As the node gets them, for tests in which nodes do not know each other from the beginning."""
+        return settings
 
     def _address_of(self, name: str) -> str:
         known = self._addresses.get(name)

@@ -175,6 +175,9 @@ class HeardBeats:
                 self._observer.problem("Heartbeats of other nodes could not be written.", error)
 
     async def _write(self, nodes: list[NodeHeartbeat], agents: list[Heartbeat]) -> None:
+        # It may be trusted no more since it was heard.
+        nodes = [beat for beat in nodes if self._settings.access(beat.node_id) is not None]
+        agents = [beat for beat in agents if self._settings.access(beat.address.node_id) is not None]
         returned = [beat for beat in nodes if self._was_silent(beat.node_id)]
         verdicts = await self._routes.take([*nodes, *agents])
         for beat, verdict in zip(nodes, verdicts, strict=False):

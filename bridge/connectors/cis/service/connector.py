@@ -6,7 +6,7 @@ heartbeats, and take what published nodes send.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ from bridge.connectors.cis.service.refusing import Refusing
 from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
 from bridge.connectors.cis.service.taking import Listener, Taking
 from bridge.connectors.cis.service.tasks import TaskDelivery, TaskReply
+from bridge.connectors.cis.service.trusting import Trusting
 from bridge.connectors.cis.service.whole_texts import WholeTexts
 from bridge.connectors.cis.settings import NAME, CisSettings
 from bridge.connectors.cis.wire.endpoints import CisEndpoints
@@ -58,10 +59,19 @@ PATIENCE: Final = 2.0
 MESSAGE_WORTH_MS: Final = 300_000
 
 
+FollowPeers = Callable[[Callable[[Collection[str]], None]], Callable[[], None]]
+"""Be told the ids of peers that have changed, once `CisSettings.peers` says so; gives what ends it."""
+
+
+def peers_stay(listener: Callable[[Collection[str]], None]) -> Callable[[], None]:
+    """They are those of the configuration, for as long as the node runs."""
+    return lambda: None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CisParts:
     """What the connector is given. `namespaces_of` says of an agent of this node where it is; `key` is the
-    node's own."""
+    node's own; `is_spoken_with`: whether this node federates with a server, whatever for."""
 
     side: MatrixSide
     database: Database
@@ -73,6 +83,8 @@ class CisParts:
     key: Callable[[], SigningKey]
     version: str
     now_ms: Callable[[], int]
+    follow_peers: FollowPeers = peers_stay
+    is_spoken_with: Callable[[str], bool] = lambda _: True
 
 
 class CisConnector:
@@ -82,7 +94,7 @@ class CisConnector:
     def __init__(self, parts: CisParts) -> None:
         self._parts = parts
         settings, observer, now_ms = parts.settings, parts.observer, parts.now_ms
-        self._own_rooms = OwnRooms(parts.side, settings, observer)
+        self._own_rooms = OwnRooms(parts.side, settings, observer, is_spoken_with=parts.is_spoken_with)
         self._speech = Speech(parts.side, settings, observer, parts.ghosts)
         self._client = EventClient(f"Palaver/{parts.version}")
         self._outbox = PublishedOutbox(
@@ -119,6 +131,16 @@ class CisConnector:
         self._taking.missed = self._missed
         self._taking.unknown = self._unknown
         self._taking.registered = self._registered
+        self._trusting = Trusting(
+            parts.database,
+            parts.routes,
+            settings,
+            self._learning,
+            self._publishing,
+            self._outbox,
+            observer,
+            rooms_follow=self._own_rooms.follow,
+        )
         self._receiving = Receiving(
             parts.database, parts.routes, settings, self._taking, observer, now_ms=now_ms
         )
@@ -128,6 +150,7 @@ class CisConnector:
         self._leader: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._is_ending = asyncio.Event()
+        self._end: Callable[[], None] = lambda: None
         self._desk: TaskDesk
 
     # -- what it can do --
@@ -151,15 +174,17 @@ class CisConnector:
     def use_desk(self, desk: TaskDesk) -> None:
         self._desk = desk
         self._taking.use_desk(desk)
+        self._trusting.use_desk(desk)
 
     def routes(self) -> list[web.RouteDef]:
         return CisEndpoints(self._parts.settings, self._receiving, self._parts.version).routes()
 
     async def start(self) -> None:
         """Peers are joined when they are there. `use_desk` comes first."""
+        self._end = self._parts.follow_peers(self._peers_changed)
         await self._parts.ghosts.appear(self._parts.settings.node_user)
         await self._own_rooms.make()
-        await self._write_peers()
+        await self._trusting.begin()
         self._refusing.start()
         self._publishing.start()
         self._heard.start()
@@ -173,6 +198,7 @@ class CisConnector:
             await asyncio.wait({self._reading})
 
     async def close(self) -> None:
+        self._end()
         await self.ask_no_more()
         if self._lead is not None:
             # That agents go is worth saying.
@@ -249,6 +275,12 @@ class CisConnector:
         return await self._channels.send(access, replace(letter, namespace=namespace))
 
     # -- what happens --
+
+    def _peers_changed(self, node_ids: Collection[str]) -> None:
+        for node_id in node_ids:
+            self._start(self._trusting.follow(node_id))
+            if self._lead is not None:
+                self._lead.follow(node_id)
 
     def _missed(self, missed: Missed) -> None:
         if self._lead is not None:
@@ -338,8 +370,3 @@ class CisConnector:
             namespaces_of=parts.namespaces_of,
             now_ms=parts.now_ms,
         )
-
-    async def _write_peers(self) -> None:
-        """The routing table knows where the configuration says that nodes are."""
-        for access in self._parts.settings.peers.values():
-            await self._parts.routes.set_node(access.peer.node_id, access.url, trusted=access.peer.trusted)

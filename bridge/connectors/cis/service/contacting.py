@@ -36,15 +36,17 @@ class Contacting:
         self._speech = speech
         self._observer = observer
         self._now_ms = now_ms
-        wanted = {peer.node_id: self._wanted_of(peer) for peer in settings.homeservers()}
         self._contacts: Contacts[str] = Contacts(
-            wanted, now_ms(), retry=settings.retry_ms, longest=settings.longest_retry_ms
+            {}, now_ms(), retry=settings.retry_ms, longest=settings.longest_retry_ms
         )
         self._woken = asyncio.Event()
         self._trying: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """With the peers that there are now. Whoever starts it tells it from then on of those that change."""
+        for peer in self._settings.homeservers():
+            self._contacts.want(peer.node_id, self._wanted_of(peer), self._now_ms())
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -62,6 +64,15 @@ class Contacting:
         """This node is no longer in that room of the peer."""
         self._speech.gone(where, self._settings.node_user)
         self._contacts.lost(node_id, where, self._now_ms())
+        self._woken.set()
+
+    def follow(self, node_id: str) -> None:
+        """The peer has come, or gone, or is another one."""
+        access = self._settings.access(node_id)
+        if access is None or not access.is_homeserver:
+            self._contacts.forget(node_id)
+        else:
+            self._contacts.want(node_id, self._wanted_of(access.peer), self._now_ms())
         self._woken.set()
 
     def is_in_touch(self, node_id: str) -> bool:

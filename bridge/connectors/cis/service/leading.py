@@ -30,6 +30,13 @@ class Lead:
     contacting: Contacting
     announcing: Announcing
     beats: OwnBeats
+    publishing: Publishing
+
+    def follow(self, node_id: str) -> None:
+        """The peer has come, or gone, or is another one: it is met anew, and told of our agents."""
+        self.contacting.follow(node_id)
+        self.publishing.registered(node_id)
+        self.beats.soon()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +91,8 @@ async def leading(all_: Followers) -> AsyncIterator[Lead]:
         )
         await announcing.start()
         stack.push_async_callback(announcing.close)
+        # From here on nobody else's turn comes until whoever leads knows that it does.
         for part in (contacting, beats, all_.outbox):
             part.start()
             stack.push_async_callback(part.close)
-        yield Lead(incoming, contacting, announcing, beats)
+        yield Lead(incoming, contacting, announcing, beats, all_.publishing)

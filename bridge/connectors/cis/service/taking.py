@@ -88,7 +88,7 @@ class Taking:
 
     async def take(self, effects: Sequence[Effect], commit: Commit) -> None:
         """All of it, and `commit` in the transaction in which it is kept."""
-        effects = [self._held_to_namespaces(effect) for effect in effects]
+        effects = [self._held_to_namespaces(effect) for effect in effects if self._is_heard(effect)]
         await self._take_steps(effects)
         asked = [one for one in effects if isinstance(one, Asked)]
         news = [one.said for one in effects if isinstance(one, News)]
@@ -103,6 +103,19 @@ class Taking:
                 self._refusing.refuse(_refused(one, result.refusal))
         self._look_at(news, applied.verdicts)
         self._tell(effects)
+
+    def _is_heard(self, effect: Effect) -> bool:
+        """Who spoke may be trusted no more since it was read what they have said."""
+        match effect:
+            case News(said):
+                node_id = said.address.node_id
+            case Asked(request):
+                node_id = request.key.node_id
+            case Answered(_, _, by) | Progressed(_, _, by):
+                node_id = by.node_id
+            case _:
+                return True
+        return self._settings.access(node_id) is not None
 
     def _held_to_namespaces(self, effect: Effect) -> Effect:
         """Who may use a namespace reaches the agents that are in it."""

@@ -17,7 +17,7 @@ from bridge.agent_news import Registered, Unregistered
 from bridge.agent_queue import AgentSettings
 from bridge.connectors.cis.act import Act, Verdict
 from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.service.connector import CisConnector, CisParts
+from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, peers_stay
 from bridge.connectors.cis.service.leading import Lead
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.connectors.interface import Connector
@@ -297,13 +297,15 @@ QUICK = CisSettings("nobody", heartbeat_ms=500, status_pause_ms=50, retry_ms=100
 
 
 class CisNodes(Nodes):
-    """`clocks`: of the centres of nodes whose clocks are wrong, by how much."""
+    """`clocks`: of the centres of nodes whose clocks are wrong, by how much. `follow_peers`: of nodes whose
+    peers change."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._made: dict[str, CisNode] = {}
         self._settings: dict[str, CisSettings] = {}
         self.clocks: dict[str, int] = {}
+        self.follow_peers: dict[str, FollowPeers] = {}
         self.agent_timeout_ms = 120_000
 
     async def begin(self, *names: str, **changed: Any) -> list[CisNode]:
@@ -374,6 +376,8 @@ class CisNodes(Nodes):
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
                     version="test",
                     now_ms=clock,
+                    follow_peers=self.follow_peers.get(node.name, peers_stay),
+                    is_spoken_with=node.homeserver.settings.policy.admits,
                 )
             )
             return [connector]

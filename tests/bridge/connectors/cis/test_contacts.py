@@ -74,3 +74,33 @@ def test_a_room_that_was_lost_is_wanted_again() -> None:
     one.failed("a", "1", 15)
     assert one.deadline() is None
     one.lost("unheard of", "1", 5)
+
+
+def test_peers_come_and_go() -> None:
+    """What is wanted of a new one is due at once. Of one that has gone nothing is, however that ends which
+    was under way."""
+    one = contacts(a=["1"])
+    one.want("b", ["2", "3"], 5)
+    assert one.due(5) == [("a", "1"), ("b", "2")]
+    one.forget("b")
+    one.forget("unheard of")
+    one.failed("b", "2", 6)
+    one.done("b", "3")
+    one.met("b", 7)
+    one.lost("b", "2", 8)
+    assert one.deadline() is None
+    assert not one.has("b", "3")
+    one.want("b", ["4"], 9)
+    assert one.due(9) == [("b", "4")]
+
+
+def test_what_is_wanted_of_a_peer_changes() -> None:
+    """Only what was named last is tried, and no pause counts that was made before."""
+    one = contacts(a=["1", "2"])
+    one.due(0)
+    one.failed("a", "1", 0)
+    one.want("a", ["2", "3"], 1)
+    assert one.due(1) == [("a", "2")]
+    one.done("a", "2")
+    assert one.due(1) == [("a", "3")]
+    assert not one.has("a", "1")

@@ -30,6 +30,9 @@ FORGOTTEN_AT_ONCE: Final = 10_000
 REMEMBERED_MS: Final = 7 * 24 * 3_600_000
 """For which the ids of what was sent to us are kept, and the names of what we sent."""
 
+NO_PEER: Final = Ended("is no longer a peer of this node")
+"""Who has decided that knows what else waited."""
+
 Refused = Callable[[TaskKey, str], Awaitable[object]]
 
 
@@ -84,6 +87,14 @@ class PublishedOutbox:
     def wake(self) -> None:
         self._woken.set()
 
+    def follow(self, peer: str) -> None:
+        """The peer has come, or gone, or is another one: no pause that was made for it counts."""
+        worker = self._workers.get(peer)
+        if worker is not None:
+            # What it was sending it may send twice, under the same id.
+            worker.cancel()
+        self._woken.set()
+
     # -- sending --
 
     async def _run(self) -> None:
@@ -118,7 +129,6 @@ class PublishedOutbox:
 
     async def _work_off(self, peer: str) -> None:
         """Until nothing waits for the peer."""
-        access = self._settings.access(peer)
         failures = 0
         try:
             while True:
@@ -127,7 +137,7 @@ class PublishedOutbox:
                 if not rows:
                     return
                 for row in rows:
-                    outcome = await self._send(access, row)
+                    outcome = await self._send(self._settings.access(peer), row)
                     if isinstance(outcome, Again):
                         failures += 1
                         await asyncio.sleep(self._pause(failures) / 1000)
@@ -147,7 +157,7 @@ class PublishedOutbox:
 
     async def _send(self, access: PeerAccess | None, row: WaitingRow) -> Outcome:
         if access is None or access.url is None:
-            return Ended("is no longer a peer of this node")
+            return NO_PEER
         if self._now_ms() >= row.deadline:
             return Ended("could not be reached in time")
         return await self._client.send(access.url, row.body)
@@ -158,5 +168,5 @@ class PublishedOutbox:
             await self._refused(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")
         async with self._database.transaction() as connection:
             await cis_events.mark_sent(connection, row.id)
-        if isinstance(outcome, Ended):
+        if isinstance(outcome, Ended) and outcome is not NO_PEER:
             self._observer.problem(f"{peer} did not take an event: it {outcome.reason}.", None)

@@ -126,6 +126,11 @@ class Publishing:
             self._due[node_id] = None
         self._woken.set()
 
+    def distrusted(self, node_id: str) -> None:
+        """If it comes back, it is told of our agents anew."""
+        self._due.pop(node_id, None)
+        self._introductions.lost(node_id)
+
     # -- inside --
 
     def _concerns(self, peer: Peer, rooms: Collection[AgentRoom]) -> bool:

@@ -152,6 +152,22 @@ async def test_what_is_not_taken(ears: Ears, origin: str, content: dict[str, Any
     assert ears.routes.table.node(origin) is None
 
 
+async def test_who_is_trusted_no_more_before_it_is_written(
+    ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was heard is not kept."""
+    await register(ears, "w1@kitchen", "w2@other")
+    peers = dict(SETTINGS.peers) | peers_of("other")
+    monkeypatch.setitem(SETTINGS.peers, "other", peers["other"])  # type: ignore[arg-type] # it is a dict
+    ears.say("other", beat({"busy": ["w2"]}, NOW))
+    monkeypatch.delitem(SETTINGS.peers, "other")  # type: ignore[arg-type] # it is a dict
+    ears.say("kitchen", beat({"busy": ["w1"]}, NOW))
+    await ears.until("w1@kitchen", AgentStatus.BUSY)
+    other = ears.routes.agent(address("w2@other"))
+    assert other is not None
+    assert other.status is AgentStatus.IDLE
+
+
 async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) -> None:
     """With all of them by what they do; and at once when somebody new has come."""
     living, kitchen = await nodes.begin("a.test", "b.test", heartbeat_ms=60_000)

@@ -89,3 +89,36 @@ async def test_a_room_that_somebody_else_has_made_is_told_of(nodes: CisNodes) ->
     assert "!agent-federation-default:a.test" in sentence
     assert error is not None
     assert await node.rooms.membership("!agent-federation-alpha:a.test", "@palaver:a.test") == "join"
+
+
+async def test_they_follow_a_peer_that_changes(nodes: CisNodes) -> None:
+    """Who is not trusted any more is shut out of them, and who is trusted again is let in."""
+    [node] = await nodes.start("a.test")
+    peer = Peer("b.test", namespaces=frozenset(SETTINGS.namespaces))
+    peers = {"b.test": PeerAccess(peer)}
+    rooms = OwnRooms(node.rooms, replace(SETTINGS, peers=peers), Eyes())
+    await rooms.make()
+    await rooms.follow("b.test")
+    assert await node.rooms.server_acl("!agent-broadcast:a.test") is None
+    for trusted, deny in ((False, ["b.test"]), (True, [])):
+        peers["b.test"] = PeerAccess(replace(peer, trusted=trusted))
+        await rooms.follow("b.test")
+        for name in ROOMS:
+            acl = await node.rooms.server_acl(f"!{name}:a.test")
+            assert acl is not None
+            assert acl["deny"] == deny
+
+
+async def test_who_is_no_peer_is_shown_out_where_nobody_enters_uninvited(nodes: CisNodes) -> None:
+    """If its server can be told; one that is not spoken with would go on believing that it is there."""
+    node, *_ = await nodes.start("a.test", "b.test", "c.test")
+    room = "!agent-broadcast:a.test"
+    settings = replace(SETTINGS, join_rule="invite")
+    await make(node.rooms, settings)
+    invited = {"@alice:b.test", "@alice:c.test", "@alice:a.test"}
+    for user in invited:
+        await node.rooms.invite(room, "@palaver:a.test", user)
+    for is_spoken_with, left in ((False, invited), (True, invited - {"@alice:b.test"})):
+        rooms = OwnRooms(node.rooms, settings, Eyes(), is_spoken_with=lambda _, is_=is_spoken_with: is_)
+        await rooms.follow("b.test")
+        assert {one.user_id for one in await node.rooms.members(room, ("invite",))} == left

@@ -1,7 +1,7 @@
 """What follows from events, in one transaction with the word that they were taken."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -24,19 +24,20 @@ from bridge.connectors.cis.peer import Peer
 from bridge.connectors.cis.rooms import FederationRoom
 from bridge.connectors.cis.sender import From
 from bridge.connectors.cis.service.taking import Taking
-from bridge.connectors.cis.settings import CisSettings
+from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.task import State
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode
 from bridge.task_request import TaskKey
 from storage.database import Connection, Database
-from tests.bridge.connectors.cis.cis_nodes import Eyes
+from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
 from tests.bridge.connectors.cis.made import COORDINATOR, message, request
 from tests.support.agents import address, registered
 from tests.support.desk import Process, process
 from tests.support.desk import request as task
 
-SETTINGS = CisSettings("here", namespaces=("default", "alpha"))
+PEERS = {**peers_of("kitchen", "living.local"), "bad": PeerAccess(Peer("bad", trusted=False))}
+SETTINGS = CisSettings("here", PEERS, namespaces=("default", "alpha"))
 
 
 class Refusals:
@@ -114,6 +115,26 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
     await table.take(asked(), news)
     assert table.events == ["kitchen"]
     assert table.desk.routes.agent(address("new@kitchen")) is not None
+
+
+async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
+    """Although it was when its word was read; the word is done with all the same."""
+    await table.desk.routes.take([registered("worker@kitchen")])
+    key = TaskKey("here", "a")
+    made = task(key.request_id, "worker@kitchen", key=key, from_address=address("boss@here"))
+    await table.desk.desk.submit(made)
+    request = replace(asked().request, key=TaskKey("bad", "req-1"))
+    by = address("worker@bad")
+    await table.take(
+        replace(asked(), request=request),
+        News(Registered(address("new@bad"), "cis", "claude", (), 5)),
+        Answered(key, Answer(True, "ok", 0), by),
+        Progressed("a", {"n": 1}, by, address("boss@here")),
+    )
+    assert table.committed == 1
+    assert await table.desk.desk.task(request.key) is None
+    assert table.desk.routes.agent(address("new@bad")) is None
+    assert table.events == []
 
 
 async def test_who_may_not_use_a_namespace_does_not_find_its_agents(table: Table) -> None:

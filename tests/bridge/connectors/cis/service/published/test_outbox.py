@@ -140,3 +140,26 @@ async def test_another_process_goes_on_with_it(post: Post, theirs: PublishedNode
     finally:
         await other.close()
     assert (await theirs.taken.get())["event_id"] == "$a"
+
+
+async def test_a_peer_that_goes_while_something_waits(post: Post, theirs: PublishedNode) -> None:
+    """Nobody waits for the end of a pause: what waited has ended, and the person who decided that is not
+    told. When it comes back, what is enqueued then is sent to where it is now."""
+    peers = dict(post.outbox._settings.peers)
+    access = peers["old.local"]
+    object.__setattr__(post.outbox._settings, "peers", peers)
+    theirs.answers = [(503, {})] * 1_000
+    await post.enqueue("a", task=KEY)
+    async with asyncio.timeout(PATIENCE):
+        while theirs.attempts < 5:
+            await asyncio.sleep(0.01)
+    del peers["old.local"]
+    post.outbox.follow("old.local")
+    assert (await post.refused.get()) == (KEY, "old.local is no longer a peer of this node")
+    await post.until_empty()
+    assert post.eyes.problems == []
+    theirs.answers.clear()
+    peers["old.local"] = access
+    post.outbox.follow("old.local")
+    await post.enqueue("b")
+    assert (await theirs.taken.get())["event_id"] == "$b"

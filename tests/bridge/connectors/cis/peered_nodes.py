@@ -1,0 +1,92 @@
+"""Whole nodes in one process that do not know each other until somebody adds them."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from bridge.agent_peers import read_peer
+from bridge.config_agent_federation import AgentFederation, AgentPeer
+from bridge.service.agent_peers import AgentPeers
+from bridge.service.peered_homeserver import follow, with_peers
+from federation.federation_policy import policy
+from federation.homeserver_settings import HomeserverSettings
+from federation.peer_settings import CertificateFiles
+from federation.wire.tls import TlsFiles
+from storage.database import Database
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes
+from tests.federation.service.nodes import Node, now_ms
+from tests.support.loopback_server import Certificates
+from tests.support.postgres import Server
+
+
+class PeeredNodes(CisNodes):
+    """With certificates they are closed to all but their peers, and each has a certificate that its own
+    authority has signed. Without, they federate with everybody."""
+
+    def __init__(self, *args: Any, certificates: Certificates | None = None, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._certificates = certificates
+        self._files: dict[str, CertificateFiles] = {}
+        self.peers: dict[str, AgentPeers] = {}
+        self.in_file: dict[str, list[Mapping[str, Any]]] = {}
+
+    async def strangers(self, *names: str, **changed: Any) -> list[CisNode]:
+        return await self.begin_with(*(replace(QUICK, node_id=name, **changed) for name in names))
+
+    def known_as(self, name: str, **said: Any) -> AgentPeer:
+        """What others say of it when they add it."""
+        where = {"url": f"https://{self._address_of(name)}"} if self._certificates is not None else {}
+        read = read_peer({"node_id": name, **where, **said})
+        assert isinstance(read, AgentPeer), read
+        return read
+
+    async def add(self, at: str, name: str, **said: Any) -> bool:
+        authority = None
+        if self._certificates is not None:
+            authority = self._certificates.authority_of(self._files[name]).read_text()
+        return await self.peers[at].add(self.known_as(name, **said), authority)
+
+    async def introduce(self, one: str, other: str, **said: Any) -> None:
+        """Each of them adds the other one."""
+        await self.add(one, other, **said)
+        await self.add(other, one, **said)
+
+    async def restart(self, one: CisNode) -> CisNode:
+        """The same node again, which knows what is in its database."""
+        await one.close()
+        await self.peers[one.name].close()
+        await self._know(one.name, one.node.database)
+        return await self.reopen(one, peers=self.peers[one.name].peers)
+
+    async def _know(self, name: str, database: Database) -> None:
+        federation = AgentFederation.model_validate({"peers": self.in_file.get(name, [])})
+        peers = self.peers[name] = AgentPeers(name, federation, database, now_ms=now_ms)
+        await peers.start()
+        self._stack.push_async_callback(peers.close)
+        self._settings[name] = replace(self._settings[name], peers=peers.peers)
+        self.follow_peers[name] = peers.subscribe
+
+    async def _run(self, name: str, database: Database) -> Node:
+        await self._know(name, database)
+        if self._certificates is not None:
+            files = self._files[name] = self._certificates.make(name, trusted=False)
+            self._tls = TlsFiles(files.certificate, files.private_key)
+        node = await super()._run(name, database)
+        follow(self.peers[name], node.homeserver)
+        return node
+
+    def _settled(self, settings: HomeserverSettings) -> HomeserverSettings:
+        if self._certificates is None:
+            return settings
+        closed = replace(settings, policy=policy((), is_open=False))
+        return with_peers(closed, self.peers[settings.server_name], ())
+
+
+@contextlib.asynccontextmanager
+async def peered_nodes(
+    server: Server, template: str, certificates: Certificates | None = None
+) -> AsyncIterator[PeeredNodes]:
+    async with AsyncExitStack() as stack:
+        yield PeeredNodes(server, template, stack, certificates=certificates)
