@@ -41,10 +41,14 @@ class Unregistered:
 
 @dataclass(frozen=True, slots=True)
 class StatusSaid:
+    """`of_its_tasks`: concluded from what it was given to do. That is no sign of life: a task may fail
+    because its agent is silent."""
+
     address: AgentAddress
     status: AgentStatus
     current_task: str | None
     said_at: int
+    of_its_tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +185,13 @@ def _stale(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms:
         last = max(last, (node and node.heartbeat_said_at) or 0)
     if news.said_at < last:
         return Stale("something newer is known of the agent")
-    if news.said_at == last and not known.is_here:
+    if not known.is_here and (news.said_at == last or _is_concluded(news)):
         return Stale("the agent has gone since")
     return None
+
+
+def _is_concluded(news: AgentNews) -> bool:
+    return isinstance(news, StatusSaid) and news.of_its_tasks
 
 
 def _named_task(known: Agent, news: AgentNews) -> Agent | None:
@@ -234,7 +242,8 @@ def _told(
             # "any —shutdown→ shutdown": it is over, and whether it also says goodbye does not matter.
             return _gone(known, SHUTDOWN, said_at, now_ms)
         case StatusSaid(_, status, current_task, said_at):
-            return _here(known, _seen(known, node, now_ms), status, current_task, said_at)
+            seen = known.last_seen if _is_concluded(news) else _seen(known, node, now_ms)
+            return _here(known, seen, status, current_task, said_at)
         case Heartbeat(_, status, said_at):
             return _here(known, _seen(known, node, now_ms), status, _task(known, status), said_at)
         case SpokenFor(_, status, said_at):

@@ -37,7 +37,8 @@ class AgentStatuses:
         if status is None:
             return False
         at_ms = self._now_ms() if said is None else max(said.said_at, self._now_ms())
-        news = StatusSaid(agent, status, task_id if status is AgentStatus.BUSY else None, at_ms)
+        task = task_id if status is AgentStatus.BUSY else None
+        news = StatusSaid(agent, status, task, at_ms, of_its_tasks=has_work)
         self._said[agent] = news
         self._routes.say(news)
         return True

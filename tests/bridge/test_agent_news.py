@@ -186,6 +186,16 @@ def test_a_status_is_taken_as_said_even_if_it_skips_a_step() -> None:
     assert (busy.status, busy.current_task, busy.said_at) == (BUSY, "t2", SAID + 1)
 
 
+def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
+    """A task that fails because its agent is silent leaves the agent idle, and neither brings it back nor
+    gives it more time."""
+    idle = StatusSaid(W1, IDLE, None, SAID + 1, of_its_tasks=True)
+    assert decide(LOST, NODE, idle, NOW) == Stale("the agent has gone since")
+    silent = AGENT._replace(status=BUSY, current_task="t", last_seen=NOW - 90_000)
+    assert taken(silent, idle) == silent._replace(status=IDLE, current_task=None, said_at=SAID + 1)
+    assert taken(AGENT, idle).last_seen is None, "it lives with its node"
+
+
 def test_a_heartbeat_keeps_the_task_of_a_busy_agent() -> None:
     """It says that the agent is busy, and not with what."""
     busy = AGENT._replace(status=BUSY, current_task="t")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bridge.agent import Agent
-from bridge.agent_news import StatusSaid
+from bridge.agent_news import StatusSaid, Unregistered
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus, StatusInput
 from bridge.service.agent_statuses import AgentStatuses
@@ -97,6 +97,19 @@ async def test_what_somebody_else_says_later_counts(routes: RoutingTable, status
     assert statuses(W, StatusInput.START, "t")
     await routes.take([StatusSaid(W, AgentStatus.ERROR, None, NOW + 5)])
     assert statuses(W, StatusInput.RECOVER)
+
+
+async def test_an_agent_that_was_lost_stays_lost(routes: RoutingTable, statuses: AgentStatuses) -> None:
+    """Its task fails because nobody hears of it any more, and what follows is written when it is gone."""
+    assert statuses(W, StatusInput.START, "t")
+    await routes._write_said()
+    statuses._now_ms = Clock(NOW + 2)
+    assert statuses(W, StatusInput.COMPLETE)
+    await routes.take([Unregistered(W, "timeout", NOW + 1)])
+    await routes._write_said()
+    agent = routes.agent(W)
+    assert agent is not None
+    assert (agent.is_here, agent.gone_reason) == (False, "timeout")
 
 
 async def test_at_the_end_it_is_not_told_any_more(routes: RoutingTable, statuses: AgentStatuses) -> None:
