@@ -15,8 +15,8 @@ MOST: Final = 1_000
 
 
 async def peers_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Every server that the configuration names, that shares a room with us, that something waits for, that
-    does not answer or that was heard from; those in trouble first."""
+    """Every server that the configuration names or an operator has added, that shares a room with us, that
+    something waits for, that does not answer or that was heard from; those in trouble first."""
     arguments = Arguments(given)
     limit = arguments.number("limit", PAGE, MOST)
     words = (arguments.optional_text("search") or "").casefold()
@@ -27,7 +27,10 @@ async def peers_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any
     configured = {name.lower() for name in parts.settings.peers}
     # The configuration's spelling of a name that was seen already is not another server.
     lower = {name.lower() for name in seen}
-    names = seen | {name for name in parts.settings.peers if name.lower() not in lower}
+    added = set(parts.settings.added_peers)
+    names = seen | {
+        name for name in (*parts.settings.peers, *(added - configured)) if name.lower() not in lower
+    }
     names.discard(parts.server_name)
     chosen = sorted(
         (name for name in names if words in name.casefold()), key=lambda name: _trouble(loaded, name)
@@ -37,6 +40,7 @@ async def peers_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any
             {
                 **loaded.shown(parts, name),
                 "configured": name.lower() in configured,
+                "exchanges_agents": name.lower() in added,
                 "admitted": parts.settings.policy.admits(name),
                 "rooms": rooms.get(name, 0),
             }

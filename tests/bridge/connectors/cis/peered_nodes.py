@@ -43,10 +43,13 @@ class PeeredNodes(CisNodes):
         return read
 
     async def add(self, at: str, name: str, **said: Any) -> bool:
-        authority = None
-        if self._certificates is not None:
-            authority = self._certificates.authority_of(self._files[name]).read_text()
+        authority = None if self._certificates is None else self.authority_of(name).decode()
         return await self.peers[at].add(self.known_as(name, **said), authority)
+
+    def authority_of(self, name: str) -> bytes:
+        """The certificate that vouches for this node alone."""
+        assert self._certificates is not None, "it is spoken with in plain HTTP"
+        return self._certificates.authority_of(self._files[name]).read_bytes()
 
     async def introduce(self, one: str, other: str, **said: Any) -> None:
         """Each of them adds the other one."""
