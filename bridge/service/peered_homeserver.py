@@ -1,12 +1,14 @@
 """A homeserver that federates with those peers of its agents that are homeservers too, for as long as they
-are trusted."""
+are trusted; and a port on which the others may speak plain HTTP."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from bridge.live_view import LiveCollection
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.operator.parts import Parts
 from federation.homeserver_settings import HomeserverSettings
+from federation.wire.listener import ListenerSettings
 
 
 def with_peers(
@@ -22,6 +24,12 @@ def with_peers(
         added_peers=peers.servers,
         policy=replace(policy, known=policy.known & named, added=peers.servers, distrusted=peers.distrusted),
     )
+
+
+def with_plain_http(settings: ListenerSettings, peers: AgentPeers) -> ListenerSettings:
+    """From where published nodes send. One that is not trusted is told so."""
+    always = tuple(settings.plain_networks)
+    return replace(settings, plain_networks=LiveCollection(lambda: (*always, *peers.plain_networks)))
 
 
 def follow(peers: AgentPeers, homeserver: Parts) -> Callable[[], None]:

@@ -1,13 +1,16 @@
 """The homeserver's side of peers that come and go."""
 
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from bridge.service.peered_homeserver import with_peers
+from bridge.service.peered_homeserver import with_peers, with_plain_http
+from federation.admission import Plain, Refusal, Refuse, Rules, admit
 from federation.federation_policy import policy
 from federation.homeserver_settings import HomeserverSettings
 from federation.peer_settings import Peers, PeerSettings
+from federation.wire.listener import ListenerSettings
 from storage.database import Database
 from tests.bridge.connectors.cis.peered_nodes import peered_nodes
 from tests.bridge.service.test_agent_peers import peer, peers_on
@@ -62,6 +65,21 @@ async def test_who_is_not_trusted_is_not_spoken_with(database: Database) -> None
         assert not made.policy.admits("both.test")
         await peers.remove("both.test")
         assert closed.policy.admits("both.test")
+
+
+async def test_published_nodes_speak_plain_http(database: Database) -> None:
+    """From when they are added until they are removed; from nowhere else."""
+    async with peers_on(database) as peers:
+        made = with_plain_http(ListenerSettings((), 0), peers)
+        rules, from_there = Rules(made.plain_networks), ip_address("192.0.2.1")
+        assert isinstance(admit(ip_address("127.0.0.1"), ord("P"), rules), Plain)
+        assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
+        await peers.add(peer("old.test", profile="cis-1.1", url="http://192.0.2.1:7676"))
+        assert admit(from_there, ord("P"), rules) == Plain()
+        await peers.trust("old.test", trusted=False)
+        assert admit(from_there, ord("P"), rules) == Plain()
+        await peers.remove("old.test")
+        assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
 
 
 async def test_the_way_is_looked_for_anew(
