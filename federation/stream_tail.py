@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -40,8 +40,10 @@ class StreamTail(Generic[T]):
 
     def after(self, position: int, limit: int) -> list[T]:
         """What follows a position that is covered."""
-        found = (entry.value for entry in self._entries if entry.position > position)
-        return list(islice(found, limit))
+        # Readers are near the end, so that one looks from there.
+        behind = sum(1 for _ in takewhile(lambda entry: entry.position > position, reversed(self._entries)))
+        first = len(self._entries) - behind
+        return [entry.value for entry in islice(self._entries, first, first + limit)]
 
     def begin_at(self, position: int) -> None:
         """Nothing until there is of interest any more."""

@@ -147,9 +147,20 @@ class Database:
 
     async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """What `work` reads, every statement for itself: in a transaction it would take two round trips more.
-        It is done once more when the connection breaks, so it must do nothing but read."""
+        It is done once more when the connection breaks, so that must be no harm."""
         async with self._acquired(work) as (_, found):
             return found
+
+    @contextlib.asynccontextmanager
+    async def statements(self) -> AsyncIterator[Connection]:
+        """For one statement, or some of which each is a transaction of its own. ConnectionLost, when Postgres
+        went away: the last one may have been carried out or not."""
+
+        async def begin(connection: Pooled) -> None:
+            """Each begins by itself."""
+
+        async with self._acquired(begin) as (connection, _):
+            yield connection
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

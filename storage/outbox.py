@@ -118,6 +118,8 @@ async def fetch_pdus(
 
 
 async def fetch_edus(connection: Connection, destination: str, positions: Sequence[int]) -> list[StoredEdu]:
+    if not positions:
+        return []
     return [StoredEdu(*row) for row in await connection.fetch(SQL.fetch_edus, destination, list(positions))]
 
 

@@ -39,12 +39,11 @@ async def append(connection: Connection, entries: Sequence[tuple[str, str, Kind]
 async def read(connection: Connection, after: int, limit: int) -> list[StreamRow]:
     """What follows a position, as far as nothing can still appear before it.
 
-    Three statements, in this order: each has to see at least what was so when the one before it ran. So the
-    connection must not be in a transaction of a higher isolation than Postgres's default; it need be in none.
+    Two statements, in this order: the second one has to see at least what was so when the first one ran. So
+    the connection must not be in a transaction of a higher isolation than Postgres's default; it need be in
+    none.
     """
-    given_out = await connection.fetchval(SQL.last_position)
-    held_back = await connection.fetchval(SQL.lowest_held_back, TAG)
-    horizon = given_out if held_back is None else min(given_out, held_back)
+    horizon = await connection.fetchval(SQL.horizon, TAG)
     return [StreamRow(*row) for row in await connection.fetch(SQL.read, after, horizon, limit)]
 
 

@@ -15,11 +15,18 @@ RETURNING position;
 -- name: last_position
 SELECT last_value - 1 + is_called::integer FROM room_stream_positions;
 
--- A lock whose number has 64 bits is shown as two halves.
--- name: lowest_held_back
-SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) FROM pg_locks
-WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = $1::bigint
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+-- First what was given out, and then, because it refers to that, what is still held back. A lock whose number has
+-- 64 bits is shown as two halves.
+-- name: horizon
+WITH given_out AS MATERIALIZED (
+    SELECT last_value - 1 + is_called::integer AS position FROM room_stream_positions
+)
+SELECT (
+    SELECT least(given_out.position, min(((classid::bigint & 65535) << 32) | objid::bigint)) FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = $1::bigint
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
+FROM given_out;
 
 -- name: read
 SELECT position, room_id, event_id, kind FROM room_stream

@@ -13,7 +13,7 @@ from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
-from bridge.routing import Unknown
+from bridge.routing import Remote, Unknown
 from bridge.service.agent_queues import AgentQueues
 from bridge.service.routing_table import Change
 from bridge.service.task_effects import Ports, TaskEffects
@@ -162,7 +162,11 @@ class TaskDesk:
 
     async def submit(self, request: TaskRequest) -> Submitted:
         """In a transaction of its own. On return the task is stored, and on its way."""
-        async with self._database.transaction() as connection:
+        # The queue of an agent of this node is looked at, and stays so until the task is in it. For an agent
+        # of another node the task is one row, and nothing else.
+        database = self._database
+        is_one = isinstance(self._ports.routes.route(request.to_address), Remote)
+        async with database.statements() if is_one else database.transaction() as connection:
             submitted = await self.take_in(connection, request)
         self.go_on(submitted)
         return submitted

@@ -68,7 +68,9 @@ class TaskSteps:
                 # Nothing happens, by what is remembered. That may be out of date.
                 self._store.forget(key)
                 continue
-            async with self._database.transaction() as connection:
+            # Most steps are one statement.
+            database = self._database
+            async with database.transaction() if _talks(step) else database.statements() as connection:
                 taken = await self.store(connection, task, step)
             if taken:
                 self.went(task, step)

@@ -94,9 +94,12 @@ class DestinationQueue:
         """In one transaction of the database, in their order, however long Postgres is away meanwhile."""
         if not effects:
             return Done()
+        database = self._database
+        # To send is to write one row, and then to read.
+        is_one = len(effects) == 1 and isinstance(effects[0], Send)
         while True:
             try:
-                async with self._database.transaction() as connection:
+                async with database.statements() if is_one else database.transaction() as connection:
                     done = Done()
                     for effect in effects:
                         await self._do(connection, effect, passing, now_ms, done)

@@ -71,8 +71,7 @@ class Inbox:
     async def _once(
         self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]
     ) -> bytes:
-        async with self._database.transaction(readonly=True) as connection:
-            given = await fetch_answer(connection, origin, transaction_id)
+        given = await self._database.look(lambda connection: fetch_answer(connection, origin, transaction_id))
         if given is not None:
             return given
         # First, because when one of them cannot be stored the transaction must not count as taken in.

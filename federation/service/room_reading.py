@@ -199,8 +199,8 @@ class RoomReading:
     async def shown_to_people(self, pdus: Sequence[Pdu]) -> list[Pdu]:
         """From room version 3 on a redaction is held back until the event is known as well. So it is looked
         for when the event is shown, and nothing has to be changed whichever of the two comes first."""
-        async with self._store.connection() as connection:
-            pairs = await fetch_redactions(connection, [pdu.event_id for pdu in pdus])
+        event_ids = [pdu.event_id for pdu in pdus]
+        pairs = await self._store.look(lambda connection: fetch_redactions(connection, event_ids))
         if not pairs:
             return list(pdus)
         redactions = await self._store.events({redaction for _, redaction in pairs}, placed=True)

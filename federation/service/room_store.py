@@ -5,9 +5,9 @@ graph) or is compared with the room's generation by whoever is about to write.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from federation.bounded_cache import BoundedCache
 from federation.canonical_json import decode
@@ -22,6 +22,8 @@ from storage.database import Connection, Database
 from storage.events import StoredEvent, fetch_auth_edges, fetch_events
 from storage.rooms import RoomRow, fetch_rooms
 from storage.state_groups import fetch_chain, reserve_ids
+
+T = TypeVar("T")
 
 MOST_ROOMS: Final = 2_000
 MOST_EVENT_BYTES: Final = 8 * 1024 * 1024
@@ -61,6 +63,10 @@ class RoomStore:
             return
         async with self._database.transaction(readonly=True) as another:
             yield another
+
+    async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Read something, every statement for itself."""
+        return await self._database.look(work)
 
     # -- rooms --
 

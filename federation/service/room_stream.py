@@ -179,8 +179,7 @@ class RoomStream:
             await self._to_tell.wait()
             self._to_tell.clear()
             with contextlib.suppress(ConnectionLost):
-                async with self._database.transaction() as connection:
-                    await room_stream.notify(connection, self._name)
+                await self._database.look(partial(room_stream.notify, process=self._name))
 
     async def _hear_for_ever(self) -> None:
         while True:

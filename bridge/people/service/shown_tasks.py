@@ -61,8 +61,7 @@ class ShownTasks:
         await people.insert_shown(connection, row_of(shown))
 
     async def fetch(self, task: int) -> Shown | None:
-        async with self._database.transaction(readonly=True) as connection:
-            row = await people.fetch_shown(connection, task)
+        row = await self._database.look(lambda connection: people.fetch_shown(connection, task))
         return None if row is None else shown_of(row)
 
     async def find(self, room_id: str, event_id: str) -> list[Shown]:

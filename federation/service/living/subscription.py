@@ -1,5 +1,6 @@
 """Reading the durable stream from a cursor that is committed together with what was made of it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -43,9 +44,9 @@ class Subscription:
             wanted = [entry for entry in entries if self._wanted(entry.pdu)]
             if not wanted:
                 await self._pass_over(entries[-1].position)
-        # It may have been a long wait.
-        await self._fetch_position()
-        return await self._seen(wanted)
+        # It may have been a long wait, so that another process may read by now.
+        _, seen = await asyncio.gather(self._fetch_position(), self._seen(wanted))
+        return seen
 
     async def _read_on(self, after: int, limit: int) -> Sequence[StreamEntry]:
         read = await self._graph.stream.read_on(after, limit)
