@@ -41,7 +41,9 @@ AGENT_DIRECTORY: Final = "agents"
 
 
 class NodeCentre:
-    """`serve` puts it behind the node's port, which answers once it has been started. It is closed after the
+    """`replies` are where whoever asks in this process waits for the answer.
+
+    `serve` puts it behind the node's port, which answers once it has been started. It is closed after the
     port, and before the homeserver."""
 
     def __init__(
@@ -58,7 +60,7 @@ class NodeCentre:
         self._key = key
         self._version = version
         self._feed = LiveFeed(now_ms=now_ms)
-        self._replies = OperatorReply()
+        self.replies = OperatorReply()
         self._observer = AgentObserver(metrics, [self._feed, CisAudit(homeserver.audit, now_ms=now_ms)])
         self._settings = cis_settings(config.server_name, config.agent_federation)
         self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
@@ -69,7 +71,7 @@ class NodeCentre:
                 observer=self._observer,
                 local=self._make_agents,
                 connectors=self._make_connectors,
-                replies={PROTOCOL: self._replies},
+                replies={PROTOCOL: self.replies},
                 limits=task_limits(config.agent_federation),
                 agent_timeout_ms=int(config.agent_federation.agent_timeout_secs * 1000),
                 now_ms=now_ms,
@@ -107,7 +109,7 @@ class NodeCentre:
             routes=self.centre.table,
             desk=self.centre.desk,
             local=self._agents,
-            replies=self._replies,
+            replies=self.replies,
             feed=self._feed,
             configured={agent.id for agent in self._config.agents},
             now_ms=now_ms,
