@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.bridge.connectors.cis.published_node import PublishedNode, published_node
 from tests.support.matrix_client import MatrixClient
-from tests.support.matrix_client.seen import Event
+from tests.support.matrix_client.seen import Event, Seen
 from tests.support.node import ROOT, Node
 from tests.support.ports import lasting_port
 from tests.support.synapse import Synapse
@@ -167,15 +167,22 @@ async def company(palaver: Path, authority: Authority, synapse: Synapse) -> Asyn
         shutil.rmtree(directory, ignore_errors=True)
 
 
+# With the client that is shown as an example.
+ECHO = """
+import sys
+from agent_client import AgentClient, work
+work(AgentClient(sys.argv[1], "echo", sys.argv[2]), lambda client, task: task.prompt)
+"""
+
+
 @asynccontextmanager
 async def echo(node: StaffedNode) -> AsyncIterator[None]:
     """A program that attaches itself as an agent, and says what it hears."""
-    token = node.directory / "echo-token"
-    code, said = await node.cli("agents", "token", "create", "echo", "--file", str(token))
-    assert code == 0, said
+    code, token = await node.cli("agents", "token", "create", "echo")
+    assert code == 0, token
     program = await asyncio.create_subprocess_exec(
-        sys.executable, str(ROOT / "examples" / "agent_client.py"), "--token-file", str(token),
-        *("--url", node.url("", "http")), stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-c", ECHO, node.url("", "http"), token["token"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "examples")}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
         assert program.stdout is not None
@@ -212,6 +219,10 @@ def answers(root: str, *parts: str, sender: str | None = None) -> Callable[[Even
 def edits(event_id: str, *parts: str) -> Callable[[Event], bool]:
     said = says(*parts)
     return lambda event: relation(event)[:2] == ("m.replace", event_id) and said(event)
+
+
+def in_state(room_id: str, event_type: str, state_key: str) -> Callable[[Seen], Event | None]:
+    return lambda seen: seen.state[room_id].get((event_type, state_key))
 
 
 def relation(event: Event) -> tuple[str | None, str | None, str | None]:

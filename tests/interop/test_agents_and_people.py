@@ -1,0 +1,339 @@
+"""What people of a real Synapse get from a running node with agents, made by its configuration alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge.people.service.voice import CANNOT_READ
+from tests.interop.staffed_node import (
+    GUESTS,
+    PATIENCE,
+    Company,
+    answers,
+    company,
+    doubled,
+    echo,
+    edits,
+    in_state,
+    relation,
+    says,
+    until_gone,
+    until_sign,
+)
+from tests.support.matrix_client import MatrixClient
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("agents and people")]
+ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+THREADS = 200
+
+
+@pytest.fixture(scope="module")
+async def here(
+    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Company]:
+    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
+    try:
+        async with company(palaver, authority, await factory()) as made:
+            yield made
+    finally:
+        await factory.clean_up()
+
+
+async def test_the_work_of_agents_is_read(here: Company) -> None:
+    """The rooms are found by their names, and the agents in them have names of their own. What an agent of
+    another node asks for is a thread: the request, the progress as one message, and the answer, which that
+    node gets too."""
+    node, kitchen, bob = here.node, here.kitchen, here.bob
+    federation = await bob.join(f"#agent-federation-default:{node.server_name}")
+    assert federation == f"!agent-federation-default:{node.server_name}"
+    assert "Programs speak here." in (await bob.state(federation, "m.room.topic"))["topic"]
+    broadcast = await bob.join(f"#agent-broadcast:{node.server_name}")
+    for agent_id in ("cook", "baker"):
+        await bob.wait_until(in_state(broadcast, "io.cis.agent.registered", agent_id))
+        # Perhaps they were there before bob.
+        await bob.wait_until(in_state(here.room_id, "m.room.member", node.user(agent_id)))
+    members = await bob.joined_members(here.room_id)
+    names = {user: known.get("display_name") for user, known in members.items()}
+    assert names.items() >= {
+        (node.user("cook"), "cook"),
+        (node.user("baker"), "The baker"),
+        (node.user("palaver"), "Palaver"),
+    }
+
+    url = node.url("", "http")
+    assert (await kitchen.send(url, kitchen.registered()))[0] == 200
+    script = (
+        "echo peeling >&2; until [ -e peeled ]; do sleep 0.1; done;"
+        "echo cutting >&2; until [ -e cut ]; do sleep 0.1; done; echo '**Soup.**'"
+    )
+    wanted = {"task_id": "soup", "prompt": script, "context": "", "metadata": {}}
+    assert (await kitchen.send(url, kitchen.request(node.address("cook"), task=wanted)))[0] == 200
+    root = await bob.wait_for(says(f"⏳ old-1@{kitchen.name} asks {node.address('cook')} (soup)", "echo"))
+    assert root["sender"] == node.user("palaver")
+    thread = root["event_id"]
+    progress = await bob.wait_for(answers(thread, "peeling", sender=node.user("cook")))
+    here.go_on("peeled")
+    await bob.wait_for(edits(progress["event_id"], "cutting"))
+    here.go_on("cut")
+    answer = await bob.wait_for(answers(thread, "**Soup.**", sender=node.user("cook")))
+    assert answer["content"]["formatted_body"] == "<p><strong>Soup.</strong></p>"
+    await bob.wait_for(edits(thread, "✅ old-1"))
+    assert [event["event_id"] for event in await bob.relations(here.room_id, thread, "m.thread")] == [
+        answer["event_id"],
+        progress["event_id"],
+    ]
+    told = (await kitchen.next("task.response"))["content"]["payload"]["result"]
+    assert (told["success"], told["output"].strip()) == (True, "**Soup.**")
+
+
+async def test_an_agent_is_mentioned_and_answers(here: Company) -> None:
+    """Whichever way it is mentioned: with code as code, and with what is long as a file. Who replies in the
+    thread goes on with it."""
+    node, alice = here.node, here.alice
+    cook = node.user("cook")
+    asked = await here.mention(alice, "cook", r"printf 'All of **them**:\n```python\npeel()\n```\n'")
+    answer = await alice.wait_for(answers(asked, "All of **them**:", sender=cook))
+    assert answer["content"]["formatted_body"] == (
+        '<p>All of <strong>them</strong>:</p><pre><code class="language-python">peel()</code></pre>'
+    )
+    await until_sign(alice, asked, "✅")
+
+    await alice.reply_in_thread(here.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"')
+    context = await alice.wait_for(answers(asked, "| ", sender=cook))
+    assert f"| {alice.user_id}: cook: printf" in context["content"]["body"]
+    assert f"| {cook}: All of **them**:" in context["content"]["body"]
+
+    asked = await alice.say(here.room_id, f"{node.address('cook')} seq 1 200")
+    await alice.wait_for(answers(asked, "200 lines", sender=cook))
+    sent = await alice.wait_for(
+        lambda event: event["content"].get("msgtype") == "m.file" and relation(event)[1] == asked
+    )
+    file = await alice.download(sent["content"]["url"])
+    assert file.data.split() == [str(number).encode() for number in range(1, 201)]
+
+
+async def test_a_failure_says_what_happened_and_what_to_do(here: Company) -> None:
+    """Its exit code, what was said on either side, and how to go on."""
+    asked = await here.mention(here.alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
+    said = await here.alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
+    for part in ("No flour!", "Answer this message to go on with it"):
+        assert part in said["content"]["body"]
+    await until_sign(here.alice, asked, "❌")
+
+
+async def test_what_an_agent_says_has_no_effect(here: Company) -> None:
+    """Neither HTML nor mentions: a Synapse counts no highlight for whoever is named, as it does when a person
+    names her."""
+    alice, bob, node = here.alice, here.bob, here.node
+    await alice.sync()
+
+    async def highlights() -> int:
+        rooms = (await alice.sync_once())["rooms"]["join"]
+        return int(rooms[here.room_id]["unread_notifications"]["highlight_count"])
+
+    before = await highlights()
+    words = (
+        f'<img src=x onerror=alert(1)> <a href="https://matrix.to/#/{alice.user_id}">alice</a> @room'
+        f" {alice.user_id} [alice](https://matrix.to/#/{alice.user_id}) <script>alert(1)</script>"
+    )
+    asked = await here.mention(alice, "baker", words)
+    answer = await alice.wait_for(answers(asked, "onerror", sender=node.user("baker")))
+    await until_sign(alice, asked, "✅")
+    content = answer["content"]
+    assert content["m.mentions"] == {}
+    for tag in ("<img", "<a ", "<script"):
+        assert tag not in content["formatted_body"]
+    assert await highlights() == before
+    await alice.wait_for_event(
+        await bob.say(here.room_id, "You!", **{"m.mentions": {"user_ids": [alice.user_id]}})
+    )
+    assert await highlights() == before + 1
+
+
+async def test_work_that_is_taken_back_ends(here: Company) -> None:
+    """The command is gone with all that it has started, and the thread says who has done it."""
+    alice = here.alice
+    asked = await here.mention(alice, "cook", "sleep 1000 & echo $! >child; echo $$ >cook; wait")
+    child, cook = await here.written("child"), await here.written("cook")
+    await alice.react(here.room_id, asked, "❌")
+    await alice.wait_for(answers(asked, f"❌ Cancelled by {alice.user_id}."))
+    await until_sign(alice, asked, "❌")
+    await until_gone(child)
+    await until_gone(cook)
+
+
+async def test_who_may_not_is_told_which_rule_decided(here: Company) -> None:
+    """As the configuration has it."""
+    bob = here.bob
+    await here.mention(bob, "cook", "echo hello >refused")
+    refusal = await bob.wait_for(
+        says(
+            'Giving work to agents takes the permission "work"',
+            f'the rule "{here.synapse.server_name}" = "look"',
+            sender=here.node.user("palaver"),
+        )
+    )
+    assert refusal["content"]["m.mentions"] == {"user_ids": [bob.user_id]}
+    await here.asked_again()
+    assert not (here.node.work / "refused").exists()
+
+
+async def chat_with(who: MatrixClient, user: str) -> str:
+    room_id = await who.create_room(preset="trusted_private_chat", invite=[user], is_direct=True)
+    await who.wait_for_member(room_id, user, "join")
+    return room_id
+
+
+async def test_the_node_answers_in_a_chat_of_two(here: Company) -> None:
+    """Each of its commands."""
+    node, alice, carol = here.node, here.alice, here.carol
+    chat = await chat_with(alice, node.user("palaver"))
+    await alice.wait_for(says('Say "help"'), room_id=chat)
+
+    async def told(line: str, *parts: str) -> str:
+        said = await alice.say(chat, line)
+        answer = await alice.wait_for(
+            lambda event: (
+                event["content"].get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == said
+            )
+        )
+        body = str(answer["content"]["body"])
+        assert [part for part in parts if part not in body] == []
+        return body
+
+    assert "- peers" not in await told("help", "- help [COMMAND]", "- agents", "- cancel ID [REASON]")
+    await told("agents", f"- {node.address('baker')} · idle · command · task_execution, messaging")
+    await told("agents bak", node.address("baker"))
+    await told("agent baker", node.address("baker"), "It can do: task_execution, messaging")
+    await told("rooms", f"#agents-default:{node.server_name}")
+    await told("task nothing", 'No task "nothing" is known.')
+    await here.mention(alice, "cook", "echo $PALAVER_TASK_ID >number; sleep 1000")
+    number = await here.written("number")
+    await told("task", f"⏳ {number}: {alice.user_id} asks {node.address('cook')} · running")
+    await told(f"cancel {number} too late", f"❌ {number}", "cancelled")
+    await told(f"task {number}", f"❌ {number}", "cancelled")
+    await told("peers", 'takes the permission "administer"')
+    await told("agnets", 'Did you mean "agents"?')
+
+    chat = await chat_with(carol, node.user("palaver"))
+    await carol.say(chat, "peers")
+    await carol.wait_for(says(f"- {node.server_name} · ", f"- {here.kitchen.name} · "), room_id=chat)
+
+
+async def test_in_an_encrypted_room_one_sentence_is_said(here: Company) -> None:
+    """However many agents are in it, and however much is said."""
+    node, alice = here.node, here.alice
+    agents = [node.user("cook"), node.user("baker")]
+    secret = await alice.create_room(invite=agents, initial_state=[ENCRYPTION])
+    for _ in range(2):
+        await alice.send(secret, "m.room.encrypted", {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"})
+    for agent in agents:
+        await alice.wait_for_member(secret, agent, "join")
+    # Invites are answered in their order, and so is what is said.
+    await chat_with(alice, agents[0])
+    await here.asked_again()
+    said = [event for event in await alice.history(secret) if event["sender"] in agents]
+    assert [event["content"]["body"] for event in said if event["type"] == "m.room.message"] == [CANNOT_READ]
+
+
+async def test_an_agent_comes_when_it_is_invited(here: Company) -> None:
+    """Into a room of the Synapse, where it works like in a room of its own when it is mentioned."""
+    node, alice, bob = here.node, here.alice, here.bob
+    room_id = await alice.create_room(name="The garden", invite=[bob.user_id])
+    await bob.join(room_id)
+    await alice.invite(room_id, node.user("baker"))
+    await alice.wait_for_member(room_id, node.user("baker"), "join")
+    await alice.say(room_id, "The roses are lovely this year.")
+    asked = await here.mention(alice, "baker", "A cake, please.", room_id)
+    await bob.wait_for(answers(asked, "A cake, please.", sender=node.user("baker")), room_id=room_id)
+    await until_sign(bob, asked, "✅")
+    said = [event for event in await bob.history(room_id) if event["type"] == "m.room.message"]
+    assert len(said) == 3
+
+
+async def test_a_node_is_killed_while_an_agent_works(here: Company) -> None:
+    """The command ends with it. Once it is back the thread says once what became of the task, and the agent
+    takes the next one."""
+    node, alice = here.node, here.alice
+    asked = await here.mention(alice, "cook", "echo $$ >killed; sleep 1000")
+    pid = await here.written("killed")
+    await until_sign(alice, asked, "⏳")
+    await node.kill()
+    await until_gone(pid)
+    await node.start()
+    said = await alice.wait_for(answers(asked, "❌", "was interrupted (NODE_UNREACHABLE)", "ask again"))
+    await until_sign(alice, asked, "❌")
+    again = await here.mention(alice, "cook", "echo Back.")
+    await alice.wait_for(answers(again, "Back.", sender=node.user("cook")))
+    await here.asked_again()
+    history = await alice.history(here.room_id)
+    assert [event["event_id"] for event in history if relation(event)[:2] == ("m.thread", asked)] == [
+        said["event_id"]
+    ]
+    assert doubled(history, node.server_name) == []
+
+
+async def test_a_synapse_is_killed_while_an_answer_is_due(here: Company) -> None:
+    """It is there once, when the Synapse is back."""
+    node, alice, synapse = here.node, here.alice, here.synapse
+    asked = await here.mention(
+        alice, "cook", "echo $$ >oven; until [ -e open ]; do sleep 0.1; done; echo A pie."
+    )
+    oven = await here.written("oven")
+    await until_sign(alice, asked, "⏳")
+    await synapse.kill()
+    here.go_on("open")
+    await until_gone(oven)
+    await synapse.start()
+    await alice.wait_for(answers(asked, "A pie.", sender=node.user("cook")))
+    await until_sign(alice, asked, "✅")
+    await here.asked_again()
+    assert doubled(await alice.history(here.room_id), node.server_name) == []
+
+
+async def test_two_hundred_threads_and_a_node_that_is_killed_among_them(here: Company) -> None:
+    """Each is answered, and nothing is said twice: neither when it comes back in the middle of them, nor when
+    it is started again with nothing left to do."""
+    node, alice = here.node, here.alice
+    guests = [await here.synapse.person(f"guest-{number}") for number in range(GUESTS)]
+    for guest in guests:
+        await guest.join(here.room_id, via=[here.synapse.server_name])
+
+    async def ask(guest: MatrixClient, number: int) -> list[str]:
+        count = len(range(number, THREADS, GUESTS))
+        return [await here.mention(guest, "echo", f"Hello {number}, {one}.") for one in range(count)]
+
+    async with echo(node):
+        said = await asyncio.gather(*(ask(guest, number) for number, guest in enumerate(guests)))
+        asked = {event_id for events in said for event_id in events}
+        user = node.user("echo")
+
+        async def until(count: int) -> None:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    said_by_echo = [event for event in alice.seen.timeline if event["sender"] == user]
+                    answered = {relation(event)[1] for event in said_by_echo if "body" in event["content"]}
+                    if len(answered & asked) >= count:
+                        return
+                    # Who syncs after each of many events keeps a Synapse from its work.
+                    await asyncio.sleep(1)
+                    await alice.sync()
+
+        await until(THREADS // 3)
+        await node.kill()
+        await node.start()
+        await until(THREADS)
+        await here.asked_again()
+        assert await node.stop() == 0
+        await node.start()
+        await here.asked_again()
+    history = await alice.history(here.room_id)
+    assert doubled(history, node.server_name) == []
+    signs = {relation(event)[1:] for event in history if event["type"] == "m.reaction" and event["content"]}
+    assert {(event_id, "✅") for event_id in asked} <= signs
+    assert not {(event_id, "⏳") for event_id in asked} & signs
