@@ -48,6 +48,27 @@ async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseA
         await node.stop()
 
 
+async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Under the names of the configuration, which may change; started again, a node uploads nothing."""
+    profiles, uploads = [], []
+    for name in ("The echo", "Somebody"):
+        agents = [{"id": "echo", "command": ["cat"], "display_name": name}]
+        node = Node(_config(tmp_path, empty_address, agents=agents))
+        await node.start()
+        try:
+            rooms = node.homeserver.rooms
+            async with asyncio.timeout(PATIENCE):
+                while (said := await rooms.profile("@echo:localhost:7676") or {}).get("displayname") != name:
+                    await asyncio.sleep(0.02)
+            profiles.append((said["avatar_url"], await rooms.profile("@palaver:localhost:7676")))
+            async with node.homeserver.database.transaction() as connection:
+                uploads.append(await connection.fetchval("SELECT count(*) FROM media"))
+        finally:
+            await node.stop()
+    assert profiles[0] == profiles[1]
+    assert uploads == [2, 2]
+
+
 async def test_what_the_port_and_the_command_line_are_given(
     tmp_path: Path, empty_address: DatabaseAddress
 ) -> None:
