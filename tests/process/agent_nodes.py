@@ -1,0 +1,254 @@
+"""Nodes with agents as processes of the installed wheel, as their configuration files alone make them."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bridge.service.control_client import ask_node, stream_node
+from federation.wire.development_certificate import ensure
+from storage.address import DatabaseAddress
+from storage.errors import LocalError
+from tests.support.node import Node
+from tests.support.ports import lasting_port
+from tests.support.postgres import Server
+
+T = TypeVar("T")
+PATIENCE = 60.0
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at what tells nobody when it changes: a file, or another process."""
+
+CONFIGURATION = """
+server_name = "{name}"
+
+[listener]
+hosts = ["127.0.0.1"]
+port = {port}
+
+[metrics]
+enabled = false
+
+[database]
+url = "{database}"
+connections = 5
+{password}
+
+[people]
+enabled = false
+
+[agent_federation]
+heartbeat_interval_secs = 0.5
+agent_timeout_secs = {agent_timeout}
+"""
+PEER = """
+[[agent_federation.peers]]
+node_id = "{name}"
+
+[[peers]]
+server_name = "{name}"
+address = "127.0.0.1:{port}"
+authority = "{authority}"
+"""
+AGENT = """
+[[agents]]
+id = "{id}"
+command = {command}
+directory = "{work}"
+"""
+# It does what it is told, and writes down when it begins and when it ends.
+COMMAND = (
+    'echo "$PALAVER_TASK_REQUEST_ID begins $$" >> {runs}; sh -s; code=$?;'
+    ' echo "$PALAVER_TASK_REQUEST_ID ends $code" >> {runs}; exit $code'
+)
+
+
+@dataclass
+class AgentNode(Node):
+    """Named `name`, and reached under that name by those who know where it is."""
+
+    name: str = "kitchen.test"
+    database: DatabaseAddress | None = None
+    agents: Sequence[str] = ()
+    more: str = ""
+    agent_timeout: float = 120.0
+    peers: list["AgentNode"] = field(default_factory=list)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """It says nothing of the node."""
+        return {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
+
+    # -- its files --
+
+    @property
+    def work(self) -> Path:
+        """Where its agents work."""
+        return self.directory / "work"
+
+    @property
+    def command_of_agents(self) -> str:
+        return COMMAND.format(runs=self.work / "runs")
+
+    def write_files(self) -> None:
+        """With the certificate that it would make itself when it starts: its peers want to know it before."""
+        assert self.database is not None, "it has one"
+        self.work.mkdir()
+        ensure(self.data / "tls", self.name)
+        password = ""
+        if self.database.password is not None:
+            (self.directory / "password").write_text(self.database.password)
+            password = 'password_file = "password"'
+        text = CONFIGURATION.format(
+            name=self.name,
+            port=self.port,
+            database=self.database.url,
+            password=password,
+            agent_timeout=self.agent_timeout,
+        )
+        for peer in self.peers:
+            text += PEER.format(name=peer.name, port=peer.port, authority=peer.data / "tls" / "ca.pem")
+        command = f"""["sh", "-c", '''{self.command_of_agents}''']"""
+        for agent in self.agents:
+            text += AGENT.format(id=agent, command=command, work=self.work)
+        (self.directory / "palaver.toml").write_text(text + self.more)
+
+    # -- what its agents have done --
+
+    def runs(self) -> list[list[str]]:
+        """Each line in its words: the request, `begins` or `ends`, and the process or the code."""
+        with contextlib.suppress(FileNotFoundError):
+            return [line.split() for line in (self.work / "runs").read_text().splitlines()]
+        return []
+
+    def begun(self) -> Counter[str]:
+        return Counter(request for request, what, _ in self.runs() if what == "begins")
+
+    async def until_begun(self, request: str) -> int:
+        """The process that works on it."""
+
+        async def begun() -> int:
+            return next(
+                (int(last) for one, what, last in self.runs() if (one, what) == (request, "begins")), 0
+            )
+
+        return await until(begun)
+
+    def go_on(self, name: str) -> None:
+        """Whoever waits for this goes on."""
+        (self.work / name).touch()
+
+    # -- what an operator says to it --
+
+    async def palaver(self, *words: str) -> tuple[int, str]:
+        """A command beside it: its exit code and its standard output."""
+        process = await asyncio.create_subprocess_exec(
+            str(self.command), *words, cwd=self.directory, env=self.env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        assert process.returncode is not None, "it has ended"
+        return process.returncode, out.decode()
+
+    async def ask(self, to: str, prompt: str, request: str, **more: Any) -> None:
+        """For a task that it gives its number, and is not waited for."""
+        given = {"to": to, "prompt": prompt, "id": request, "wait": False, **more}
+        async with contextlib.aclosing(stream_node(self.data, "task-send", given)) as items:
+            said = [item async for item in items]
+        assert said[0]["type"] == "accepted", said
+
+    async def task(self, request: str) -> dict[str, Any]:
+        return await ask_node(self.data, "task-show", {"task": request})
+
+    async def answered(self, request: str) -> dict[str, Any]:
+        """The task, once it is over."""
+
+        async def over() -> dict[str, Any] | None:
+            task = await self.task(request)
+            return task if task["answer"] is not None else None
+
+        return await until(over)
+
+    async def route(self, to: str) -> dict[str, Any]:
+        return await ask_node(self.data, "route", {"address": to})
+
+    async def sees(self, *addresses: str) -> None:
+        async def all_there() -> bool:
+            return all([(await self.route(one))["decision"] != "unknown" for one in addresses])
+
+        await until(all_there)
+
+    async def misses(self, address: str) -> str:
+        """It knows that the agent is gone, and says why."""
+
+        async def gone() -> str:
+            route = await self.route(address)
+            return str(route["why"]) if route["decision"] == "unknown" else ""
+
+        return await until(gone)
+
+    # -- programs that attach themselves --
+
+    @contextlib.asynccontextmanager
+    async def attached(self, agent_id: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """`palaver agent run` as a process beside it, which does the same as its own agents."""
+        token = await ask_node(self.data, "agents-token-create", {"agent": agent_id})
+        file = self.directory / f"{agent_id}.token"
+        file.write_text(token["token"])
+        process = await asyncio.create_subprocess_exec(
+            str(self.command), "agent", "run", "--id", agent_id, "--token-file", str(file),
+            "--url", self.url(""), "--authority", str(self.data / "tls" / "ca.pem"),
+            "-C", str(self.work), "--", "sh", "-c", self.command_of_agents,
+            cwd=self.directory, env=self.env, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGKILL)
+            await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+async def until(look: Callable[[], Awaitable[T | None]]) -> T:
+    """What it gives once that is something."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(LocalError):  # the node is not there yet, or does not know it yet
+                if found := await look():
+                    return found
+            await asyncio.sleep(LOOK_AGAIN)
+
+
+@contextlib.asynccontextmanager
+async def agent_nodes(
+    palaver: Path, server: Server, template: str, *nodes: dict[str, Any]
+) -> AsyncIterator[list[AgentNode]]:
+    """Started, and peers of each other. `nodes` are the fields of each."""
+    # Not below the directory of the test: the path of a Unix socket has 107 bytes.
+    directory = Path(tempfile.mkdtemp(prefix="palaver-agents-"))
+    made: list[AgentNode] = []
+    databases: list[DatabaseAddress] = []
+    try:
+        for number, fields in enumerate(nodes):
+            databases.append(await server.create(template))
+            where = directory / str(number)
+            where.mkdir()
+            made.append(AgentNode(palaver, where, lasting_port(), 0, database=databases[-1], **fields))
+        for one in made:
+            one.peers = [other for other in made if other is not one]
+            one.write_files()
+        await asyncio.gather(*(one.start() for one in made))
+        yield made
+    finally:
+        await asyncio.gather(*(one.clean_up() for one in made))
+        for database in databases:
+            await server.drop(database)
+        shutil.rmtree(directory, ignore_errors=True)
