@@ -10,7 +10,7 @@ from bridge.agent import Agent, AgentNode
 from bridge.people.cleaning import one_line
 from bridge.people.commands import COMMANDS, Command, NoSuchCommand, WrongArguments, page_number
 from bridge.people.permissions import Rights
-from bridge.people.task_texts import LONGEST_NAME, name_of, requester_name
+from bridge.people.task_texts import LONGEST_NAME, SECOND_MS, name_of, requester_name
 from bridge.people.text import Text
 from bridge.people.thread import sign_of
 from bridge.task import Task
@@ -157,9 +157,9 @@ def rooms_text(page: Page[RoomOfAgents], *, invited: bool) -> Text:
         return Text.of("There are no rooms of agents.")
     lines = [
         Text(
-            f"{room.alias} – the agents of {room.namespace}",
+            f"{room.alias} – the agents of the namespace {room.namespace}",
             link(f"https://matrix.to/#/{quote(room.alias, safe='')}", room.alias)
-            + f" – the agents of {room.namespace}",
+            + f" – the agents of the namespace {room.namespace}",
         )
         for room in page.items
     ]
@@ -173,9 +173,11 @@ def task_text(task: Task, now_ms: int, server_name: str) -> Text:
     sign = sign_of(task.state).emoji
     task_id = one_line(task.request.task_id, LONGEST_NAME)
     if task.finished_at is not None:
-        when = f"{ago(task.finished_at, now_ms)}, after {duration(task.finished_at - task.received_at)}"
+        took = task.finished_at - task.received_at
+        when = f"{ago(task.finished_at, now_ms)}{f', after {duration(took)}' if took >= SECOND_MS else ''}"
     else:
-        when = f"asked {ago(task.received_at, now_ms)}, until {ago(task.deadline, now_ms)}"
+        left = max(0, task.deadline - now_ms)
+        when = f"asked {ago(task.received_at, now_ms)}, has {duration(left)} left"
     state = task.state.value.replace("_", " ")
     code_text = f" ({task.answer.error_code})" if task.answer and task.answer.error_code else ""
     return (
@@ -194,22 +196,24 @@ def tasks_text(tasks: Sequence[Task], now_ms: int, server_name: str, *, name: st
     return _list(None, [task_text(task, now_ms, server_name) for task in tasks], "")
 
 
-def peers_text(page: Page[AgentNode], count: Callable[[str], int], now_ms: int) -> Text:
+def peers_text(page: Page[AgentNode], count: Callable[[str], int], now_ms: int, server_name: str) -> Text:
     if not page.total:
         return Text.of("No nodes are known.")
-    return _paged("peers", [_node_line(node, count(node.node_id), now_ms) for node in page.items], page)
+    lines = [_node_line(node, count(node.node_id), now_ms, server_name) for node in page.items]
+    return _paged("peers", lines, page)
 
 
-def _node_line(node: AgentNode, agents: int, now_ms: int) -> Text:
+def _node_line(node: AgentNode, agents: int, now_ms: int, server_name: str) -> Text:
     shown = one_line(node.node_id, LONGEST_NAME)
+    name = Text(shown, bold(shown))
+    plural = "agent" if agents == 1 else "agents"
+    if node.node_id == server_name:
+        return name + Text.of(f" · {agents} {plural}, this node")
     where = f"at {one_line(node.url, _LONGEST_LINE)}" if node.url else "by its name"
     silent = f", silent since {ago(node.silent_since, now_ms)}" if node.silent_since is not None else ""
     trusted = "" if node.trusted else ", not trusted"
     heard = f", heard {ago(node.last_heartbeat, now_ms)}" if node.last_heartbeat is not None else ""
-    plural = "agent" if agents == 1 else "agents"
-    return Text(shown, bold(shown)) + Text.of(
-        f" · {agents} {plural}, reached {where}{trusted}{heard}{silent}"
-    )
+    return name + Text.of(f" · {agents} {plural}, reached {where}{trusted}{heard}{silent}")
 
 
 def _paged(command: str, lines: Sequence[Text], page: Page[T], word: str = "") -> Text:

@@ -203,7 +203,7 @@ def _asked(
         elif place.kind is Kind.CHAT and place.partner is not None:
             agents = (place.partner,)
         elif whom.unknown is not None and place.kind is Kind.OWN:
-            return NotAsked(_not_there(whom.unknown))
+            return NotAsked(_not_there(whom.unknown, ears.prefix))
         else:
             return None
     if len(agents) > MOST_AGENTS:
@@ -255,6 +255,7 @@ def _understand_edit(
     return Edited(message.replaces, Asked(agents, whom.prompt, root, goes_on=root != message.replaces))
 
 
-def _not_there(unknown: Unknown) -> str:
+def _not_there(unknown: Unknown, prefix: str) -> str:
     meant = ", ".join(map(str, unknown.candidates))
-    return f"{unknown.reason}{f' There is {meant}.' if meant else ''}"
+    there = f" There is {meant}." if meant else ""
+    return f'{unknown.reason}{there} Say "{prefix} agents" for all of them.'

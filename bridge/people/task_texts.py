@@ -25,6 +25,8 @@ LONGEST_PROMPT: Final = 4_000
 """Characters of a prompt that can be unfolded."""
 LONGEST_PROGRESS: Final = 1_000
 LONGEST_REASON: Final = 1_000
+SECOND_MS: Final = 1_000
+"""What took less is done at once."""
 LONGEST_LAST: Final = 1_000
 MOST_LAST_LINES: Final = 12
 """Of what was said last by somebody who has failed."""
@@ -98,9 +100,8 @@ def _folded(prompt: str, characters: int) -> Html:
 
 
 def _took(task: Task) -> str:
-    if task.finished_at is None:
-        return ""
-    return f", {duration(max(0, task.finished_at - task.received_at))}"
+    took = 0 if task.finished_at is None else task.finished_at - task.received_at
+    return f", {duration(took)}" if took >= SECOND_MS else ""
 
 
 # ---- what it came to ---------------------------------------------------------------------------------

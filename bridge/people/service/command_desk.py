@@ -127,7 +127,7 @@ class CommandDesk:
             return None
         table = self._routes.table
         page = texts.page_of(table.nodes(), number, lambda node: node.node_id)
-        return texts.peers_text(page, table.count, self._now_ms())
+        return texts.peers_text(page, table.count, self._now_ms(), self._settings.server_name)
 
     # -- tasks --
 

@@ -123,7 +123,7 @@ def test_rooms() -> None:
     """With a link by which clients join."""
     page = Page([RoomOfAgents("default", "#agents-default:here:7676")], 1, 1)
     said = texts.rooms_text(page, invited=False)
-    assert said.plain == "- #agents-default:here:7676 – the agents of default"
+    assert said.plain == "- #agents-default:here:7676 – the agents of the namespace default"
     assert 'href="https://matrix.to/#/%23agents-default%3Ahere%3A7676"' in str(said.html)
     assert texts.rooms_text(page, invited=True).plain.endswith("\nYou have been invited into them.")
     assert texts.rooms_text(Page([], 1, 0), invited=True).plain == "There are no rooms of agents."
@@ -132,7 +132,7 @@ def test_rooms() -> None:
 def test_tasks() -> None:
     """How they stand."""
     assert texts.tasks_text([task()], NOW, "here", name="t-1").plain == (
-        "- ⏳ t-1: @alice:there asks worker@here · received · asked 1 min ago, until in 4 min"
+        "- ⏳ t-1: @alice:there asks worker@here · received · asked 1 min ago, has 4 min left"
     )
     failed = task(
         state=State.TIMED_OUT, finished_at=NOW - 10_000, answer=failure(TaskError(ErrorCode.TIMEOUT, "x"))
@@ -152,9 +152,13 @@ def test_peers() -> None:
             "kitchen", "http://10.0.0.1:7676", trusted=False, first_seen_at=1, silent_since=NOW - 60_000
         ),
     ]
-    said = texts.peers_text(Page(nodes, 1, 2), {"garden": 1, "kitchen": 3}.__getitem__, NOW)
+    nodes.append(AgentNode("here", None, trusted=False, first_seen_at=1, last_heartbeat=NOW))
+    said = texts.peers_text(
+        Page(nodes, 1, 3), {"garden": 1, "kitchen": 3, "here": 0}.__getitem__, NOW, "here"
+    )
     assert said.plain == (
         "- garden · 1 agent, reached by its name, heard 3 s ago\n"
-        "- kitchen · 3 agents, reached at http://10.0.0.1:7676, not trusted, silent since 1 min ago"
+        "- kitchen · 3 agents, reached at http://10.0.0.1:7676, not trusted, silent since 1 min ago\n"
+        "- here · 0 agents, this node"
     )
-    assert texts.peers_text(Page([], 1, 0), len, NOW).plain == "No nodes are known."
+    assert texts.peers_text(Page([], 1, 0), len, NOW, "here").plain == "No nodes are known."

@@ -149,7 +149,9 @@ def test_only_text_can_be_read() -> None:
 
 def test_who_is_not_there_is_told_of_in_a_room_of_agents() -> None:
     """With whom there is. In another room it may be somebody else."""
-    assert hear(text("@peeler: peel"), OWN) == NotAsked("No such agent is known. There is worker@here.test.")
+    assert hear(text("@peeler: peel"), OWN) == NotAsked(
+        'No such agent is known. There is worker@here.test. Say "!agents agents" for all of them.'
+    )
     assert hear(text("@peeler: peel"), ROOM) is None
 
 

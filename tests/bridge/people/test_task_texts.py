@@ -48,6 +48,9 @@ def test_how_long_it_took() -> None:
     """Once it has ended."""
     said = request_text(ended(Answer(True, "", 0)), Sign.DONE, "here")
     assert said.plain.startswith("✅ coordinator@kitchen asks worker@here (task-1, 1 min 30 s):")
+    at_once = replace(ended(Answer(True, "", 0)), finished_at=NOW + 999)
+    said = request_text(at_once, Sign.DONE, "here")
+    assert said.plain.startswith("✅ coordinator@kitchen asks worker@here (task-1):")
 
 
 def test_a_person_is_called_by_the_user_id() -> None:

@@ -24,7 +24,7 @@ async def test_in_a_chat_with_the_node(play: Stage) -> None:
         ("agent worker-2", (f"worker-2@{HERE} is an agent of this node", "It can do: coding")),
         ("agent worker-9", ("No agent worker-9 is known. (AGENT_NOT_FOUND)",)),
         ("agent a@b@c", ("INVALID_PAYLOAD",)),
-        ("rooms", (f"#agents-default:{HERE} – the agents of default",)),
+        ("rooms", (f"#agents-default:{HERE} – the agents of the namespace default",)),
         ("rooms x", ("Say it like this: rooms",)),
         ("task", ("You have no tasks.",)),
         ("task t-9", ('No task "t-9" is known.',)),
