@@ -1,4 +1,4 @@
-"""`make demo`: start a node in a directory of its own, walk through it as a new user would, stop it."""
+"""Start one node in a directory of its own, walk through it as a new user would, stop it."""
 
 import json
 import os

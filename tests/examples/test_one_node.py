@@ -1,4 +1,4 @@
-"""`make demo`: what it shows works."""
+"""`examples/one_node.py`: what it shows works."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ from tests.support.node import PATIENCE, ROOT
 pytestmark = pytest.mark.process
 
 
-async def test_the_demonstration_runs_to_its_end(palaver: Path) -> None:
+async def test_the_walk_comes_to_its_end(palaver: Path) -> None:
     """Every command in it succeeds, and nothing is left running."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(ROOT / "examples" / "demo.py"), env={**os.environ, "PALAVER": str(palaver)},
+        sys.executable, str(ROOT / "examples" / "one_node.py"), env={**os.environ, "PALAVER": str(palaver)},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)

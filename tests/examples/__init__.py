@@ -1,0 +1,1 @@
+"""The examples, as somebody runs them who has just installed the wheel."""
