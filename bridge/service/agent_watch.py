@@ -60,6 +60,8 @@ class AgentWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        # Before an agent of this node says anything: it lives with its node, and not by itself.
+        self._routes.hear_itself()
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -85,6 +87,7 @@ class AgentWatch:
             )
             forgotten = await agents.forget_agents(connection, now_ms - self._kept_ms, FORGOTTEN_AT_ONCE)
             longest = await agents.longest_silent(connection, self._routes.node_id)
+        self._routes.hear_itself()
         if lost:
             await self._routes.changed()
         if forgotten:

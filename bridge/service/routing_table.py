@@ -164,6 +164,10 @@ class RoutingTable:
         self._to_tell.set()
         await self.refresh()
 
+    def hear_itself(self) -> None:
+        """This node lives, and its agents with it."""
+        self.table.heard(self.node_id, self._now_ms(), 0)
+
     def forget_gone(self, before_ms: int) -> None:
         """Of those that went before a time nothing more is kept in memory."""
         gone = [agent for agent in self.table.agents() if (agent.gone_at or before_ms) < before_ms]

@@ -232,3 +232,15 @@ async def test_it_looks_by_itself(database: Database) -> None:
         finally:
             await watch.close()
         assert len(reports) == 1
+
+
+async def test_an_agent_of_a_new_node_lives_as_long_as_the_node(one: Process) -> None:
+    """Also when it has said what it does in the same breath: it sends no heartbeats of its own."""
+    await one.watch.start()
+    await one.watch.close()
+    await one.routes.take([registered("own@here"), StatusSaid(address("own@here"), IDLE, None, one.clock())])
+    await listen(one, 3 * TIMEOUT)
+    assert one.routes.route("own@here") == Local(address("own@here"))
+    agent = one.routes.agent(address("own@here"))
+    assert agent is not None
+    assert one.routes.table.last_seen(agent) == one.clock()
