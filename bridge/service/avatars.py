@@ -52,12 +52,13 @@ class Avatars:
 
     async def url(self, one: Avatar) -> str | None:
         """`mxc://…`. None: it cannot be had for the moment, which has been reported."""
-        if one not in self._urls and len(self._urls) >= self._most:
-            one = ANY
+        one = self._allowed(one)
         if self._is_settled(one):
             return self._urls.get(one)
         try:
             async with asyncio.timeout(PATIENCE), self._turn:
+                # Others may have been before it.
+                one = self._allowed(one)
                 if not self._is_settled(one):
                     self._urls[one] = await self._find_or_upload(one)
         except ConnectionLost:
@@ -68,6 +69,9 @@ class Avatars:
                 self._again_at.put(one, self._monotonic() + AGAIN)
                 self._report(f"The avatar {one.kind} could not be uploaded.", error)
         return self._urls.get(one)
+
+    def _allowed(self, one: Avatar) -> Avatar:
+        return one if one in self._urls or len(self._urls) < self._most else ANY
 
     def _is_settled(self, one: Avatar) -> bool:
         """It is there, or has failed just now."""

@@ -87,7 +87,10 @@ async def test_there_are_only_so_many(home: Home) -> None:
     life = Life(home, most=2)
     first = [await life.avatars.url(avatar(name)) for name in ("one", "two")]
     rest = [await life.avatars.url(avatar(name)) for name in ("three", "four")]
+    at_once = Life(home, most=2)
+    many = await asyncio.gather(*(at_once.avatars.url(avatar(str(number))) for number in range(5)))
+    assert sorted(map(many.count, many)) == [1, 1, 3, 3, 3]
     assert len({*first, *rest}) == 3
     assert rest[0] == rest[1] == await life.avatars.url(ANY)
     assert await life.avatars.url(avatar("one")) == first[0]
-    assert await uploads(home) == 3
+    assert await uploads(home) == 5
