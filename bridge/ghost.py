@@ -1,15 +1,12 @@
 """The Matrix user that an agent appears as.
 
 `worker-1@kitchen.local` is `@worker-1:kitchen.local`, and back. What Matrix does not allow in the localpart
-of a new user, `=` itself among it, is escaped as in its own mapping from other character sets: `=` and two
-hexadecimal digits for each byte of UTF-8. That mapping writes capitals with `_`; here they are escaped like
-the rest, so that there is one rule.
+of a new user is escaped (`federation.localpart_escaping`).
 
 An agent on a node that is no homeserver cannot be a user of that node. It is a user of this one, its
 puppet: its whole address is escaped, with an `@` that no agent of this node has in its id.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,12 +19,8 @@ from bridge.agent_status import AgentStatus
 from bridge.terminal_text import harmless
 from federation.ephemeral import PresenceState
 from federation.identifiers import MAX_BYTES, domain, fits, is_server_name, localpart
+from federation.localpart_escaping import escape, unescape
 from federation.profile import MOST_CHARACTERS, NAME
-
-# user_id_char = DIGIT / a-z / "-" / "." / "=" / "_" / "/" / "+"
-_ESCAPED: Final = re.compile(rb"[^a-z0-9._/+-]")
-_LOCALPART: Final = re.compile(r"(?:[a-z0-9._/+-]|=[0-9a-f]{2})+", re.ASCII)
-_ESCAPE: Final = re.compile(rb"=([0-9a-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ def user_id(address: AgentAddress) -> str | NoGhost:
         return NoGhost(
             f"The node of {harmless(str(address), 80)} has no name that a Matrix server could have."
         )
-    return _user(_escape(address.agent_id), address.node_id)
+    return _user(escape(address.agent_id), address.node_id)
 
 
 def address_of(user: str) -> AgentAddress | None:
@@ -56,7 +49,7 @@ def address_of(user: str) -> AgentAddress | None:
     name, server = localpart(user), domain(user)
     if not user.startswith("@") or name is None or server is None or not fits(user):
         return None
-    agent_id = _unescape(name)
+    agent_id = unescape(name)
     if agent_id is None or not is_server_name(server):
         return None
     address = AgentAddress.of(agent_id, server)
@@ -66,7 +59,7 @@ def address_of(user: str) -> AgentAddress | None:
 def puppet_id(address: AgentAddress, server_name: str) -> str | NoGhost:
     """The user of this server for an agent whose node is no homeserver."""
     assert address.node_id != server_name, "an agent of this node has a ghost of its own name"
-    return _user(_escape(str(address)), server_name)
+    return _user(escape(str(address)), server_name)
 
 
 def puppet_of(user: str, server_name: str) -> AgentAddress | None:
@@ -75,7 +68,7 @@ def puppet_of(user: str, server_name: str) -> AgentAddress | None:
     name = localpart(user)
     if not user.startswith("@") or name is None or domain(user) != server_name or not fits(user):
         return None
-    text = _unescape(name)
+    text = unescape(name)
     address = AgentAddress.parse(text) if text is not None else None
     if not isinstance(address, AgentAddress) or address.node_id == server_name:
         return None
@@ -96,21 +89,6 @@ def _user(name: str, server: str) -> str | NoGhost:
             " a shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which count once."
         )
     return user
-
-
-def _escape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: b"=%02x" % found[0][0], text.encode()).decode()
-
-
-def _unescape(name: str) -> str | None:
-    """None for what `_escape` does not write: then two users would have one address."""
-    if _LOCALPART.fullmatch(name) is None:
-        return None
-    try:
-        text = _ESCAPE.sub(lambda found: bytes((int(found[1], 16),)), name.encode()).decode()
-    except UnicodeDecodeError:
-        return None
-    return text if _escape(text) == name else None
 
 
 # -- what is seen of it --
