@@ -39,16 +39,17 @@ def request(room: AgentRoom, settings: CisSettings) -> RoomRequest:
 
 def server_acl(room: AgentRoom, settings: CisSettings) -> Mapping[str, Any]:
     """Whom the room is closed to: everybody, or known nodes that are not trusted or may not use its
-    namespace. A node on our own host cannot be told apart by it: "port numbers are not considered"."""
+    namespace. A node on our own host, or on that of a node that may use it, cannot be told apart by it: "port
+    numbers are not considered"."""
     own = host_of(settings.node_id)
     if not settings.federate:
         return {"allow": [own], "deny": [], "allow_ip_literals": True}
-    refused = {
-        host_of(access.peer.node_id)
-        for access in settings.peers.values()
-        if not access.peer.trusted or not settings.may_use(access.peer, room)
-    }
-    return {"allow": ["*"], "deny": sorted(refused - {own}), "allow_ip_literals": True}
+    refused: set[str] = set()
+    let_in = {own}
+    for access in settings.peers.values():
+        may_use = access.peer.trusted and settings.may_use(access.peer, room)
+        (let_in if may_use else refused).add(host_of(access.peer.node_id))
+    return {"allow": ["*"], "deny": sorted(refused - let_in), "allow_ip_literals": True}
 
 
 def _title(room: AgentRoom) -> str:

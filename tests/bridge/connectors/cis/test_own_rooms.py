@@ -41,12 +41,14 @@ def test_rooms_that_do_not_federate() -> None:
 
 
 def test_a_room_is_closed_to_known_nodes_that_may_not_use_it() -> None:
-    """Others may come as the join rule says; who shares our host cannot be shut out without ourselves."""
+    """Others may come as the join rule says; who shares our host, or that of a node that may use it, cannot
+    be shut out without ourselves, or that node."""
     peers = {
         "a.test:7676": Peer("a.test:7676", trusted=False),
         "b.test": Peer("b.test", namespaces=frozenset({"alpha"})),
         "living.test:1": Peer("living.test:1", trusted=False),
         "c.test": Peer("c.test", namespaces=frozenset({"default", "alpha"})),
+        "c.test:1": Peer("c.test:1", trusted=False),
     }
     settings = CisSettings(
         "living.test", {name: PeerAccess(peer) for name, peer in peers.items()}, ("default", "alpha")
