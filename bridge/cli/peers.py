@@ -233,7 +233,16 @@ def _added(console: Console, answer: Mapping[str, Any]) -> None:
         console.print(lines(f"{node} is named, and refused.{said}"))
         return
     console.print(lines(f"{node} is a peer, and agents are exchanged with it.{said}"))
-    console.print(lines("It must name this node too. `palaver peers list` shows when it was heard."))
+    if not _is_refused(console, answer):
+        console.print(lines("It must name this node too. `palaver peers list` shows when it was heard."))
+
+
+def _is_refused(console: Console, answer: Mapping[str, Any]) -> bool:
+    is_refused: bool = answer["is_refused"]
+    if is_refused:
+        advice = f"federation.refuse in the configuration keeps {answer['node_id']} away: take it out there."
+        console.print(lines(advice, "yellow"))
+    return is_refused
 
 
 @app.command("remove")
@@ -264,7 +273,12 @@ def trust(
     """Say that a node is trusted, or that it is not: then nothing is exchanged with it, in either
     direction."""
     answer = ask(path, "peers-trust", node_id=node, no=no or None)
-    Output(as_json=as_json).show(answer, lambda console: console.print(lines(_trusted(answer))))
+    Output(as_json=as_json).show(answer, lambda console: _show_trust(console, answer))
+
+
+def _show_trust(console: Console, answer: Mapping[str, Any]) -> None:
+    console.print(lines(_trusted(answer)))
+    _is_refused(console, answer)
 
 
 def _trusted(answer: Mapping[str, Any]) -> str:

@@ -25,14 +25,14 @@ def commands(peers: AgentPeers, homeserver: Parts) -> Mapping[str, Command]:
     """By the names that the control socket knows them by. `peers-list` takes the place of the one that knows
     of servers alone."""
     return {
-        "peers-add": partial(add, peers),
+        "peers-add": partial(add, peers, homeserver),
         "peers-remove": partial(remove, peers),
-        "peers-trust": partial(trust, peers),
+        "peers-trust": partial(trust, peers, homeserver),
         "peers-list": partial(list_peers, peers, homeserver),
     }
 
 
-async def add(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def add(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is left out is as it is where the configuration leaves it out, also of a peer that is there."""
     arguments = Arguments(given)
     said: dict[str, Any] = {
@@ -52,7 +52,7 @@ async def add(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(peer, LocalError):
         raise peer
     changed = await peers.add(peer, authority)
-    return {"changed": changed, **_shown(_found(peers, peer.node_id))}
+    return {"changed": changed, **_outcome(peers, homeserver, peer.node_id)}
 
 
 async def remove(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -63,11 +63,11 @@ async def remove(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, An
     return {"node_id": node_id, "changed": changed, "peer": None if left is None else _shown(left)}
 
 
-async def trust(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def trust(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = Arguments(given)
     node_id = arguments.text("node_id")
     changed = await peers.trust(node_id, trusted=not arguments.flag("no"))
-    return {"changed": changed, **_shown(_found(peers, node_id))}
+    return {"changed": changed, **_outcome(peers, homeserver, node_id)}
 
 
 async def list_peers(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,14 +79,17 @@ async def list_peers(peers: AgentPeers, homeserver: Parts, given: Mapping[str, A
     return {**await peers_list(homeserver, given), "agent_peers": [_shown(one) for one in found]}
 
 
-def _found(peers: AgentPeers, node_id: str) -> KnownPeer:
+def _outcome(peers: AgentPeers, homeserver: Parts, node_id: str) -> Mapping[str, Any]:
+    """`is_refused`: the configuration keeps away by name with whom agents are to be exchanged."""
     known = peers.book.find(node_id)
     if known is None:
         raise LocalError(
             f"Somebody else has removed {node_id} in this very moment.",
             "`palaver peers list` shows what is there.",
         )
-    return known
+    is_homeserver = known.said.trusted and known.said.profile is PeerProfile.MATRIX
+    is_refused = is_homeserver and not homeserver.settings.policy.admits(known.node_id)
+    return {**_shown(known), "is_refused": is_refused}
 
 
 def _shown(known: KnownPeer) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.peer_commands import MOST_TEXTS, commands
+from federation.glob import Glob
 from storage.errors import LocalError
 from tests.bridge.connectors.cis.peered_nodes import PeeredNodes, peered_nodes
 from tests.support.loopback_server import Certificates
@@ -69,11 +70,12 @@ async def test_a_peer_is_added_and_goes(operator: Operator) -> None:
     }
     for changed in (True, False):
         answer = await operator.ask("peers-add", node_id="new.test", **said)
-        assert answer == {**expected, "changed": changed}
+        assert answer == {**expected, "changed": changed, "is_refused": False}
     assert (await operator.ask("peers-add", node_id="new.test", untrusted=True)) == {
         **NEW,
         "trusted": False,
         "changed": True,
+        "is_refused": False,
     }
     for changed in (True, False):
         answer = await operator.ask("peers-remove", node_id="new.test")
@@ -96,10 +98,21 @@ async def test_a_published_node_is_added(operator: Operator) -> None:
 async def test_trust(operator: Operator) -> None:
     """Of a peer of the configuration it is the one thing that is said here; taken back, the file counts."""
     answer = await operator.ask("peers-trust", node_id="FILE.test", no=True)
-    assert answer == {**FILE, "trusted": False, "overridden": True, "changed": True}
+    assert answer == {**FILE, "trusted": False, "overridden": True, "changed": True, "is_refused": False}
     answer = await operator.ask("peers-remove", node_id="file.test")
     assert answer == {"node_id": "file.test", "changed": True, "peer": FILE}
     assert (await operator.ask("peers-trust", node_id="file.test"))["changed"] is False
+
+
+async def test_whom_the_configuration_keeps_away_is_told(operator: Operator) -> None:
+    """It is a peer, and nothing comes of it; a published node is no server that could be kept away."""
+    settings = operator.nodes._made["here.test"].node.homeserver.settings
+    object.__setattr__(settings, "policy", replace(settings.policy, refused=(Glob("*.bad.test"),)))
+    for words, refused in (({}, True), ({"untrusted": True}, False)):
+        assert (await operator.ask("peers-add", node_id="a.bad.test", **words))["is_refused"] is refused
+    assert (await operator.ask("peers-trust", node_id="a.bad.test"))["is_refused"] is True
+    old = {"profile": "cis-1.1", "url": "http://10.0.0.3:7676"}
+    assert (await operator.ask("peers-add", node_id="b.bad.test", **old))["is_refused"] is False
 
 
 async def test_all_are_listed(operator: Operator) -> None:
