@@ -51,16 +51,17 @@ def create(
         answer = ask(path, "agents-token-create", agent=agent, days=days, note=note)
         if write is not None:
             write(answer.pop("token"))
-    Output(as_json=as_json).show(answer, lambda console: _created(console, answer, file))
+    Output(as_json=as_json).show(answer, lambda console: _created(console, answer, file, path))
 
 
-def _created(console: Console, answer: Mapping[str, Any], file: Path | None) -> None:
+def _created(console: Console, answer: Mapping[str, Any], file: Path | None, config: Path | None) -> None:
     if file is None:
         console.print(answer["token"], markup=False)
         return
     console.print(lines(f"The token {answer['token_id']} of {answer['agent_id']} is in {file}."))
-    words = ["palaver", "agent", "run", "--id", answer["agent_id"], "--token-file", str(file), "--"]
-    console.print(lines(f"  {shlex.join(words)} COMMAND…"))
+    words = ["palaver", "agent", "run", "--id", answer["agent_id"], "--token-file", str(file)]
+    words += [] if config is None else ["-c", str(config)]
+    console.print(lines(f"  {shlex.join(words)} -- COMMAND…"))
 
 
 @token.command("list")

@@ -1,6 +1,7 @@
 """`palaver run`: start a node, and stay until it is stopped."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,7 +26,8 @@ def run(path: ConfigFile = None, as_json: Json = False) -> None:
 
     def announce(summary: Mapping[str, Any]) -> None:
         progress.end()
-        output.show(summary, lambda console: console.print(next_steps(found.config, summary), markup=False))
+        steps = next_steps(found.config, summary, path)
+        output.show(summary, lambda console: console.print(steps, markup=False))
 
     try:
         with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
@@ -62,9 +64,10 @@ def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def next_steps(config: Config, summary: Mapping[str, Any]) -> str:
-    """What a person reads when the node runs."""
+def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = None) -> str:
+    """What a person reads when the node runs. `path`: the configuration, if it was named."""
     command = _command()
+    option = "" if path is None else f" -c {shlex.quote(str(path))}"
     name = summary["server_name"]
     port = summary["addresses"][0].rpartition(":")[2]
     lines = [
@@ -80,8 +83,8 @@ def next_steps(config: Config, summary: Mapping[str, Any]) -> str:
         f"  its data     {summary['data_dir']} ({summary['database']['kind']} Postgres)",
         "",
         "What to do next, in another terminal:",
-        f"  {command} status    what it says of itself",
-        f"  {command} doctor    what is wrong, and what to do about it",
+        f"  {command} status{option}    what it says of itself",
+        f"  {command} doctor{option}    what is wrong, and what to do about it",
     ]
     if is_loopback(config.server_name):
         lines += [

@@ -60,10 +60,13 @@ async def test_a_token_goes_into_a_file(operator: Operator, tmp_path: Path) -> N
     assert read_token(text) is not None
     assert text not in said.out
     assert "palaver agent run --id 'worker 1' --token-file token -- COMMAND…" in said.out
+    (tmp_path / "my.toml").touch()
+    elsewhere = await operator("agents", "token", "create", "two", "--file", "other", "-c", "my.toml")
+    assert "--token-file other -c my.toml -- COMMAND…" in elsewhere.out
     again = await operator("agents", "token", "create", "worker-1", "--file", "token")
     assert (again.code, "already" in again.err) == (1, True)
     # None was made for nothing.
-    assert len((await operator("agents", "token", "list", "--json")).json["tokens"]) == 1
+    assert len((await operator("agents", "token", "list", "--json")).json["tokens"]) == 2
 
 
 async def test_what_is_wrong_is_told(operator: Operator, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`palaver run`, what it prints; the life itself is tested with processes."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from bridge.cli.run import event_loop_factory, next_steps
@@ -31,6 +32,13 @@ def test_a_new_user_is_told_what_to_do_next() -> None:
         "Ctrl-C",
     ):
         assert part in text
+
+
+def test_what_is_advised_is_of_the_node_that_was_started() -> None:
+    """Without its configuration the commands would look for another one."""
+    text = next_steps(Config(), SUMMARY, Path("my node/palaver.toml"))
+    assert " status -c 'my node/palaver.toml' " in text
+    assert " doctor -c 'my node/palaver.toml' " in text
 
 
 def test_what_is_done_already_is_not_advised() -> None:
