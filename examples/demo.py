@@ -126,7 +126,6 @@ def agent_dies(stage: Stage) -> None:
         f"for gone and told the kitchen: {after:.1f} seconds after the kill. The task failed, and is not",
         "begun again: how far it had got is not known, so whoever asked is to decide.",
     )
-    stage.run("agents", "list", "visitor", "--all", "-c", kitchen.config)
     stage.run("route", visitor, "-c", kitchen.config, expected=(1,))
 
 
