@@ -21,6 +21,7 @@ from federation.service.homeserver_observer import HomeserverObserver
 from federation.service.inbox import Inbox
 from federation.service.invite_policy import invites_for
 from federation.service.key_ring import KeyRing
+from federation.service.late_invites import LateInvites
 from federation.service.media import Media
 from federation.service.media_fetcher import MediaFetcher
 from federation.service.media_store import MediaStore
@@ -188,6 +189,7 @@ async def open_homeserver(
         )
         notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
         stack.push_async_callback(notary.close)
+        late_invites = LateInvites(graph)
         requests = MembershipRequests(
             name,
             graph,
@@ -197,6 +199,7 @@ async def open_homeserver(
             now_ms=now_ms,
             may_be_invited=invites_for(profiles, may_be_invited),
             listener=news,
+            signed=late_invites.signed,
             in_full=settings.members_in_full,
         )
         edus = IncomingEdus(database, graph, news)
@@ -206,6 +209,7 @@ async def open_homeserver(
         stack.push_async_callback(outbox.close)
         graph.stream.start()
         stack.push_async_callback(graph.close)
+        stack.push_async_callback(late_invites.close)
         for part in (news, rooms):
             part.start()
             stack.push_async_callback(part.close)

@@ -1,6 +1,6 @@
 """What other servers ask for their users, and of ours: to join, leave, knock, and to take an invite."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -51,9 +51,11 @@ class MembershipRequests:
         now_ms: Callable[[], int],
         may_be_invited: InvitePolicy,
         listener: InviteListener | None = None,
+        signed: Callable[[str, Mapping[str, Any]], None] = lambda origin, event: None,
         in_full: int = send_join_answer.MOST_MEMBERS_IN_FULL,
     ) -> None:
-        """`in_full`: how many members a room has at most of which all are told to whoever joins."""
+        """`signed` is told of invites into rooms that are here, and returns at once. `in_full`: how many
+        members a room has at most of which all are told to whoever joins."""
         self._server_name = server_name
         self._rooms = rooms
         self._state = MembershipState(server_name, rooms)
@@ -63,6 +65,7 @@ class MembershipRequests:
         self._now_ms = now_ms
         self._may_be_invited = may_be_invited
         self._listener = listener
+        self._told_signed = signed
         self._in_full = in_full
 
     # -- templates --
@@ -178,7 +181,9 @@ class MembershipRequests:
         await self._may_be_invited(event.state_key, event.sender, room_id)
         signer = self._signer()
         signed = add_signature(event.event, version, signer.server, signer.key_id, signer.key)
-        if not is_here:
+        if is_here:
+            self._told_signed(origin, signed)
+        else:
             await self._keep(invite, signed)
         return {"event": signed}
 
