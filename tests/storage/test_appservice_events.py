@@ -1,0 +1,101 @@
+"""What a homeserver sends to this node as its application service."""
+
+from datetime import timedelta
+
+from storage import consumers, room_stream
+from storage.appservice_events import (
+    NewEvent,
+    fetch_digest,
+    fetch_events,
+    fetch_known,
+    insert_events,
+    lock_registration,
+    prune_events,
+    prune_transactions,
+    write_digest,
+)
+from storage.database import Connection, Database
+from storage.redactions import fetch_redactions, insert_redactions
+from storage.room_stream import Kind
+
+ROOM = "!kitchen:a"
+NOBODY_WAITS = timedelta(seconds=-1)
+
+
+async def write(
+    connection: Connection,
+    event_id: str,
+    *,
+    room_id: str = ROOM,
+    member: str | None = None,
+    kind: Kind = "timeline",
+) -> int:
+    (position,) = await room_stream.append(connection, [(room_id, event_id, kind)])
+    await insert_events(connection, [NewEvent(position, event_id, room_id, member, b"{}")])
+    return position
+
+
+async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Database) -> None:
+    """What came last under an id counts, by registration."""
+    async with database.transaction() as connection:
+        await lock_registration(connection, "palaver")
+        assert await fetch_digest(connection, "palaver", "1") is None
+        await write_digest(connection, "palaver", "1", b"a" * 32)
+        await write_digest(connection, "palaver", "1", b"b" * 32)
+        assert await fetch_digest(connection, "palaver", "1") == b"b" * 32
+        assert await fetch_digest(connection, "other", "1") is None
+        assert await prune_transactions(connection, timedelta(days=1)) == 0
+        assert await prune_transactions(connection, NOBODY_WAITS) == 1
+
+
+async def test_events_are_known_by_their_ids(database: Database) -> None:
+    """And fetched by them; what is not there is not among them."""
+    async with database.transaction() as connection:
+        await insert_events(connection, [])
+        await write(connection, "$a")
+        assert await fetch_known(connection, ["$a", "$b"]) == {"$a"}
+        found = await fetch_events(connection, ["$a", "$b"])
+        assert list(found) == ["$a"]
+        assert found["$a"] == ("$a", b"{}", False, False)
+
+
+async def test_a_redaction_holds_in_its_room(database: Database) -> None:
+    """Whichever of the two came first."""
+    async with database.transaction() as connection:
+        await insert_redactions(connection, [("$late", "$r"), ("$early", "$r"), ("$elsewhere", "$r")])
+        await write(connection, "$early")
+        await write(connection, "$r")
+        await write(connection, "$late")
+        await write(connection, "$elsewhere", room_id="!cellar:a")
+        found = await fetch_events(connection, ["$early", "$late", "$elsewhere"])
+        assert {name for name, event in found.items() if event.is_redacted} == {"$early", "$late"}
+
+
+async def test_what_is_said_of_a_member_is_answered_by_what_is_said_later(database: Database) -> None:
+    """Of the same one, in the same room."""
+    async with database.transaction() as connection:
+        await write(connection, "$invite", member="@w:a", kind="invite")
+        await write(connection, "$other", member="@v:a", kind="invite")
+        await write(connection, "$elsewhere", member="@w:a", room_id="!cellar:a", kind="invite")
+        await write(connection, "$leave", member="@w:a")
+        found = await fetch_events(connection, ["$invite", "$other", "$elsewhere", "$leave"])
+        assert [name for name, event in found.items() if event.is_answered] == ["$invite"]
+
+
+async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:
+    """And with it its place in the stream and what it asked for; not before it is old, and not while a reader
+    is behind."""
+    async with database.transaction() as connection:
+        first = await write(connection, "$a")
+        second = await write(connection, "$b")
+        await insert_redactions(connection, [("$x", "$a"), ("$x", "$b")])
+    async with database.transaction() as connection:
+        assert await prune_events(connection, NOBODY_WAITS) == 0
+        term = await consumers.take_over(connection, "quick", 0)
+        await consumers.take_over(connection, "slow", first)
+        await consumers.advance(connection, "quick", term, second)
+        assert await prune_events(connection, timedelta(days=1)) == 0
+        assert await prune_events(connection, NOBODY_WAITS) == 1
+        assert await fetch_known(connection, ["$a", "$b"]) == {"$b"}
+        assert await fetch_redactions(connection, ["$x"]) == [("$x", "$b")]
+    assert [row.event_id for row in await database.look(lambda one: room_stream.read(one, 0, 10))] == ["$b"]
