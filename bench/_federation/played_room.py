@@ -57,6 +57,10 @@ class PlayedRoom:
         self._now = now
         return self._send("m.room.message", sender, _MESSAGE)
 
+    def set_state(self, type_: str, sender: str, content: Mapping[str, Any], state_key: str) -> Pdu:
+        """One more entry of the state."""
+        return self._send(type_, sender, content, state_key)
+
     def join_template(self, user: str, now: int) -> dict[str, Any]:
         """What `make_join` answers with."""
         self._now = now

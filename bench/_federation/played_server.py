@@ -67,9 +67,9 @@ class PlayedServer:
             await self._connections.close()
             await self._resolver.close()
 
-    async def send(self, destination: str, pdus: Sequence[Pdu]) -> None:
+    async def send(self, destination: str, pdus: Sequence[Pdu], edus: Sequence[dict[str, Any]] = ()) -> None:
         """One transaction; returns when it has been answered."""
-        transaction = body(self.name, now_ms(), [pdu.canonical for pdu in pdus], [])
+        transaction = body(self.name, now_ms(), [pdu.canonical for pdu in pdus], list(edus))
         target = request_target(f"{V1}/send/{{txnId}}", txnId=str(next(self._numbers)))
         answer = await self._client.request("PUT", destination, target, transaction)
         if refused := objections(answer):

@@ -20,9 +20,12 @@ class Unit(Enum):
     """What a figure counts, and with it which of two figures is the better one."""
 
     PER_SECOND = "per second"
+    SECONDS = "s"
     MILLISECONDS = "ms"
     MEBIBYTES = "MiB"
+    BYTES = "bytes"
     CALLS = "calls"
+    ROWS = "rows"
 
     def ratio(self, ours: float, other: float) -> float:
         """How many times better ours is; more is better for us in every unit."""

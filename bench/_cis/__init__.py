@@ -1,0 +1,1 @@
+"""The parts of `bench/cis.py`: nodes that exchange agents, an agent that answers, and crowds of agents."""

@@ -1,0 +1,81 @@
+"""An agent that answers every task with what it was asked, attached to its node over the WebSocket.
+
+`python -m bench._cis.agent SETTINGS`: says that it is ready once the node has taken it.
+"""
+
+import asyncio
+import dataclasses
+import json
+import secrets
+import ssl
+import sys
+from dataclasses import dataclass
+
+import uvloop
+
+from bench._harness.lifeline import tell_parent, until_abandoned
+from bridge.agent_api.messages import Push, Registered, Said, Task
+from bridge.service.agent_runner.connection import AgentConnection, Place, connect
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where its node is and as whom it comes there. `parallel`: tasks that it has at once."""
+
+    url: str
+    agent_id: str
+    token: str
+    authority: str
+    parallel: int
+
+    def as_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+
+class Echo:
+    """As much of an agent as there has to be."""
+
+    def __init__(self) -> None:
+        self._session = secrets.token_hex(12)
+        self._given: asyncio.Queue[Task] = asyncio.Queue()
+
+    def pushed(self, push: Push) -> None:
+        """What the node says unasked."""
+        if push.task is not None:
+            self._given.put_nowait(push.task)
+
+    async def work(self, connection: AgentConnection, parallel: int) -> None:
+        """Until the connection is closed."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(connection.listen())
+            said = {"session": self._session, "parallel": parallel, "queue": 10_000}
+            await connection.call("register", said, Registered)
+            tell_parent(ready=True)
+            while True:
+                group.create_task(self._answer(connection, await self._given.get()))
+
+    async def _answer(self, connection: AgentConnection, task: Task) -> None:
+        """To answer begins a task too: nothing else is said."""
+        said = {"session": self._session, "attempt": task.attempt, "output": task.prompt}
+        await connection.call("finish", said, Said, task.work_id)
+
+
+async def run(settings: Settings) -> None:
+    """Until the benchmark wants no more."""
+    tls = ssl.create_default_context(cafile=settings.authority)
+    place = Place(settings.url, settings.agent_id, settings.token, tls)
+    echo = Echo()
+    async with connect(place, echo.pushed) as connection:
+        working = asyncio.create_task(echo.work(connection, settings.parallel))
+        waiting = asyncio.create_task(until_abandoned())
+        await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if working.done():
+            working.result()
+        working.cancel()
+        await asyncio.wait({working})
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(Settings(**json.loads(sys.argv[1]))))
