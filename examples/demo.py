@@ -111,6 +111,7 @@ def agent_dies(stage: Stage) -> None:
         f"{visitor} did not begin with its task.",
         stage.workshop.files / "visitor.log",
     )
+    stage.pause(1.0)  # so that one can see that it works
     killed = time.time()
     say(f"$ kill -9 {stage.kill(VISITOR)}    (the program that is {visitor})")
     # Whichever is noticed first: that nobody works on the task any more, or that the agent is gone.

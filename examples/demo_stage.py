@@ -229,6 +229,11 @@ class Stage:
             self._leaving.sleep(0.1)
         return found
 
+    def pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._leaving.sleep(0.1)
+
     def stay(self) -> None:
         """Until somebody has seen enough."""
         self.is_at_its_end = True

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node import PATIENCE, ROOT
+from tests.support.node import ROOT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+PATIENCE = 600.0
 
 
 async def test_the_walk_comes_to_its_end(palaver: Path) -> None:
