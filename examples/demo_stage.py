@@ -45,7 +45,7 @@ enabled = false
 [log]
 format = "text"
 
-# The demonstration is small, and soon gone.
+# Instead of 256 MiB: the demonstration is small, and soon gone.
 [database]
 minimum_free_space = "16MiB"
 
