@@ -20,6 +20,12 @@ RETRY: Final = 0.5
 
 Report = Callable[[str, BaseException | None], None]
 
+_BROKEN: Final = (
+    OSError, LocalError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError
+)  # fmt: skip
+"""An internal error is what asyncpg calls it when the server has said its last word in a session that has not
+ended yet."""
+
 
 class Session:
     """`opened` is called with each new connection, before anything is heard in it. `hear` is called with
@@ -72,7 +78,7 @@ class Session:
             await self._ended.wait()
             try:
                 await self._open()
-            except (LocalError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except _BROKEN as error:
                 self._ended.set()
                 self._report(f"What other processes tell on {self._channel} is not heard.", error)
                 await asyncio.sleep(RETRY)
@@ -80,7 +86,7 @@ class Session:
     async def _end(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError):
+            with contextlib.suppress(*_BROKEN):
                 await connection.close(timeout=5.0)
 
     def _notified(self, connection: object, pid: int, channel: str, payload: object) -> None:

@@ -19,7 +19,9 @@ from storage.errors import LocalError
 
 ASKED_AGAIN: Final = 0.5
 """Seconds until a lock that another process has is asked for again."""
-_BROKEN: Final = (OSError, LocalError, asyncpg.InterfaceError, asyncpg.PostgresError)
+_BROKEN: Final = (
+    OSError, LocalError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError
+)  # fmt: skip
 
 
 class ConsumerLease:
@@ -53,13 +55,23 @@ class ConsumerLease:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await connect_once(self._address)
                 return await try_lock_consumer(self._connection, name)
-            except _BROKEN:
+            except _BROKEN as error:
                 # Postgres is away. Whoever waits for a lock waits for it too.
+                self._leave_if_over(error)
                 return False
 
     async def _unlock(self, name: str) -> None:
         """Of a session that has ended since there is nothing left to give back."""
         async with self._using:
             if self._connection is not None and not self._connection.is_closed():
-                with contextlib.suppress(*_BROKEN):
+                try:
                     await unlock_consumer(self._connection, name)
+                except _BROKEN as error:
+                    self._leave_if_over(error)
+
+    def _leave_if_over(self, error: Exception) -> None:
+        """So asyncpg says that the server has said its last word in this session: nothing more comes of it,
+        although the connection may not have ended yet."""
+        if isinstance(error, asyncpg.InternalClientError) and self._connection is not None:
+            self._connection.terminate()
+            self._connection = None

@@ -7,12 +7,17 @@ processes have queued for the servers that this one sends to.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Final
 
 import asyncpg
 
 from storage import outbox
 from storage.address import DatabaseAddress
 from storage.database import Single, connect_once
+
+# An internal error is what asyncpg calls it when the server has said its last word in a session that has not
+# ended yet.
+_BROKEN: Final = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
 
 class LeaseLost(Exception):
@@ -44,7 +49,7 @@ class OutboxLease:
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+            with contextlib.suppress(*_BROKEN):
                 await connection.close(timeout=5.0)
 
     @property
@@ -58,7 +63,7 @@ class OutboxLease:
             session = self._session()
             try:
                 locked = await outbox.try_lock_destination(session, destination)
-            except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+            except _BROKEN as error:
                 raise LeaseLost from error
         return session if locked else None
 
@@ -66,7 +71,7 @@ class OutboxLease:
         """Of a session that has ended since there is nothing left to give back."""
         async with self._using:
             if session is self._connection:
-                with contextlib.suppress(OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+                with contextlib.suppress(*_BROKEN):
                     await outbox.unlock_destination(session, destination)
 
     def _session(self) -> Single:

@@ -8,6 +8,7 @@ from bridge.service.session import Session
 from storage.address import DatabaseAddress
 from storage.database import Database, Single
 from storage.errors import LocalError
+from tests.support.lingering import lingering
 from tests.support.ports import lasting_port
 
 CHANNEL = "test_channel"
@@ -113,3 +114,36 @@ async def test_without_postgres_the_start_says_so() -> None:
 async def test_it_is_closed_without_having_been_started(database: Database) -> None:
     """Whoever fails in the middle of a start closes everything."""
     await Ear().session(database.address).close()
+
+
+async def test_it_goes_on_when_the_server_ends_it_while_it_is_opened(database: Database) -> None:
+    """Also when that has been said, and the connection is there for a moment more."""
+    async with lingering(database) as link:
+        openings: asyncio.Queue[int] = asyncio.Queue()
+        reports: asyncio.Queue[str] = asyncio.Queue()
+
+        async def opened(connection: Single) -> None:
+            await connection.execute("SELECT pg_advisory_lock(1)")
+            openings.put_nowait(openings.qsize())
+            if openings.qsize() == 2:
+                await link.end_holders()
+                await connection.execute("SELECT 1")
+
+        session = Session(
+            link.address,
+            CHANNEL,
+            opened=opened,
+            hear=lambda payload: None,
+            report=lambda sentence, error: reports.put_nowait(sentence),
+        )
+        await session.start()
+        try:
+            assert session._connection is not None
+            # The first one ends as connections usually do.
+            session._connection.terminate()
+            async with asyncio.timeout(30):
+                await reports.get()
+                while openings.qsize() < 3:
+                    await asyncio.sleep(0.02)
+        finally:
+            await session.close()

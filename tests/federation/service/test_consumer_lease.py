@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 
+import pytest
+
 from federation.service.consumer_lease import ConsumerLease
 from storage.database import Database, connect_once
+from tests.support.lingering import lingering
 from tests.support.postgres import pool_on
 
 
@@ -59,3 +62,23 @@ async def test_a_session_that_ends_leaves_its_locks(database: Database) -> None:
     await one.close()
     await one.close()
     await other.close()
+
+
+async def test_whoever_is_cancelled_while_the_server_ends_the_session_is_cancelled(
+    database: Database,
+) -> None:
+    """Between the server's last word and the end of the connection nothing can be given back, and nothing
+    need be."""
+    async with lingering(database) as link:
+        lease = ConsumerLease(link.address)
+        began = asyncio.Event()
+        reader = asyncio.create_task(held(lease, "a", began, asyncio.Event()))
+        await began.wait()
+        await link.end_holders()
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        # Nor does the next one wait for a session of which nothing more will come.
+        async with lease.held("a"):
+            pass
+        await lease.close()

@@ -10,6 +10,7 @@ import pytest
 from federation.service.outbox_lease import LeaseLost, OutboxLease
 from storage import outbox
 from storage.database import Database, connect_once
+from tests.support.lingering import lingering
 
 PEER = "peer.test"
 
@@ -93,3 +94,17 @@ async def test_whoever_stops_waiting_for_a_session_leaves_none_behind(database: 
     assert mine.is_open
     await mine.close()
     gc.collect()
+
+
+async def test_a_session_of_which_nothing_more_comes_is_lost(database: Database) -> None:
+    """The server has said its last word in it, and the connection is there for a moment more."""
+    async with lingering(database) as link:
+        one = OutboxLease(link.address, lambda payload: None, lambda: None)
+        await one.open()
+        session = await one.try_lock(PEER)
+        assert session is not None
+        await link.end_holders()
+        await one.unlock(PEER, session)
+        with pytest.raises(LeaseLost):
+            await one.try_lock("b.test")
+        await one.close()
