@@ -1,0 +1,1 @@
+"""The shells: load, decide, store, send."""

@@ -1,0 +1,153 @@
+"""Takes in what the homeserver sends: each transaction once, in its order, and on disk before it is answered.
+
+A transaction, the events in it and their places in the stream are one commit. So one that comes again,
+because its answer was lost or this process was killed, finds itself recorded and has no second effect; and
+the same event in another transaction is recognised by its id. Nothing is kept in memory.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from appservice.received_event import MEMBER, REDACTION, ReceivedEvent, is_invite, to_bytes
+from appservice.transaction import Told, Transaction, wrong_id
+from federation.canonical_json import encode
+from federation.edu import ToDevice
+from federation.errors import MatrixError, limit_exceeded
+from federation.service.ephemeral import MOST_DEVICE_MESSAGES
+from storage import appservice_events as events
+from storage import room_stream
+from storage.appservice_events import NewEvent
+from storage.connecting import ConnectionLost
+from storage.database import Connection, Database
+from storage.redactions import insert_redactions
+from storage.room_stream import Kind
+from storage.to_device import NewMessage, insert_messages
+
+KEPT: Final = timedelta(days=7)
+"""For how long a repeated transaction or event is recognised. A homeserver repeats the one that failed last,
+and nothing that came before it."""
+MOST_WAITING: Final = 4
+"""A homeserver sends one transaction at a time; after a time-out of its own there may be two."""
+LATER_MS: Final = 1_000
+
+
+class Intake:
+    """`registration` is the id of ours. `is_ours` says of a user whether it is a ghost. `tell` is given what
+    is worth something for a moment, once the transaction has been committed; `woken` is called when the
+    stream has more to read, and `report` is given a sentence on what was left out."""
+
+    def __init__(
+        self,
+        registration: str,
+        database: Database,
+        *,
+        is_ours: Callable[[str], bool],
+        tell: Callable[[Told | ToDevice], None] = lambda said: None,
+        woken: Callable[[], None] = lambda: None,
+        report: Callable[[str], None] = lambda problem: None,
+    ) -> None:
+        self._registration = registration
+        self._database = database
+        self._is_ours = is_ours
+        self._tell = tell
+        self._woken = woken
+        self._report = report
+        self._one_at_a_time = asyncio.Lock()
+        self._waiting = 0
+
+    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
+        """When it returns, all of it has been committed. Whether anything was new. Raises `MatrixError`; the
+        homeserver sends the transaction again then."""
+        wrong = wrong_id(transaction_id)
+        if wrong is not None:
+            raise MatrixError("M_INVALID_PARAM", wrong)
+        if self._waiting >= MOST_WAITING:
+            raise limit_exceeded("Send one transaction at a time.", 429, LATER_MS)
+        self._waiting += 1
+        try:
+            async with self._one_at_a_time:
+                is_new = await self._commit(transaction_id, transaction)
+        except ConnectionLost as lost:
+            # It may have been committed. Then it is recognised when it comes again.
+            self._report(str(lost))
+            raise MatrixError("M_UNKNOWN", "The database of this service is away: try again.", 503) from lost
+        finally:
+            self._waiting -= 1
+        if is_new:
+            self._pass_on(transaction)
+        return is_new
+
+    async def prune(self) -> int:
+        """Forget what nobody will send again and everybody has read; how many events it was."""
+        async with self._database.transaction() as connection:
+            await events.prune_transactions(connection, KEPT)
+            return await events.prune_events(connection, KEPT)
+
+    async def _commit(self, transaction_id: str, transaction: Transaction) -> bool:
+        async with self._database.transaction() as connection:
+            # The lock of this process keeps its own; this one keeps other processes on the database waiting.
+            await events.lock_registration(connection, self._registration)
+            before = await events.fetch_digest(connection, self._registration, transaction_id)
+            # Another transaction under an id that was used: the homeserver has begun to count anew.
+            if before == transaction.digest:
+                return False
+            await events.write_digest(connection, self._registration, transaction_id, transaction.digest)
+            await self._write_device_messages(connection, transaction.to_device)
+            # Last: it holds back the readers of the stream until the commit.
+            await self._write_events(connection, transaction.events)
+        return True
+
+    async def _write_events(self, connection: Connection, received: Sequence[ReceivedEvent]) -> None:
+        by_id: dict[str, ReceivedEvent] = {}
+        for one in received:
+            by_id.setdefault(one.event.event_id, one)
+        known = await events.fetch_known(connection, list(by_id)) if by_id else set()
+        new = [one for event_id, one in by_id.items() if event_id not in known]
+        if not new:
+            return
+        asked_for = [
+            (one.event.redacts, one.event.event_id)
+            for one in new
+            if one.event.type == REDACTION and one.event.redacts is not None
+        ]
+        await insert_redactions(connection, asked_for)
+        entries = [(one.event.room_id, one.event.event_id, self._kind(one)) for one in new]
+        positions = await room_stream.append(connection, entries)
+        rows = [_row(position, one) for position, one in zip(sorted(positions), new, strict=True)]
+        await events.insert_events(connection, rows)
+
+    async def _write_device_messages(self, connection: Connection, messages: Sequence[ToDevice]) -> None:
+        rows = [
+            NewMessage(user, device, message.sender, message.type, encode(content, strict=False))
+            for message in messages
+            for user, devices in message.messages.items()
+            if self._is_ours(user)
+            for device, content in devices.items()
+        ]
+        await insert_messages(connection, rows, MOST_DEVICE_MESSAGES)
+
+    def _kind(self, received: ReceivedEvent) -> Kind:
+        """As the stream of a homeserver tells them apart: an invite of one of ours, by somebody else, is to
+        be answered. All else is news of a room that one of ours is in."""
+        event = received.event
+        invites_us = is_invite(event) and event.state_key is not None and self._is_ours(event.state_key)
+        return "invite" if invites_us and not self._is_ours(event.sender) else "timeline"
+
+    def _pass_on(self, transaction: Transaction) -> None:
+        if transaction.events:
+            self._woken()
+        for said in (*transaction.ephemeral, *transaction.to_device):
+            self._tell(said)
+        if transaction.left_out:
+            self._report(f"The homeserver sent what could not be read: {'; '.join(transaction.left_out)}.")
+
+
+def _row(position: int, received: ReceivedEvent) -> NewEvent:
+    event = received.event
+    member = event.state_key if event.type == MEMBER else None
+    # No column holds NUL, and no user has one in its id.
+    if member is not None and "\0" in member:
+        member = None
+    return NewEvent(position, event.event_id, event.room_id, member, to_bytes(received))

@@ -1,0 +1,1 @@
+"""What the homeserver asks of us, over HTTP."""

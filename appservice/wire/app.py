@@ -1,0 +1,53 @@
+"""The aiohttp application behind the port that the homeserver speaks to, and that port.
+
+The listener, its limits and its errors are those of the federation port; here one peer speaks, and shows a
+token instead of a signature.
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network
+from types import ModuleType
+from typing import Final
+
+from aiohttp import web
+
+from appservice.wire.endpoints import ping, queries, third_party, transactions
+from appservice.wire.services import SERVICES, AppServices
+from federation.admission import Network
+from federation.wire.bind import Bind
+from federation.wire.limits import KIB, Limits
+from federation.wire.listener import Listener, ListenerSettings
+from federation.wire.observer import Observer
+
+ENDPOINTS: Final[tuple[ModuleType, ...]] = (transactions, ping, queries, third_party)
+
+EVERYWHERE: Final[tuple[Network, ...]] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+"""Homeservers speak plain HTTP to their application services, within a machine or a network of containers.
+Who can reach the port at all its address decides, and who is answered the token."""
+
+LIMITS: Final = Limits(
+    # Synapse sends 100 events, 100 EDUs and 100 messages to devices at once, each of up to 64 KiB, and
+    # whoever refused what is too large would be sent it for ever.
+    max_body=64 * KIB * KIB,
+    max_bodies=256 * KIB * KIB,
+    max_connections=200,
+    max_connections_per_address=100,
+)
+
+
+def make_app(services: AppServices, limits: Limits = LIMITS) -> web.Application:
+    """Each endpoint module has its `ROUTES`. What matches none of them is answered by the middleware: "404
+    and `M_UNRECOGNIZED`", "405" for a wrong method."""
+    app = web.Application(client_max_size=limits.max_body)
+    app[SERVICES] = services
+    for module in ENDPOINTS:
+        app.add_routes(module.ROUTES)
+    return app
+
+
+def make_listener(
+    services: AppServices, binds: Sequence[Bind], port: int, observer: Observer, limits: Limits = LIMITS
+) -> Listener:
+    """It runs between `start` and `close`."""
+    settings = ListenerSettings(binds, port, EVERYWHERE, limits)
+    return Listener(make_app(services, limits), settings, None, observer)

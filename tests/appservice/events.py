@@ -1,0 +1,36 @@
+"""Events as a homeserver sends them to its application services."""
+
+import json
+from typing import Any
+
+ROOM = "!kitchen:their.server"
+ALICE = "@alice:their.server"
+GHOST = "@_agent_worker-1:their.server"
+
+
+def message(event_id: str = "$1", body: str = "peel", **more: Any) -> dict[str, Any]:
+    """As Synapse writes it, with what older clients look for."""
+    event = {
+        "event_id": event_id,
+        "room_id": ROOM,
+        "sender": ALICE,
+        "user_id": ALICE,
+        "type": "m.room.message",
+        "content": {"msgtype": "m.text", "body": body},
+        "origin_server_ts": 1_700_000_000_000,
+        "age": 17,
+        "unsigned": {"age": 17},
+    }
+    return {**event, **more}
+
+
+def member(event_id: str, user: str, membership: str, **more: Any) -> dict[str, Any]:
+    return message(event_id, type="m.room.member", state_key=user, content={"membership": membership}, **more)
+
+
+def redaction(event_id: str, target: str, **more: Any) -> dict[str, Any]:
+    return message(event_id, type="m.room.redaction", content={"redacts": target}, **more)
+
+
+def transaction(*events: Any, **more: Any) -> bytes:
+    return json.dumps({"events": events, **more}).encode()

@@ -1,0 +1,54 @@
+"""An intake and the stream behind it, on a database of the test's own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from appservice.namespaces import Namespaces
+from appservice.service.intake import Intake
+from appservice.service.stream import IntakeStream
+from appservice.transaction import read
+from federation.service.consumer_lease import ConsumerLease
+from storage.address import DatabaseAddress
+from storage.database import Database
+from tests.appservice.events import transaction
+
+OURS = Namespaces("their.server", "kitchen.local", "_agent_")
+
+
+@dataclass
+class Guest:
+    database: Database
+    stream: IntakeStream
+    intake: Intake
+    told: list[Any] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
+
+    async def take_in(self, transaction_id: str, *events: Any, **more: Any) -> bool:
+        return await self.intake.take_in(transaction_id, read(transaction(*events, **more)))
+
+    async def all(self) -> list[str]:
+        """The ids of all events in the stream, in its order."""
+        entries = (await self.stream.read(0, 10_000)).entries
+        return [entry.event.event_id for entry in entries]
+
+
+@asynccontextmanager
+async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterator[Guest]:
+    lease = ConsumerLease(address)
+    stream = IntakeStream(database, lease)
+    told: list[Any] = []
+    reported: list[str] = []
+    intake = Intake(
+        "palaver",
+        database,
+        is_ours=OURS.owns_user,
+        tell=told.append,
+        woken=stream.wake,
+        report=reported.append,
+    )
+    try:
+        yield Guest(database, stream, intake, told, reported)
+    finally:
+        await lease.close()

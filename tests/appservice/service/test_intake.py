@@ -1,0 +1,221 @@
+"""Takes in what the homeserver sends: each transaction once, in its order, on disk before it is answered."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from datetime import timedelta
+
+import pytest
+
+from appservice.service import intake as module
+from federation.ephemeral import TypingNow
+from federation.errors import MatrixError
+from storage import consumers
+from storage.appservice_events import lock_registration
+from storage.database import Database
+from storage.to_device import fetch_messages
+from storage.users import insert_user
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction
+from tests.appservice.service.guests import Guest
+
+TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
+DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
+
+
+async def test_events_are_in_the_stream_in_their_order(guest: Guest) -> None:
+    """Within a transaction, and from one to the next."""
+    assert await guest.take_in("1", message("$3"), message("$1"))
+    assert await guest.take_in("2", message("$2"))
+    assert await guest.all() == ["$3", "$1", "$2"]
+
+
+async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest) -> None:
+    """Nor anything of it: whoever sends it did not hear that it was taken in."""
+    await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    assert guest.told == [TypingNow(ROOM, (ALICE,))]
+    assert not await guest.take_in("1", message("$1", age=99), ephemeral=[TYPING])
+    assert await guest.all() == ["$1"]
+    assert len(guest.told) == 1
+
+
+async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Guest) -> None:
+    """Homeservers have been known to send some twice; also within one."""
+    await guest.take_in("1", message("$1"), message("$1", body="other"))
+    assert await guest.take_in("2", message("$1"), message("$2"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_a_homeserver_may_begin_to_count_anew(guest: Guest) -> None:
+    """Restored from a backup, it gives old ids to new transactions: nothing of those is lost."""
+    await guest.take_in("1", message("$1"))
+    assert await guest.take_in("1", message("$2"))
+    assert not await guest.take_in("1", message("$2"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_transactions_at_the_same_time_are_taken_in_one_after_the_other(
+    guest: Guest, database: Database
+) -> None:
+    """Also by two processes on one database; and whoever sends many of them is told to wait."""
+    async with database.transaction() as connection:
+        await lock_registration(connection, "palaver")
+        sent = [asyncio.create_task(guest.take_in("1", message("$1"))) for _ in range(module.MOST_WAITING)]
+        while guest.intake._waiting < module.MOST_WAITING:
+            await asyncio.sleep(0)
+        with pytest.raises(MatrixError) as refused:
+            await guest.take_in("2", message("$2"))
+        assert refused.value.status == 429
+        assert not any(task.done() for task in sent)
+    assert sorted(await asyncio.gather(*sent)) == [False, False, False, True]
+    assert await guest.all() == ["$1"]
+    assert guest.intake._waiting == 0
+
+
+WAITING = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'
+"""
+
+
+async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Guest) -> None:
+    """503, so that it comes again, and is new then."""
+    async with guest.database.transaction() as connection:
+        await lock_registration(connection, "palaver")
+        sent = asyncio.create_task(guest.take_in("1", message("$1"), ephemeral=[TYPING]))
+        async with guest.database.transaction() as other:
+            while not await other.fetchval(WAITING):
+                await asyncio.sleep(0.01)
+        with pytest.raises(MatrixError) as refused:
+            await sent
+        assert (refused.value.status, len(guest.reported)) == (503, 1)
+    assert guest.told == []
+    assert await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    assert await guest.all() == ["$1"]
+    assert len(guest.told) == 1
+
+
+async def test_invites_of_ours_are_told_apart(guest: Guest) -> None:
+    """With what is shown of the room; one that has been answered is told to nobody any more. Who is invited
+    by ours, or is none of ours, is news of the room."""
+    shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
+    invite = member("$1", GHOST, "invite", unsigned={"invite_room_state": [shown]})
+    await guest.take_in(
+        "1",
+        invite,
+        member("$2", ALICE, "invite"),
+        member("$3", GHOST, "invite", sender="@_agent_other:their.server", room_id="!other:their.server"),
+    )
+    entries = (await guest.stream.read(0)).entries
+    assert [(entry.kind, entry.event.event_id) for entry in entries] == [
+        ("invite", "$1"),
+        ("timeline", "$2"),
+        ("timeline", "$3"),
+    ]
+    assert entries[0].invite_state == (shown,)
+    await guest.take_in("2", member("$4", GHOST, "join", sender=GHOST))
+    assert await guest.all() == ["$2", "$3", "$4"]
+
+
+async def test_a_redaction_is_applied_whichever_comes_first(guest: Guest) -> None:
+    """In its own room alone."""
+    await guest.take_in("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
+    await guest.take_in(
+        "2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3")
+    )
+    entries = {entry.event.event_id: entry.event for entry in (await guest.stream.read(0)).entries}
+    assert [name for name, event in entries.items() if event.is_redacted] == ["$1", "$2"]
+    assert entries["$1"].content == {}
+    assert entries["$r"].redacts == "$1"
+
+
+async def test_messages_to_devices_are_kept(guest: Guest) -> None:
+    """Those for ghosts that there are, once; and who listens is told."""
+    async with guest.database.transaction() as connection:
+        await insert_user(connection, GHOST, 0)
+    others = [{**DEVICE, "to_user_id": user} for user in (ALICE, "@_agent_nobody:their.server")]
+    for _ in range(2):
+        await guest.take_in("1", to_device=[DEVICE, *others])
+    kept = await guest.database.look(lambda connection: fetch_messages(connection, GHOST, 10))
+    assert [one[1:] for one in kept] == [(GHOST, "D", ALICE, "m.dummy", b"{}")]
+    assert len(guest.told) == 3
+
+
+async def test_what_is_left_out_is_reported(guest: Guest) -> None:
+    """The rest is taken in."""
+    await guest.take_in("1", 7, message("$1"))
+    assert await guest.all() == ["$1"]
+    assert guest.reported == ["The homeserver sent what could not be read: an event is no object."]
+
+
+@pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
+async def test_an_id_that_cannot_be_kept_is_refused(guest: Guest, transaction_id: str) -> None:
+    """400, and nothing happens."""
+    with pytest.raises(MatrixError) as refused:
+        await guest.take_in(transaction_id, message("$1"))
+    assert refused.value.status == 400
+    assert await guest.all() == []
+
+
+async def test_hostile_text_is_kept(guest: Guest) -> None:
+    """What JSON can hold and a column of text cannot."""
+    await guest.take_in("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_what_everybody_has_read_is_forgotten(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the transactions that brought it."""
+    monkeypatch.setattr(module, "KEPT", timedelta(seconds=-1))
+    await guest.take_in("1", message("$1"))
+    assert await guest.intake.prune() == 0
+    async with guest.stream.subscription("reader") as subscription:
+        (entry,) = await subscription.next()
+        async with guest.database.transaction() as connection:
+            await subscription.advance(connection, entry.position)
+    assert await guest.intake.prune() == 1
+    assert await guest.all() == []
+    assert (await guest.database.look(consumers.list_cursors))["reader"] == entry.position
+
+
+PROGRAM = """
+import asyncio, sys
+from storage.address import DatabaseAddress
+from storage.database import Database
+from tests.appservice.events import message
+from tests.appservice.service.guests import guest_on
+
+async def main():
+    address = DatabaseAddress.from_url(sys.argv[1])
+    database = await Database.connect(address, minimum=1)
+    async with guest_on(database, address) as guest:
+        for number in range(int(sys.argv[2]), 1_000_000):
+            is_new = await guest.take_in(str(number), *[message(f"${number}.{part}") for part in range(5)])
+            print(number, is_new, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Guest) -> None:
+    """What was answered is there; what was not is there whole or not at all, and is sent again."""
+    answered = 0
+    for _ in range(2):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM, guest.database.address.url, str(answered),
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines = []
+        try:
+            while len(lines) < 20:
+                lines.append((await process.stdout.readline()).split())
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+        lines += [line.split() for line in (await process.stdout.read()).splitlines()]
+        await process.wait()
+        # The last one answered is sent again by the next process, as after an answer that was lost.
+        answered = int([line for line in lines if len(line) == 2][-1][0])
+    for number in range(answered, answered + 3):
+        await guest.take_in(str(number), *[message(f"${number}.{part}") for part in range(5)])
+    assert await guest.all() == [f"${number}.{part}" for number in range(answered + 3) for part in range(5)]
