@@ -8,12 +8,10 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import asyncpg
-
 from bridge.service.session import Report, Session
 from storage import tasks
 from storage.address import DatabaseAddress
-from storage.database import Single
+from storage.database import BROKEN, Single
 
 TASKS_AT_ONCE: Final = 100
 """That are loaded together: each may hold a quarter of a megabyte."""
@@ -61,14 +59,17 @@ class TaskLease:
             connection = self._connection
             if connection is None:
                 return
-            with contextlib.suppress(OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
+            with contextlib.suppress(*BROKEN):
                 for number in await tasks.list_desks(connection):
                     if number == self._number or not await tasks.try_lock_desk(connection, number):
                         continue
                     try:
                         await take_over(number)
                     finally:
-                        await tasks.unlock_desk(connection, number)
+                        # A session that has ended meanwhile has nothing to give back, and must not hide that
+                        # this process is to stop.
+                        with contextlib.suppress(*BROKEN):
+                            await tasks.unlock_desk(connection, number)
 
     async def _opened(self, connection: Single) -> None:
         """The same number again, if nobody has taken over meanwhile: what runs here goes on under it."""

@@ -20,7 +20,7 @@ from federation.stream_tail import Entry, StreamTail
 from federation.stripped_state import Stripped
 from storage import room_stream
 from storage.connecting import ConnectionLost
-from storage.database import Connection, Database
+from storage.database import BROKEN, Connection, Database
 from storage.outside_memberships import OutsideMembership, fetch_by_events
 from storage.room_stream import Kind, StreamRow
 
@@ -198,7 +198,9 @@ class RoomStream:
             await ended.wait()
         finally:
             if not connection.is_closed():
-                await connection.remove_listener(room_stream.CHANNEL, self._heard)
+                # One that breaks at this very moment must not hide that this process is to stop.
+                with contextlib.suppress(*BROKEN):
+                    await connection.remove_listener(room_stream.CHANNEL, self._heard)
 
     def _heard(self, connection: object, pid: int, channel: str, process: object) -> None:
         if process != self._name:  # what this one has written it knows already

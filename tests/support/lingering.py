@@ -27,12 +27,19 @@ class Lingering:
 
     async def end_holders(self) -> None:
         """Have the server end the sessions that hold advisory locks, and wait for its last words."""
+        await self._end("pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
+
+    async def end_listeners(self) -> None:
+        """The same, of those that hear what others tell."""
+        await self._end("query LIKE 'LISTEN%'")
+
+    async def _end(self, which: str) -> None:
         self._ended.clear()
         self._is_asked = True
         admin = await connect_once(self._database.address)
         await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
-            " WHERE locktype = 'advisory' AND datname = current_database()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            f" AND {which}"
         )
         await admin.close()
         await self._ended.wait()

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from bridge.service.task_lease import TaskLease
 from storage import tasks
 from storage.database import Database
@@ -120,3 +122,28 @@ async def test_without_a_session_there_are_no_orphans(database: Database) -> Non
     await give_work(database, 77)
     await desk.lease.each_orphan(desk.take_over)
     assert desk.taken == []
+
+
+async def test_who_is_told_to_stop_while_the_session_ends_stops(database: Database) -> None:
+    """A lock that cannot be given back any more hides that from nobody."""
+    desk = Desk(database)
+    await give_work(database, 77)
+    await desk.lease.start()
+    at_it = asyncio.Event()
+
+    async def take_for_ever(number: int) -> None:
+        at_it.set()
+        await asyncio.Event().wait()
+
+    try:
+        await desk.opened.get()
+        taking = asyncio.create_task(desk.lease.each_orphan(take_for_ever))
+        await at_it.wait()
+        connection = desk.lease._connection
+        assert connection is not None
+        connection.terminate()
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+    finally:
+        await desk.lease.close()

@@ -8,9 +8,10 @@ import pytest
 from federation.service.room_store import RoomStore
 from federation.service.room_stream import RoomStream
 from federation.stripped_state import strip
-from storage.database import Database
+from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership, delete_membership, keep_invite
 from tests.support.graph import HERE, US, graph_on, join
+from tests.support.lingering import lingering
 from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
@@ -146,3 +147,23 @@ async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Dat
         joined = await join(here, known)
         assert [one.kind for one in await stream.read(0)] == ["invite", "timeline"]
         assert [one.pdu for one in await stream.next(entry.position)] == [joined]
+
+
+async def test_it_ends_while_the_server_ends_its_connection(database: Database) -> None:
+    """Between the server's last word and the end of the connection, too."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, lingering(database) as link, pool_on(link.address) as pool:
+        stream = RoomStream(pool, here.graph._store)
+        stream.start()
+        async with asyncio.timeout(PATIENCE):
+            while not await database.look(_count_listeners):
+                await asyncio.sleep(0.01)
+            await link.end_listeners()
+            await stream.close()
+
+
+async def _count_listeners(connection: Connection) -> int:
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+    )
+    return int(await connection.fetchval(query))
