@@ -107,7 +107,8 @@ class AgentQueues:
         async with self._database.transaction() as connection:
             load = await self._load(connection, address)
             active = load.active
-            while agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR:
+            moves = agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR
+            while moves and len(taken) < load.waiting:
                 row = await tasks.first_queued(connection, str(address))
                 if row is None or not has_room(Load(active), settings):
                     break

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
@@ -32,6 +32,10 @@ from bridge.service.task_steps import AgentDuty
 from bridge.task_limits import TaskLimits
 from bridge.task_ports import Delivery, Reply, TaskObserver, Watcher
 from storage.database import Database
+
+SHOWN_AFTER: Final = 0.25
+"""Seconds until people are shown what has become of a task: most often more is about to follow, and whoever
+waits for the task comes first."""
 
 
 class LocalAgents(Protocol):
@@ -108,6 +112,7 @@ class Centre:
                 observer=observer,
                 watcher=_watcher(self.connectors),
                 retry=parts.retry,
+                shown_after=SHOWN_AFTER,
             ),
             now_ms=now_ms,
             limits=parts.limits,

@@ -60,7 +60,8 @@ class _Talk:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The connectors, by their names, and the protocols that ask for tasks, by theirs."""
+    """The connectors, by their names, and the protocols that ask for tasks, by theirs. `shown_after`: seconds
+    until people are shown a step, most often with those that follow it."""
 
     deliveries: Mapping[str, Delivery]
     replies: Mapping[str, Reply]
@@ -68,6 +69,7 @@ class Ports:
     observer: TaskObserver
     watcher: Watcher | None = None
     retry: RetryPolicy = field(default=DEFAULT_RETRY_POLICY)
+    shown_after: float = 0.0
 
 
 class TaskEffects:
@@ -139,6 +141,8 @@ class TaskEffects:
         key = lane.task.key
         failures = 0
         try:
+            if due is Due.SHOW:
+                await asyncio.sleep(self._ports.shown_after)
             while due in lane.task.due:
                 task = lane.task
                 outcome = await self._try(due, task)
@@ -283,7 +287,7 @@ class TaskEffects:
         if not cleared:
             return
         try:
-            async with self._database.transaction() as connection:
+            async with self._database.statements() as connection:
                 await tasks.clear_due(
                     connection,
                     [(number, version, sorted(done)) for number, (version, done) in sorted(cleared.items())],

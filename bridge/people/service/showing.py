@@ -20,10 +20,12 @@ from bridge.people.task_texts import Outcome, name_of, outcome, request_text
 from bridge.people.text import MARK, MOST_BYTES_EDITABLE, Kind, Text, content_of
 from bridge.people.thread import Shown, Sign, sign_of
 from bridge.task import Task
+from federation.bounded_cache import BoundedCache
 from federation.message_content import Content, MsgType, text
 from federation.peer_limits import Buckets
 
 MOST_ROOMS = 1_000
+MOST_TASKS = 1_000
 NO_ANSWER = "-"
 """In place of an answer's event, where the room did not take it."""
 
@@ -51,6 +53,8 @@ class Showing:
         self._monotonic = monotonic
         self._shown: Buckets[str] = Buckets(MOST_ROOMS)
         self._left_out: dict[str, int] = {}
+        # Tasks that are not looked up anew before they end: they were left out a moment ago.
+        self._not_shown: BoundedCache[int, bool] = BoundedCache(MOST_TASKS)
         self._turns: dict[int, tuple[asyncio.Lock, int]] = {}
 
     async def show(self, task: Task) -> None:
@@ -58,7 +62,7 @@ class Showing:
         if not self._is_shown(task):
             return
         async with self._turn(task.id):
-            shown = await self._tasks.fetch(task.id) or await self._begin(task)
+            shown = await self._fetch(task) or await self._begin(task)
             if shown is None:
                 return
             if shown.withdrawn_by is not None:
@@ -76,7 +80,7 @@ class Showing:
         if not self._is_shown(task):
             return False
         async with self._turn(task.id):
-            shown = await self._tasks.fetch(task.id) or await self._begin(task)
+            shown = await self._fetch(task) or await self._begin(task)
             if shown is None or shown.withdrawn_by is not None or shown.answer is not None:
                 return False
             content = content_of(
@@ -97,6 +101,11 @@ class Showing:
     def _is_shown(self, task: Task) -> bool:
         return task.request.origin.protocol == NAME or self._settings.show == "all"
 
+    async def _fetch(self, task: Task) -> Shown | None:
+        if not task.state.is_final and self._not_shown.get(task.id) is not None:
+            return None
+        return await self._tasks.fetch(task.id)
+
     async def _begin(self, task: Task) -> Shown | None:
         """The message that asks, where no person has written one."""
         request = task.request
@@ -106,6 +115,7 @@ class Showing:
         if room_id is None:
             return None
         if self._shown.take(room_id, self._settings.shown, self._monotonic()) is not None:
+            self._not_shown.put(task.id, True)
             if task.state.is_final:
                 self._left_out[room_id] = self._left_out.get(room_id, 0) + 1
             return None

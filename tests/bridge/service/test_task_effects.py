@@ -116,6 +116,18 @@ async def test_only_what_is_wanted_is_done(one: Bench) -> None:
     assert await one.due(accepted) == {Due.SHOW}
 
 
+async def test_whoever_waits_is_answered_before_people_are_shown(database: Database) -> None:
+    """They are shown the last of the steps that follow each other, and what was not shown stays due."""
+    async with bench(database, shown_after=3_600.0) as one:
+        over = await one.stored(Accept(), Cancel("alice"))
+        one.effects.do(over)
+        assert (await one.requester.answered.get()).key == over.key
+        assert one.onlooker.seen.empty()
+    known = await one.store.load(over.key)
+    assert known is not None
+    assert Due.SHOW in known.due
+
+
 async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
     """However often it is asked for meanwhile."""
     accepted = await one.stored(Accept())
