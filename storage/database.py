@@ -52,6 +52,8 @@ class Database:
         self._waiting = 0
         # What is to be done once a transaction that is under way has been committed.
         self._afterwards: dict[Connection, list[Callable[[], None]]] = {}
+        # Where every statement is committed by itself.
+        self._without: set[Connection] = set()
 
     @classmethod
     async def connect(
@@ -139,6 +141,9 @@ class Database:
         """Have something done as soon as the transaction on this connection has been committed. It is not
         when the transaction is rolled back, nor when nobody knows what became of it. False: it is no
         transaction of this pool, and nothing will be done."""
+        if connection in self._without:
+            act()
+            return True
         afterwards = self._afterwards.get(connection)
         if afterwards is None:
             return False
@@ -160,7 +165,11 @@ class Database:
             """Each begins by itself."""
 
         async with self._acquired(begin) as (connection, _):
-            yield connection
+            self._without.add(connection)
+            try:
+                yield connection
+            finally:
+                self._without.discard(connection)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -128,6 +128,11 @@ async def delete_pdus(connection: Connection, destination: str, places: Sequence
         await connection.execute(SQL.delete_pdus, destination, *_columns(places))
 
 
+async def delete_sent(connection: Connection, destination: str, places: Sequence[tuple[str, int]]) -> None:
+    """The events that were in the transaction, and the transaction itself."""
+    await connection.execute(SQL.delete_sent, destination, *_columns(places))
+
+
 async def delete_edus(connection: Connection, destination: str, positions: Sequence[int]) -> None:
     if positions:
         await connection.execute(SQL.delete_edus, destination, list(positions))

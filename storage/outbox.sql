@@ -47,6 +47,16 @@ WHERE outbox_pdus.destination = $1
 -- name: delete_edus
 DELETE FROM outbox_edus WHERE destination = $1 AND position = ANY($2::bigint[]);
 
+-- What was in the transaction, and the transaction.
+-- name: delete_sent
+WITH gone AS (
+    DELETE FROM outbox_pdus USING unnest($2::text[], $3::bigint[]) AS gone (room_id, position)
+    WHERE outbox_pdus.destination = $1
+        AND outbox_pdus.room_id = gone.room_id
+        AND outbox_pdus.position = gone.position
+)
+DELETE FROM outbox_transactions WHERE destination = $1;
+
 -- name: skip_pdus
 WITH skipped AS (
     DELETE FROM outbox_pdus WHERE destination = $1 AND room_id = $2 AND position < $3 RETURNING 1

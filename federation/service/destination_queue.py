@@ -95,8 +95,7 @@ class DestinationQueue:
         if not effects:
             return Done()
         database = self._database
-        # To send is to write one row, and then to read.
-        is_one = len(effects) == 1 and isinstance(effects[0], Send)
+        is_one = len(effects) == 1 and _is_one_statement(effects[0])
         while True:
             try:
                 async with database.statements() if is_one else database.transaction() as connection:
@@ -118,11 +117,13 @@ class DestinationQueue:
             case Send():
                 done.transaction = await self._transaction(connection, effect, passing, now_ms)
             case Forget(pdus, edus, fate):
-                await outbox.delete_pdus(connection, to, [(pdu.room_id, pdu.position) for pdu in pdus])
                 await outbox.delete_edus(connection, to, [edu.position for edu in edus if not edu.ephemeral])
                 passing.forget(edu for edu in edus if edu.ephemeral)
-                if fate is not Fate.STALE:
-                    await outbox.delete_transaction(connection, to)
+                places = [(pdu.room_id, pdu.position) for pdu in pdus]
+                if fate is Fate.STALE:
+                    await outbox.delete_pdus(connection, to, places)
+                else:
+                    await outbox.delete_sent(connection, to, places)
                 done.left.append((fate, len(pdus) + len(edus)))
             case Load(None):
                 found = await outbox.oldest_edus(connection, to, LOAD)
@@ -173,3 +174,13 @@ class DestinationQueue:
             {pdu.event_id: refs[pdu.position] for pdu in pdus},
             len(edus),
         )
+
+
+def _is_one_statement(effect: Effect) -> bool:
+    """Or one that writes, and then some that read."""
+    match effect:
+        case Send():
+            return True
+        case Forget(_, edus, _):
+            return all(edu.ephemeral for edu in edus)
+    return False

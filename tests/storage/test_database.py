@@ -56,6 +56,11 @@ async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> N
         async with database.transaction() as connection:
             assert database.after_commit(connection, lambda: done.append(4))
             raise KeyError
+    async with database.statements() as connection:
+        await connection.execute("UPDATE node SET server_name = 'there'")
+        # Each statement is committed by itself.
+        assert database.after_commit(connection, lambda: done.append(0))
+    assert done.pop() == 0
     single = await connect_once(database.address)
     try:
         assert not database.after_commit(single, lambda: done.append(5))

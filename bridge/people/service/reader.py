@@ -64,5 +64,5 @@ class Reader:
             while True:
                 entries = await subscription.next(AT_ONCE)
                 await self._handle(entries)
-                async with self._database.transaction() as connection:
+                async with self._database.statements() as connection:
                     await subscription.advance(connection, entries[-1].position)

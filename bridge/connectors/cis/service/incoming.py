@@ -108,7 +108,7 @@ class Incoming:
         async def commit(connection: Connection) -> None:
             await subscription.advance(connection, position)
 
-        await self._taking.take(effects, commit)
+        await self._taking.take(effects, commit, is_one=True)
 
     # -- one entry --
 

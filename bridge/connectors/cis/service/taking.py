@@ -86,13 +86,16 @@ class Taking:
 
         return end
 
-    async def take(self, effects: Sequence[Effect], commit: Commit) -> None:
-        """All of it, and `commit` in the transaction in which it is kept."""
+    async def take(self, effects: Sequence[Effect], commit: Commit, *, is_one: bool = False) -> None:
+        """All of it, and `commit` in the transaction in which it is kept. `is_one`: `commit` is a single
+        statement, for which alone no transaction has to be begun."""
         effects = [self._held_to_namespaces(effect) for effect in effects if self._is_heard(effect)]
         await self._take_steps(effects)
         asked = [one for one in effects if isinstance(one, Asked)]
         news = [one.said for one in effects if isinstance(one, News)]
-        async with self._database.transaction() as connection:
+        database = self._database
+        is_one = is_one and not asked and not news
+        async with database.statements() if is_one else database.transaction() as connection:
             applied = await self._routes.apply(connection, news)
             submitted = [await self._desk.take_in(connection, one.request) for one in asked]
             await commit(connection)
