@@ -21,6 +21,7 @@ from bridge.connectors.cis.act import CisObserver
 from bridge.connectors.cis.effects import Missed
 from bridge.connectors.cis.events import Message, Unregistered
 from bridge.connectors.cis.json_value import problem_of
+from bridge.connectors.cis.service import incoming
 from bridge.connectors.cis.service.announcing import NamespacesOf
 from bridge.connectors.cis.service.beats import HeardBeats
 from bridge.connectors.cis.service.channels import Channels, Letter
@@ -46,6 +47,7 @@ from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.task_ports import Delivery, Reply
 from bridge.task_request import TaskKey
+from federation.room_event import EventHead
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 from storage.database import Database
@@ -330,7 +332,7 @@ class CisConnector:
         while True:
             try:
                 async with (
-                    self._parts.side.subscription(NAME) as subscription,
+                    self._parts.side.subscription(NAME, wanted=self._concerns) as subscription,
                     leading(self._followers()) as lead,
                 ):
                     self._lead = lead
@@ -342,6 +344,9 @@ class CisConnector:
             finally:
                 self._lead = None
             await asyncio.sleep(AGAIN)
+
+    def _concerns(self, event: EventHead) -> bool:
+        return incoming.concerns(event, self._parts.settings)
 
     async def _read(self, lead: Lead, subscription: Subscription) -> None:
         """Until something is wrong; or until nothing more is to be read, and then for ever."""
