@@ -95,8 +95,8 @@ class Namespaces:
 
     @property
     def aliases_regexes(self) -> tuple[str, ...]:
-        of_namespaces = [f"^#{re.escape(kind)}-.+:{re.escape(self.domain)}$" for kind in _OF_NAMESPACES]
-        return (*of_namespaces, f"^#{re.escape(_BROADCAST)}:{re.escape(self.domain)}$")
+        of_namespaces = [f"^#{kind}-.+:{re.escape(self.domain)}$" for kind in _OF_NAMESPACES]
+        return (*of_namespaces, f"^#{_BROADCAST}:{re.escape(self.domain)}$")
 
     def _name(self, text: str, sigil: str) -> str | None:
         # "The users namespace" matches users of the homeserver alone; so do aliases.

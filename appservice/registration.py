@@ -135,13 +135,19 @@ def read(value: object) -> Registration | tuple[str, ...]:
         wrong.append("`receive_ephemeral` and `rate_limited` are true or false.")
     secrets = Secrets(texts["as_token"], texts["hs_token"], texts["sender_localpart"])
     wrong += _wrong_secrets(secrets)
-    if texts["id"] and _ID.fullmatch(texts["id"]) is None:
-        wrong.append("`id` has letters, digits, '.', '_', '~' and '-'.")
+    wrong_name = wrong_id(texts["id"]) if texts["id"] else None
+    if wrong_name is not None:
+        wrong.append(f"`id` {wrong_name}.")
     if wrong:
         return tuple(wrong)
     return Registration(
         texts["id"], url, secrets, users, aliases, rooms, ephemeral, limited, tuple(protocols)
     )
+
+
+def wrong_id(text: str) -> str | None:
+    """Why no registration is called so."""
+    return None if _ID.fullmatch(text) else "has at most 255 letters, digits, '.', '_', '~' and '-'"
 
 
 def _text(value: Document, name: str, wrong: list[str]) -> str:
