@@ -153,8 +153,9 @@ class Database:
     async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """What `work` reads, every statement for itself: in a transaction it would take two round trips more.
         It is done once more when the connection breaks, so that must be no harm."""
-        async with self._acquired(work) as (_, found):
-            return found
+        connection, found = await self._acquire(work)
+        await self._release(connection)
+        return found
 
     @contextlib.asynccontextmanager
     async def statements(self) -> AsyncIterator[Connection]:
