@@ -70,7 +70,7 @@ bench: $(VENV)/.development ## run one benchmark: make bench NAME=limits
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 .PHONY: demo
-demo: $(VENV)/.run ## start a node in a directory of its own, walk through it, stop it
+demo: $(VENV)/.run ## start two nodes with agents, run a task across, and stay to be looked at
 	@PALAVER="$(CURDIR)/$(BIN)/palaver" $(BIN)/python examples/demo.py
 
 .PHONY: lock

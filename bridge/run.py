@@ -13,6 +13,8 @@ import structlog
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
 from bridge.metrics import Metrics
+from bridge.service import peer_commands
+from bridge.service.agent_peers import AgentPeers
 from bridge.service.control_socket import ControlSocket
 from bridge.service.data_directory import DataDirectory
 from bridge.service.event_loop_lag import measure_event_loop_lag
@@ -23,6 +25,7 @@ from bridge.service.node_centre import NodeCentre
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
 from bridge.service.operator import commands
+from bridge.service.peered_homeserver import follow, with_peers, with_plain_http
 from bridge.service.settings import homeserver_settings, listener_settings, tls_files
 from federation.admission import Rules
 from federation.canonical_json import encode
@@ -42,6 +45,10 @@ log = structlog.get_logger("palaver")
 # What stopping may take beyond the time that requests are given: Postgres writes its last checkpoint.
 STOP_PATIENCE = 45.0
 Step = Callable[[str], None]
+
+
+def log_problem(sentence: str, error: BaseException | None) -> None:
+    log.error(sentence, exc_info=error)
 
 
 class Node:
@@ -85,24 +92,36 @@ class Node:
         await self.database.start()
         stack.push_async_callback(self.database.stop)
 
+        self.peers = AgentPeers(
+            config.server_name,
+            config.agent_federation,
+            self.database.pool,
+            now_ms=now_ms,
+            report=log_problem,
+        )
+        await self.peers.start()
+        stack.push_async_callback(self.peers.close)
+        servers = [peer.server_name for peer in config.peers]
         self.homeserver = await stack.enter_async_context(
             open_homeserver(
-                homeserver_settings(config, self.version),
+                with_peers(homeserver_settings(config, self.version), self.peers, servers),
                 self.database.pool,
                 lambda: self.keys.keys,
                 now_ms=now_ms,
                 observer=FederationObserver(self.metrics.federation),
             )
         )
+        stack.callback(follow(self.peers, self.homeserver))
         self._step("starting the agents")
         self.centre = NodeCentre(
             config,
             self.homeserver,
+            self.peers,
             key=lambda: self.keys.keys.current.signing_key,
             metrics=self.metrics.agents,
             version=self.version,
         )
-        self.listener = self._make_listener(settings, listening)
+        self.listener = self._make_listener(with_plain_http(settings, self.peers), listening)
         await self.centre.start()
         stack.push_async_callback(self.centre.close)
         await self.listener.start()
@@ -125,6 +144,7 @@ class Node:
                 "reload": self._reload,
                 **commands(self.homeserver),
                 **self.centre.commands(),
+                **peer_commands.commands(self.peers, self.homeserver),
             },
             self.centre.streams(),
         )

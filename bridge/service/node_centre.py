@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
@@ -22,6 +23,7 @@ from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
 from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts
+from bridge.service.agent_peers import AgentPeers
 from bridge.service.agents import token_commands
 from bridge.service.agents.attached import AttachedLimits
 from bridge.service.agents.local import AgentsOfThisNode
@@ -50,6 +52,7 @@ class NodeCentre:
         self,
         config: Config,
         homeserver: Homeserver,
+        peers: AgentPeers,
         *,
         key: Callable[[], SigningKey],
         metrics: AgentMetrics,
@@ -62,7 +65,10 @@ class NodeCentre:
         self._feed = LiveFeed(now_ms=now_ms)
         self.replies = OperatorReply()
         self._observer = AgentObserver(metrics, [self._feed, CisAudit(homeserver.audit, now_ms=now_ms)])
-        self._settings = cis_settings(config.server_name, config.agent_federation)
+        self._peers = peers
+        # Those of the configuration, and those that operators have added since.
+        settings = cis_settings(config.server_name, config.agent_federation)
+        self._settings = replace(settings, peers=peers.peers)
         self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
         self.centre = Centre(
             CentreParts(
@@ -151,6 +157,8 @@ class NodeCentre:
                     key=self._key,
                     version=self._version,
                     now_ms=now_ms,
+                    follow_peers=self._peers.subscribe,
+                    is_spoken_with=self._homeserver.settings.policy.admits,
                 )
             )
         ]
