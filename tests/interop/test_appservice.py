@@ -1,0 +1,187 @@
+"""A real Synapse that has our registration: what reaches the intake, what is asked of it, pings both ways."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appservice.namespaces import Namespaces
+from appservice.registration import Registration, Wanted
+from appservice.service.stream import IntakeStream
+from bridge.service.registration_file import write
+from federation.room_event import StreamedEvent
+from federation.service.consumer_lease import ConsumerLease
+from storage.address import DatabaseAddress
+from storage.database import Database
+from tests.support.guest_program import AGENT, DEADLY
+from tests.support.matrix_client.homeserver import Refused
+from tests.support.ports import lasting_port
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+
+pytestmark = pytest.mark.interop
+PATIENCE = 120.0
+NODE = "kitchen.local"
+GHOST = f"_agent_{AGENT}"
+COUNT = 20
+ROOT = Path(__file__).parents[2]
+
+
+class Process:
+    """The intake as a process, and what it has said so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.said: list[dict[str, Any]] = []
+
+    async def until(self, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """What it says, or has said already."""
+        for one in self.said:
+            if found(one):
+                return one
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while line := await self._process.stdout.readline():
+                self.said.append(json.loads(line))
+                if found(self.said[-1]):
+                    return self.said[-1]
+        raise AssertionError(f"it ended after {self.said[-5:]}")
+
+    async def ended(self) -> int:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while line := await self._process.stdout.readline():
+                self.said.append(json.loads(line))
+            return await self._process.wait()
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.support.guest_program", *arguments,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        started = Process(process)
+        await started.until(lambda said: "ready" in said)
+        yield started
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class Appservice:
+    """What an application service asks of its homeserver, with the token of the registration."""
+
+    def __init__(self, synapse: Synapse, registration: Registration) -> None:
+        self._synapse = synapse
+        self._token = registration.secrets.as_token
+        self.ghost = f"@{GHOST}:{synapse.server_name}"
+
+    async def ask(self, method: str, path: str, json: Any = None, **query: str) -> dict[str, Any]:
+        return await self._synapse.homeserver.request(
+            method, f"/_matrix/client/{path}", token=self._token, query=query, json=json
+        )
+
+    async def ping(self, transaction_id: str) -> dict[str, Any]:
+        return await self.ask("POST", "v1/appservice/palaver/ping", {"transaction_id": transaction_id})
+
+    async def register_ghost(self) -> None:
+        body = {"type": "m.login.application_service", "username": GHOST, "inhibit_login": True}
+        await self.ask("POST", "v3/register", body)
+
+    async def join(self, room_id: str) -> None:
+        await self.ask("POST", f"v3/join/{room_id}", {}, user_id=self.ghost)
+
+
+async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
+    """Everything in the stream up to the message that says this, as a reader is given it."""
+    entries: list[StreamedEvent] = []
+    position = 0
+    async with asyncio.timeout(PATIENCE):
+        while not entries or entries[-1].event.content.get("body") != last:
+            read = await stream.next(position, 1)
+            entries += read.entries
+            position = read.upto or position
+    return entries
+
+
+async def test_what_people_say_reaches_the_intake_once_and_in_order(
+    make_synapse: SynapseFactory, database: Database, database_address: DatabaseAddress, tmp_path: Path
+) -> None:
+    """Also when it is killed between its commit and its answer: Synapse sends the transaction again, and it
+    has no second effect. A ping brings what Synapse holds back at once. Nobody else has one of our names, and
+    what clients look up they are told."""
+    synapse = await make_synapse(start=False)
+    port = lasting_port()
+    wanted = Wanted("palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_"))
+    file = tmp_path / "registration.yaml"
+    registration = write(file, wanted)
+    synapse.appservices = [file]
+    await synapse.start()
+    await synapse.settled()
+    ours = Appservice(synapse, registration)
+    arguments = (
+        database_address.url, str(port), registration.secrets.hs_token, synapse.server_name, NODE,
+    )  # fmt: skip
+    async with AsyncExitStack() as stack:
+        lease = ConsumerLease(database_address)
+        stack.push_async_callback(lease.close)
+        stream = IntakeStream(database, lease)
+
+        with pytest.raises(Refused) as unreached:
+            await ours.ping("too soon")
+        assert unreached.value.errcode == "M_CONNECTION_FAILED"
+        first = await stack.enter_async_context(running(*arguments))
+        answer = await ours.ping("meow")
+        assert isinstance(answer["duration_ms"], int)
+        assert await first.until(lambda said: "ping" in said) == {"ping": "meow"}
+
+        alice = await synapse.person()
+        with pytest.raises(Refused) as exclusive:
+            await alice.create_room(alias="agents-mine")
+        assert exclusive.value.errcode == "M_EXCLUSIVE"
+        with pytest.raises(Refused) as unknown:
+            await alice.join(f"#agents-nothing:{synapse.server_name}")
+        assert unknown.value.errcode == "M_NOT_FOUND"
+        await first.until(lambda said: said.get("room") == "nothing")
+        protocols = await alice.call("GET", "v3/thirdparty/protocols")
+        assert protocols["agents"]["instances"][0]["desc"] == f"Agents of {NODE}"
+
+        await ours.register_ghost()
+        room_id = await alice.create_room(name="Kitchen", invite=[ours.ghost])
+        await ours.join(room_id)
+        await alice.typing(room_id)
+        await first.until(lambda said: said.get("told") == "TypingNow")
+        for number in range(COUNT):
+            await alice.say(room_id, str(number))
+        await alice.say(room_id, DEADLY)
+        assert await first.ended() < 0
+        await alice.say(room_id, "after")
+
+        second = await stack.enter_async_context(running(*arguments))
+        await ours.ping("back")
+        again = await second.until(lambda said: DEADLY in said.get("bodies", ()))
+        assert again["is_new"] is False
+        dead = next(said for said in first.said if DEADLY in said.get("bodies", ()))
+        assert (dead["transaction"], dead["is_new"]) == (again["transaction"], True)
+
+        entries = await heard(stream, "after")
+        said = [entry.event for entry in entries if entry.event.type == "m.room.message"]
+        assert [event.content["body"] for event in said] == [*map(str, range(COUNT)), DEADLY, "after"]
+        assert {event.sender for event in said} == {alice.user_id}
+        ids = [entry.event.event_id for entry in entries]
+        assert len(ids) == len(set(ids))
+        joined = [
+            (entry.kind, entry.event.content["membership"])
+            for entry in entries
+            if entry.event.state_key == ours.ghost
+        ]
+        # The invite was answered, so that nobody is told of it any more.
+        assert joined == [("timeline", "join")]

@@ -1,0 +1,86 @@
+"""An intake as a process of its own, which a test can kill: also by itself, between its commit and its
+answer.
+
+It says on standard output what it does, one JSON object in a line, and ends when its standard input does.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+from appservice.namespaces import AgentRoom, Namespaces
+from appservice.service.intake import Intake
+from appservice.transaction import Transaction
+from appservice.wire.app import make_listener
+from appservice.wire.services import AppServices
+from federation.wire.bind import Bind
+from storage.address import DatabaseAddress
+from storage.database import Database
+from tests.federation.wire.running import Recorder
+
+DEADLY = "this one kills"
+"""The body of a message after whose commit the process is no more; only when it is new."""
+AGENT = "worker-1"
+
+
+def say(**said: Any) -> None:
+    sys.stdout.write(f"{json.dumps(said)}\n")
+    sys.stdout.flush()
+
+
+class MortalIntake(Intake):
+    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
+        is_new = await super().take_in(transaction_id, transaction)
+        bodies = [received.event.content.get("body") for received in transaction.events]
+        say(transaction=transaction_id, is_new=is_new, bodies=bodies)
+        if is_new and DEADLY in bodies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return is_new
+
+
+class Village:
+    """One agent, and no room."""
+
+    def __init__(self, node_id: str) -> None:
+        self._agent = (AGENT, node_id)
+
+    async def provide_agent(self, agent_id: str, node_id: str) -> bool:
+        say(agent=[agent_id, node_id])
+        return False
+
+    async def provide_room(self, room: AgentRoom) -> bool:
+        say(room=room.namespace)
+        return False
+
+    async def knows_agent(self, agent_id: str, node_id: str) -> bool:
+        return (agent_id, node_id) == self._agent
+
+    async def knows_room(self, room: AgentRoom) -> bool:
+        return False
+
+
+async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) -> None:
+    namespaces = Namespaces(domain, node_id, "_agent_")
+    database = await Database.connect(DatabaseAddress.from_url(url), minimum=1, maximum=4)
+    intake = MortalIntake(
+        "palaver", database, is_ours=namespaces.owns_user, tell=lambda said: say(told=type(said).__name__)
+    )
+    services = AppServices(hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged))
+    listener = make_listener(services, [Bind("127.0.0.1")], int(port), Recorder())
+    await listener.start()
+    say(ready=True)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+    await listener.close(1.0)
+    await database.close()
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main(*sys.argv[1:]))
