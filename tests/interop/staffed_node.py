@@ -221,6 +221,12 @@ def edits(event_id: str, *parts: str) -> Callable[[Event], bool]:
     return lambda event: relation(event)[:2] == ("m.replace", event_id) and said(event)
 
 
+def is_said(event: Event) -> bool:
+    """A message that was not taken back, and that takes the place of none."""
+    is_message = event["type"] == "m.room.message" and bool(event["content"])
+    return is_message and relation(event)[0] != "m.replace"
+
+
 def in_state(room_id: str, event_type: str, state_key: str) -> Callable[[Seen], Event | None]:
     return lambda seen: seen.state[room_id].get((event_type, state_key))
 
@@ -250,8 +256,6 @@ def doubled(history: list[Event], server_name: str) -> list[tuple[Any, ...]]:
         (event["sender"], *relation(event), event["content"].get("body"))
         for event in history
         if event["sender"].endswith(f":{server_name}")
-        and event["type"] in {"m.room.message", "m.reaction"}
-        and event["content"]
-        and relation(event)[0] != "m.replace"
+        and (is_said(event) or (event["type"] == "m.reaction" and event["content"]))
     )
     return [what for what, times in shown.items() if times > 1]
