@@ -218,19 +218,6 @@ class AgentFederation(Section):
         """The first one is for agents that name none."""
         return tuple(dict.fromkeys((self.room.namespace, *self.room.namespaces)))
 
-    @property
-    def homeservers(self) -> list[AgentPeer]:
-        """The peers with which this node federates as a homeserver."""
-        return [one for one in self.peers if self._is_spoken_with(one) and one.profile is PeerProfile.MATRIX]
-
-    @property
-    def plain_networks(self) -> list[AdmittedNetwork]:
-        """From which published nodes speak plain HTTP."""
-        return [network for one in self.peers if self.enabled and one.is_plain for network in one.sources]
-
-    def _is_spoken_with(self, peer: AgentPeer) -> bool:
-        return self.enabled and peer.trusted
-
 
 def access(peer: AgentPeer, main_namespace: str) -> PeerAccess:
     """What the connector is told of a peer."""

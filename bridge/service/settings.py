@@ -1,9 +1,6 @@
 """From the configuration to what each part of the node wants to be given."""
 
-from collections.abc import Iterable
-
 from bridge.config import Config
-from bridge.config_agent_federation import homeserver_address
 from bridge.config_federation import Peer
 from bridge.service.config_file import read_secret
 from federation.admission import LOOPBACK
@@ -24,7 +21,6 @@ from storage.address import DatabaseAddress
 def listener_settings(config: Config) -> ListenerSettings:
     listener = config.listener
     peers = [network for peer in config.peers if peer.plain for network in peer.networks]
-    peers += config.agent_federation.plain_networks
     return ListenerSettings(
         # Nobody wrote the default addresses down: one that the machine does not have is no mistake.
         binds=[Bind(host, optional=listener.hosts is None) for host in config.listen_hosts],
@@ -75,19 +71,13 @@ def external_database(config: Config) -> DatabaseAddress | None:
 
 def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
     federation = config.federation
-    peers = {
-        one.node_id: PeerSettings(homeserver_address(one.url)) for one in config.agent_federation.homeservers
-    }
-    # What a block of its own says of a server goes further than what is said of its agents.
-    peers = {name: one for name, one in peers.items() if name.lower() not in _names(config.peers)}
-    peers |= {peer.server_name: _peer_settings(peer) for peer in config.peers}
     return HomeserverSettings(
         config.server_name,
         version,
         config.data_dir / "media",
-        peers=peers,
+        peers={peer.server_name: _peer_settings(peer) for peer in config.peers},
         policy=policy(
-            list(peers),
+            [peer.server_name for peer in config.peers],
             is_open=federation.mode == "open",
             refused=federation.refuse,
         ),
@@ -108,10 +98,6 @@ def _peer_settings(peer: Peer) -> PeerSettings:
     if peer.show_certificate is not None and peer.show_private_key is not None:
         shown = CertificateFiles(peer.show_certificate, peer.show_private_key)
     return PeerSettings(address=peer.address, client_certificate=shown, authority=peer.authority)
-
-
-def _names(peers: Iterable[Peer]) -> set[str]:
-    return {peer.server_name.lower() for peer in peers}
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

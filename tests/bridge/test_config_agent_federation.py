@@ -45,7 +45,7 @@ def test_the_specification_s_example_is_read() -> None:
     assert kitchen is not None
     assert (kitchen.is_homeserver, kitchen.url) == (True, "http://kitchen.local:7676")
     assert task_limits(read).default_timeout_ms == 300_000
-    assert [homeserver_address(one.url) for one in read.homeservers] == ["kitchen.local:7676"]
+    assert [homeserver_address(one.url) for one in read.peers] == ["kitchen.local:7676"]
 
 
 def test_what_is_off_is_off() -> None:
@@ -59,7 +59,6 @@ def test_what_is_off_is_off() -> None:
         settings = cis_settings("den.local", AgentFederation.model_validate(changed))
         assert settings.access("kitchen.local") is None
         assert settings.peer("kitchen.local") is not None
-    assert not AgentFederation.model_validate({**read, "enabled": False}).homeservers
 
 
 def test_namespaces() -> None:
@@ -80,9 +79,7 @@ def test_a_published_node() -> None:
     assert made.peer.profile is PeerProfile.CIS_1_1
     assert made.networks == (ip_network("192.168.1.20/32"),)
     assert made.peer.public_key == bytes.fromhex(KEY)
-    federation = AgentFederation(peers=[peer])
-    assert federation.homeservers == []
-    assert federation.plain_networks == [ip_network("192.168.1.20/32")]
+    assert peer.is_plain
 
 
 @pytest.mark.parametrize(

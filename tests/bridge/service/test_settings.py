@@ -166,27 +166,3 @@ def test_every_setting_of_media_is_in_force(tmp_path: Path) -> None:
     media = settings.media
     assert (media.max_upload_size, media.max_remote_size, media.remote_cache_size) == (1, 2, 3)
     assert (media.remote_cache_age, media.max_image_pixels, media.reserve) == (4 * DAY_MS, 6, 5)
-
-
-def test_nodes_of_agents_are_servers_too() -> None:
-    """Nobody has to write them down twice; a block among the peers says more, and holds."""
-    config = _config(
-        agent_federation={
-            "peers": [
-                {"node_id": "kitchen.local", "url": "http://kitchen.local:7676"},
-                {"node_id": "Den.local", "url": "https://den.local"},
-                {"node_id": "bad.local", "trusted": False},
-                {"node_id": "old.local", "profile": "cis-1.1", "url": "http://192.0.2.1:80"},
-            ]
-        },
-        peers=[{"server_name": "den.local", "address": "192.0.2.7:1"}],
-    )
-    settings = homeserver_settings(config, "1")
-    assert settings.peers == {
-        "kitchen.local": PeerSettings("kitchen.local:7676"),
-        "den.local": PeerSettings("192.0.2.7:1"),
-    }
-    assert [name for name in ("kitchen.local", "bad.local", "old.local") if settings.policy.admits(name)] == [
-        "kitchen.local"
-    ]
-    assert "192.0.2.1/32" in map(str, listener_settings(config).plain_networks)
