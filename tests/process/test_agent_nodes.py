@@ -24,7 +24,7 @@ from tests.support.postgres import Server
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("agent nodes")]
 KITCHEN, LIVING = "kitchen.test", "living.test"
 WORKER = f"worker@{KITCHEN}"
-SILENCE = 4.0
+SILENCE = 8.0
 """Seconds after which a program that is attached to the kitchen is gone."""
 KEY = SigningKey(b"k" * 32)
 PUBLISHED = """
@@ -159,8 +159,9 @@ async def test_a_program_that_is_attached_is_killed(kitchen: AgentNode, living: 
         for node in (kitchen, living):
             assert "helper" in await node.misses(helper)
         answer = (await living.answered("with-it"))["answer"]
-        assert not answer["success"]
+        # It is noticed that nobody keeps the task any more, or that nobody is there; whichever comes first.
         assert answer["error_code"] in ("NODE_UNREACHABLE", "AGENT_NOT_FOUND")
+        assert not answer["success"]
         while _is_alive(command):
             await asyncio.sleep(0.02)
     async with kitchen.attached("helper"):

@@ -59,10 +59,12 @@ class FarApart:
             link = self.links[here, there] = BadLink(self._ports[there], Random(self.chance.random()))
             await link.start()
             stack.push_async_callback(link.close)
-        stack.push_async_callback(self._stop)
         for name in self.names:
             address = self._databases[name] = await self._server.create(self._template)
             stack.push_async_callback(self._server.drop, address)
+        # Whoever stops has the database that it ran on.
+        stack.push_async_callback(self._stop)
+        for name in self.names:
             await self.start_again(name)
             for user in USERS:
                 await self[name].rooms.ensure_user(f"@{user}:{name}")

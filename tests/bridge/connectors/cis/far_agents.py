@@ -16,6 +16,7 @@ from tests.federation.service.nodes import Nodes
 from tests.support.postgres import Server
 
 PATIENCE = 60.0
+NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 LEAP = 0.1
 """Seconds between two leaps of the clocks of the homeservers, so that what failed is tried again."""
 
@@ -65,12 +66,32 @@ class FarAgents(FarApart):
         one.hands.ahead = self._skew.get(name, 0)
         # In which namespaces its agents are stands in no database: it is what their configuration says.
         one.hands.of_agents = self._of_agents[name]
-        self.cis[name] = await own.open(one)
+        async with asyncio.timeout(PATIENCE):
+            self.cis[name] = await own.open(one)
 
     async def stop(self, name: str) -> None:
         """As somebody stops a node who will start it again."""
         self.running.pop(name)
-        await self._stacks.pop(name).aclose()
+        async with asyncio.timeout(PATIENCE):
+            await self._stacks.pop(name).aclose()
+
+    async def kill(self, name: str) -> None:
+        """At one instant it can neither write nor speak any more; only then its tasks are tidied away."""
+        node, address = self.running.pop(name), self._databases[name]
+        self._databases[name] = replace(address)
+        with contextlib.ExitStack() as cut:
+            for ends, link in self.links.items():
+                if name in ends:
+                    cut.enter_context(link.broken_off())
+            # All that it opens connections with leads nowhere.
+            node.database._pool.set_connect_args(NOWHERE)
+            object.__setattr__(address, "url", NOWHERE)
+            await self._server.admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+                self._databases[name].database,
+            )
+            async with asyncio.timeout(PATIENCE):
+                await self._stacks.pop(name).aclose()
 
     # -- time --
 
