@@ -5,15 +5,18 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from appservice.namespaces import Namespaces
 from appservice.registration import Registration, Wanted
+from appservice.service.homeserver_check import check_homeserver
 from appservice.service.stream import IntakeStream
-from bridge.service.registration_file import write
+from bridge.service.registration_file import new_secrets, write
 from federation.room_event import StreamedEvent
 from federation.service.consumer_lease import ConsumerLease
 from storage.address import DatabaseAddress
@@ -92,6 +95,12 @@ class Appservice:
     async def ping(self, transaction_id: str) -> dict[str, Any]:
         return await self.ask("POST", "v1/appservice/palaver/ping", {"transaction_id": transaction_id})
 
+    async def checked(self, registration: Registration, wanted: Wanted) -> str | None:
+        """What an operator is told. What the process has heard is asked for elsewhere."""
+        connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            return await check_homeserver(session, self._synapse.url, registration, wanted, lambda _: True)
+
     async def register_ghost(self) -> None:
         body = {"type": "m.login.application_service", "username": GHOST, "inhibit_login": True}
         await self.ask("POST", "v3/register", body)
@@ -117,7 +126,7 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
 ) -> None:
     """Also when it is killed between its commit and its answer: Synapse sends the transaction again, and it
     has no second effect. A ping brings what Synapse holds back at once. Nobody else has one of our names, and
-    what clients look up they are told."""
+    what clients look up they are told. Each mistake of an operator has its own sentence."""
     synapse = await make_synapse(start=False)
     port = lasting_port()
     wanted = Wanted("palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_"))
@@ -135,13 +144,18 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
         stack.push_async_callback(lease.close)
         stream = IntakeStream(database, lease)
 
-        with pytest.raises(Refused) as unreached:
-            await ours.ping("too soon")
-        assert unreached.value.errcode == "M_CONNECTION_FAILED"
+        assert "cannot reach this node" in (await ours.checked(registration, wanted) or "")
+        edited = replace(registration, secrets=new_secrets())
+        assert "does not know our as_token" in (await ours.checked(edited, wanted) or "")
+        elsewhere = replace(wanted, namespaces=replace(wanted.namespaces, domain="other.server"))
+        assert f"is called {synapse.server_name}" in (await ours.checked(registration, elsewhere) or "")
+        async with running(*arguments[:2], "another token", *arguments[3:]):
+            assert "refuses it (status 403)" in (await ours.checked(registration, wanted) or "")
         first = await stack.enter_async_context(running(*arguments))
         answer = await ours.ping("meow")
         assert isinstance(answer["duration_ms"], int)
         assert await first.until(lambda said: "ping" in said) == {"ping": "meow"}
+        assert await ours.checked(registration, wanted) is None
 
         alice = await synapse.person()
         with pytest.raises(Refused) as exclusive:

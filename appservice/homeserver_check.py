@@ -1,0 +1,127 @@
+"""What is wrong between us and the homeserver, from what it answers to three questions.
+
+They are asked in this order, and each makes sense only once the one before is answered well: does it answer
+at all, does it know our token, does it reach us.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from appservice.registration import Registration, Wanted
+from federation.identifiers import domain
+
+MOST_TEXT: Final = 200
+
+VERSIONS: Final = "/_matrix/client/versions"
+WHOAMI: Final = "/_matrix/client/v3/account/whoami"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body` is empty where it was no JSON object."""
+
+    status: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def errcode(self) -> str:
+        return _text(self.body.get("errcode")) or f"HTTP status {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """Why there is none, as part of a sentence."""
+
+    reason: str
+
+
+Heard = Answer | NoAnswer
+
+
+def ping_path(registration: Registration) -> str:
+    """Of `POST`, with a `transaction_id` by which we know our own ping when it comes."""
+    return f"/_matrix/client/v1/appservice/{registration.id}/ping"
+
+
+def wrong_versions(heard: Heard, url: str) -> str | None:
+    """A sentence for the operator; None if all is well. So are the others."""
+    if isinstance(heard, NoAnswer):
+        return (
+            f"The homeserver does not answer at {url} ({heard.reason}): start it, or correct"
+            " appservice.homeserver."
+        )
+    if heard.status != 200 or not isinstance(heard.body.get("versions"), list):
+        return (
+            f"What answers at {url} is no homeserver: appservice.homeserver has to name the port for clients,"
+            " without a path."
+        )
+    return None
+
+
+def wrong_whoami(heard: Heard, registration: Registration, wanted: Wanted) -> str | None:
+    if isinstance(heard, NoAnswer):
+        return f"The homeserver did not answer whose token ours is ({heard.reason})."
+    if heard.status in (401, 403):
+        return (
+            f"The homeserver does not know our as_token ({heard.errcode}): name the registration"
+            f" “{registration.id}” in its configuration and start it again; if it reads a copy, that has to"
+            " be the same."
+        )
+    user = heard.body.get("user_id")
+    if heard.status != 200 or not isinstance(user, str):
+        return f"The homeserver did not say whose token ours is ({heard.errcode})."
+    if domain(user) != wanted.namespaces.domain:
+        return (
+            f"The homeserver is called {_text(domain(user))}, and appservice.domain says"
+            f" {wanted.namespaces.domain}: correct that, and write the registration anew."
+        )
+    sender = f"@{registration.secrets.sender_localpart}:{wanted.namespaces.domain}"
+    if user != sender:
+        return (
+            f"The homeserver knows our as_token as that of {_text(user)}, and the registration says {sender}:"
+            " it reads another file."
+        )
+    return None
+
+
+def wrong_ping(heard: Heard, registration: Registration, *, came: bool) -> str | None:
+    """`came`: whether we have seen the ping ourselves."""
+    if isinstance(heard, NoAnswer):
+        return f"The homeserver did not answer when it was asked to reach us ({heard.reason})."
+    where = registration.url
+    if heard.status == 200:
+        if came:
+            return None
+        return (
+            f"Something else than this node answers the homeserver at {where}: end it, or choose another"
+            " port."
+        )
+    match heard.errcode:
+        case "M_URL_NOT_SET":
+            return "The homeserver's copy of the registration has no url: it reads another file."
+        case "M_CONNECTION_FAILED" | "M_CONNECTION_TIMEOUT":
+            return (
+                f"The homeserver cannot reach this node at {where}: correct appservice.url, or host and port,"
+                " and write the registration anew. From within a container 127.0.0.1 is the container itself."
+            )
+        case "M_BAD_STATUS":
+            return (
+                f"What the homeserver reaches at {where} refuses it (status"
+                f" {_text(heard.body.get('status'))}): it reads another file with another"
+                " hs_token, or something else has that port."
+            )
+        case "M_FORBIDDEN":
+            return (
+                f"The homeserver knows our as_token, but not as that of “{registration.id}”: it reads another"
+                " file."
+            )
+        case "M_UNRECOGNIZED":
+            return "The homeserver cannot be asked for a ping, which v1.7 of the specification has."
+    return f"The homeserver was asked to reach us and failed ({heard.errcode})."
+
+
+def _text(value: object) -> str:
+    """What a server says, in one short line."""
+    text = value if isinstance(value, str) else str(value) if type(value) is int else ""
+    return "".join(one for one in text if one.isprintable())[:MOST_TEXT]

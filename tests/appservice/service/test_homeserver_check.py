@@ -1,0 +1,109 @@
+"""Asks the homeserver whether it knows us and reaches us."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from appservice.registration import make
+from appservice.service.homeserver_check import MOST_BYTES, check_homeserver
+from tests.appservice.test_registration import SECRETS, WANTED
+from tests.support.ports import lasting_port
+
+REGISTRATION = make(WANTED, SECRETS)
+ME = {"user_id": f"@{SECRETS.sender_localpart}:their.server"}
+
+
+@dataclass
+class Played:
+    """A homeserver as far as it is asked here. It remembers who showed which token, and which pings it
+    brought."""
+
+    versions: Any = field(default_factory=lambda: {"versions": ["v1.7"]})
+    whoami: Any = field(default_factory=lambda: ME)
+    pinged: list[str] = field(default_factory=list)
+    shown: list[str | None] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.shown.append(request.headers.get("Authorization"))
+        match request.path:
+            case "/_matrix/client/versions":
+                said = self.versions
+            case "/_matrix/client/v3/account/whoami":
+                said = self.whoami
+            case "/_matrix/client/v1/appservice/palaver/ping" if request.method == "POST":
+                self.pinged.append((await request.json())["transaction_id"])
+                said = {"duration_ms": 1}
+            case _:
+                return web.json_response({"errcode": "M_UNRECOGNIZED"}, status=404)
+        return said if isinstance(said, web.Response) else web.json_response(said)
+
+
+@asynccontextmanager
+async def served(played: Played) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", played.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def checked(url: str, came: Callable[[str], bool] | None) -> str | None:
+    async with aiohttp.ClientSession() as session:
+        return await check_homeserver(session, url, REGISTRATION, WANTED, came)
+
+
+async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
+    """Nothing is wrong; and the token is shown only where it is needed."""
+    played = Played()
+    async with served(played) as url:
+        assert await checked(url, lambda pinged: pinged in played.pinged) is None
+        assert len(played.pinged) == 1
+        assert await checked(url, None) is None
+        assert len(played.pinged) == 1
+    assert played.shown == [None, *[f"Bearer {SECRETS.as_token}"] * 2, None, f"Bearer {SECRETS.as_token}"]
+
+
+async def test_a_ping_that_did_not_come_here_is_told() -> None:
+    """Whatever the homeserver says."""
+    async with served(Played()) as url:
+        assert "Something else" in (await checked(url, lambda pinged: False) or "")
+
+
+async def test_nobody_is_there() -> None:
+    """With the reason that the system gives."""
+    url = f"http://127.0.0.1:{lasting_port()}"
+    assert f"does not answer at {url} (" in (await checked(url, None) or "")
+
+
+@pytest.mark.parametrize(
+    ("versions", "part"),
+    [
+        (web.Response(text="<html>"), "is no homeserver"),
+        (web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "is no homeserver"),
+        (web.Response(body=b"x" * (MOST_BYTES + 1)), "far too much"),
+    ],
+)
+async def test_something_else_is_there(versions: web.Response, part: str) -> None:
+    """It is not shown the token, nor followed anywhere."""
+    played = Played(versions=versions)
+    async with served(played) as url:
+        assert part in (await checked(url, None) or "")
+    assert played.shown == [None]
+
+
+async def test_a_homeserver_that_does_not_know_us() -> None:
+    """It is asked for no ping."""
+    unknown = web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)
+    played = Played(whoami=unknown)
+    async with served(played) as url:
+        assert "does not know our as_token" in (await checked(url, lambda pinged: True) or "")
+    assert played.pinged == []
