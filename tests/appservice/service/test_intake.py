@@ -5,6 +5,7 @@ import contextlib
 import signal
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -202,7 +203,7 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
     for _ in range(2):
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", PROGRAM, guest.database.address.url, str(answered),
-            stdout=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3],
         )  # fmt: skip
         assert process.stdout is not None
         lines = []
