@@ -1,5 +1,6 @@
 """Learns the agents of a peer from the state of its rooms."""
 
+import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from federation.room_event import RoomEvent
 ONE_BY_ONE = 100
 """As many agents are looked up singly; for more all of them are read."""
 AT_ONCE = 1_000
+BREATH = 200
 
 
 class Learning:
@@ -37,7 +39,7 @@ class Learning:
         entries: list[RoomEvent] = []
         for type_ in (Registered.TYPE, Unregistered.TYPE):
             entries += await self._side.state(room_id(room), type_)
-        return self._news(peer, entries)
+        return await self._news(peer, entries)
 
     async def learn(
         self, peer: Peer, agent_ids: Collection[str] | None = None, *, as_of: int | None = None
@@ -47,7 +49,7 @@ class Learning:
         for room in self._settings.rooms_of(peer):
             try:
                 if agent_ids is not None and len(agent_ids) <= ONE_BY_ONE:
-                    said = self._news(peer, await self._entries(room, agent_ids))
+                    said = await self._news(peer, await self._entries(room, agent_ids))
                 else:
                     said = await self.read(peer, room)
             except MatrixError:
@@ -74,9 +76,11 @@ class Learning:
                     found.append(entry)
         return found
 
-    def _news(self, peer: Peer, entries: Iterable[RoomEvent]) -> list[Said]:
+    async def _news(self, peer: Peer, entries: Iterable[RoomEvent]) -> list[Said]:
         newest: dict[str, Said] = {}
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if number % BREATH == 0:
+                await asyncio.sleep(0)  # of many agents, everything else need not wait for all
             examined = examine_pdu(
                 entry.type, entry.content, entry.room_id, entry.sender, peer, self._settings.node_id
             )
