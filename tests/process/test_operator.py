@@ -87,10 +87,13 @@ async def test_what_waits_for_a_peer_goes_when_it_is_back(pair: tuple[Node, Node
     assert (code, "does not let this node speak with" in refused["problem"]) == (1, True)
 
 
-async def test_a_node_without_rooms_says_so(pair: tuple[Node, Node]) -> None:
-    """In sentences that say what to do, and without a traceback."""
+async def test_rooms_and_events_that_there_are_not(pair: tuple[Node, Node]) -> None:
+    """It is said in sentences that say what to do, and without a traceback. A node has its own rooms from the
+    beginning."""
     here, _ = pair
-    assert await here.cli("rooms", "list") == (0, {"rooms": [], "next": None})
+    code, listed = await here.cli("rooms", "list")
+    aliases = {room["canonical_alias"].partition(":")[0] for room in listed["rooms"]}
+    assert (code, aliases) == (0, {"#agents-default", "#agent-broadcast", "#agent-federation-default"})
     for words in (["rooms", "show", "!a:b"], ["rooms", "leave", "!a:b", "--yes"], ["events", "show", "$a"]):
         code, refused = await here.cli(*words)
         assert (code, bool(refused["advice"])) == (1, True), words

@@ -186,6 +186,8 @@ async def test_a_node_is_gone_and_comes_back(nodes: CisNodes) -> None:
     living, kitchen = await nodes.begin("a.test", "b.test")
     await kitchen.hands.come("worker")
     await living.sees("worker@b.test")
+    # Otherwise what is asked for could not even wait.
+    await living.until_in_touch("b.test")
     for one in (living, kitchen):
         one.node.is_down = True
     key = await living.ask("worker@b.test", "lost")
