@@ -35,10 +35,6 @@ class AuditSearch:
     since: datetime | None = None
 
 
-async def insert_entry(connection: Connection, row: AuditRow) -> None:
-    await connection.execute(SQL.insert_entry, *row)
-
-
 async def insert_entries(connection: Connection, rows: Sequence[AuditRow]) -> None:
     if rows:
         await connection.execute(SQL.insert_entries, *(list(column) for column in zip(*rows, strict=True)))

@@ -1,8 +1,3 @@
--- Of one row half the price of the other, and each transaction of a peer has one.
--- name: insert_entry
-INSERT INTO audit (at, peer, direction, act, user_id, room_id, subject, outcome, detail)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
-
 -- name: insert_entries
 INSERT INTO audit (at, peer, direction, act, user_id, room_id, subject, outcome, detail)
 SELECT *

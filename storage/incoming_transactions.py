@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from storage.audit import AuditRow
 from storage.database import Connection
 from storage.statements import load
 
@@ -14,9 +15,14 @@ async def fetch_answer(connection: Connection, origin: str, transaction_id: str)
     return answer
 
 
-async def insert_answer(connection: Connection, origin: str, transaction_id: str, answer: bytes) -> None:
-    """A second answer to the same transaction changes nothing."""
-    await connection.execute(SQL.insert_answer, origin, transaction_id, answer)
+async def insert_answer(
+    connection: Connection, origin: str, transaction_id: str, answer: bytes, audit: AuditRow | None = None
+) -> None:
+    """With what the audit says of it. A second answer to the same transaction changes nothing."""
+    if audit is None:
+        await connection.execute(SQL.insert_answer, origin, transaction_id, answer)
+    else:
+        await connection.execute(SQL.insert_answer_and_audit, origin, transaction_id, answer, *audit)
 
 
 async def prune(connection: Connection, age: timedelta) -> int:

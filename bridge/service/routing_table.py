@@ -230,8 +230,7 @@ class RoutingTable:
             await self._to_tell.wait()
             self._to_tell.clear()
             with contextlib.suppress(ConnectionLost):
-                async with self._database.transaction() as connection:
-                    await agents.notify(connection)
+                await self._database.look(agents.notify)
 
     # -- writing behind --
 

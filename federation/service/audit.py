@@ -19,8 +19,8 @@ from federation.outgoing_request import Content
 from federation.pdu import EventId
 from federation.receipt import Receipt
 from federation.request_target import RequestTarget
-from storage.audit import AuditRow, AuditSearch, insert_entries, insert_entry, prune, search
-from storage.database import Connection, Database
+from storage.audit import AuditRow, AuditSearch, insert_entries, prune, search
+from storage.database import Database
 
 PAUSE: Final = 0.5
 """Seconds for which rows are gathered; so much may be missing after the process was killed."""
@@ -88,22 +88,20 @@ class AuditTrail:
     def refused(self, peer: str | None, act: Act, named: Named, ending: Ending, detail: str) -> None:
         self._note(self._entry(peer, Direction.IN, act, ending, named, detail))
 
-    async def transaction(
+    def transaction(
         self,
-        connection: Connection,
         origin: str,
         transaction_id: str,
         pdus: Sequence[Any],
         edus: Sequence[Any],
         results: Mapping[EventId, Receipt],
-    ) -> None:
-        """A transaction is being taken in, and this is its commit."""
+    ) -> AuditRow:
+        """A transaction is being taken in: what is to be written in its commit."""
         act = act_of("PUT", "/_matrix/federation/v1/send/{txnId}")
         assert act is not None, "it is in the table"
         detail = audit.transaction_detail(results.values(), len(edus))
         named = audit.named_by_transaction(transaction_id, pdus)
-        entry = self._entry(origin, Direction.IN, act, Ending.DONE, named, detail)
-        await insert_entry(connection, _row(entry))
+        return _row(self._entry(origin, Direction.IN, act, Ending.DONE, named, detail))
 
     # -- what we asked of others --
 

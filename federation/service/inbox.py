@@ -1,6 +1,6 @@
 """Takes in the transactions of other servers, each once, one at a time of each server."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
@@ -8,6 +8,7 @@ from federation.errors import MatrixError, limit_exceeded
 from federation.identifiers import MAX_BYTES
 from federation.service.room_ports import InCommit, Results
 from federation.transaction import NotATransaction, answer, read
+from storage.audit import AuditRow
 from storage.database import Connection, Database
 from storage.incoming_transactions import fetch_answer, insert_answer, prune
 
@@ -30,16 +31,16 @@ class Edus(Protocol):
         """Raises only if what must not be lost could not be written. May be given the same EDUs twice."""
 
 
-Audit = Callable[[Connection, str, str, Sequence[Any], Sequence[Any], Results], Awaitable[None]]
-"""Writes down who sent which transaction of what PDUs and EDUs, and what became of it."""
+Audit = Callable[[str, str, Sequence[Any], Sequence[Any], Results], AuditRow | None]
+"""What is to be written down of who sent which transaction of what PDUs and EDUs, and what became of it."""
 
 
-async def _no_audit(*_: object) -> None:
+def _no_audit(*_: object) -> None:
     """Nobody wants to know."""
 
 
 class Inbox:
-    """`audit` writes in the commit of each transaction that is taken in."""
+    """What `audit` says is written with the answer of each transaction that is taken in."""
 
     def __init__(self, database: Database, rooms: Receiver, edus: Edus, *, audit: Audit = _no_audit) -> None:
         self._database = database
@@ -82,8 +83,8 @@ class Inbox:
         async def keep_answer(connection: Connection, results: Results) -> None:
             nonlocal answered
             answered = answer(results)
-            await insert_answer(connection, origin, transaction_id, answered)
-            await self._audit(connection, origin, transaction_id, pdus, edus, results)
+            row = self._audit(origin, transaction_id, pdus, edus, results)
+            await insert_answer(connection, origin, transaction_id, answered, row)
 
         await self._rooms.receive(origin, pdus, in_commit=keep_answer)
         return answered

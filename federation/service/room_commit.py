@@ -18,7 +18,7 @@ from storage.database import Connection
 from storage.events import EventRow, capped, write_events
 from storage.redactions import insert_redactions
 from storage.relations import insert_relations
-from storage.room_stream import Kind
+from storage.room_stream import Kind, StreamRow
 from storage.rooms import RoomRow, insert_room, update_rooms
 from storage.state_groups import StateGroupRow, insert_state_groups
 
@@ -29,8 +29,8 @@ class Outcome:
 
     memories: Sequence[RoomMemory]
     committed: Sequence[Committed]
-    told: bool
-    """Whether readers of the stream have something to read."""
+    told: Sequence[StreamRow]
+    """What readers of the stream have to read."""
 
 
 async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], origin: str | None) -> Outcome:
@@ -90,8 +90,9 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
     await update_rooms(connection, updated)
     await insert_redactions(connection, redactions)
     await insert_relations(connection, relations)
-    await room_stream.append(connection, told)
-    return Outcome(memories, committed, bool(told))
+    positions = await room_stream.append(connection, told)
+    rows = [StreamRow(position, *entry) for position, entry in zip(positions, told, strict=True)]
+    return Outcome(memories, committed, rows)
 
 
 def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:

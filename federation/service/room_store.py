@@ -143,6 +143,10 @@ class RoomStore:
                 self.remember_event(event)
         return found
 
+    def remembered_event(self, event_id: EventId) -> KnownEvent | None:
+        """The event as this process knew it last."""
+        return self._events.get(event_id)
+
     def remember_event(self, event: KnownEvent) -> None:
         """After it was committed."""
         self._events.put(event.pdu.event_id, event, len(event.pdu.canonical))

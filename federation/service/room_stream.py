@@ -68,6 +68,8 @@ class RoomStream:
         # How often something may have been committed, and of how many of them it has been looked for.
         self._news = 1
         self._looked = 0
+        # The last place of what was committed here.
+        self._written = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -78,9 +80,12 @@ class RoomStream:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def wake(self) -> None:
-        """Something was committed here."""
-        self._wake_readers()
+    def wake(self, rows: Sequence[StreamRow] = ()) -> None:
+        """Something was committed here: these entries, or some that nobody has counted."""
+        if rows and self._hand_on(rows):
+            self._wake_waiting()
+        else:
+            self._wake_readers()
         self._to_tell.set()
 
     async def read(self, after: int, limit: int = 100) -> list[StreamEntry]:
@@ -100,6 +105,19 @@ class RoomStream:
             return await self._read_on(after, limit)
         entries = self._tail.after(after, limit)
         return Read(entries, entries[-1].position if entries else self._tail.end)
+
+    def _hand_on(self, rows: Sequence[StreamRow]) -> bool:
+        """From memory what takes the very next places: no place is given out twice, so that nothing of
+        anybody else can still appear before it. Whether that is all that is known to have been committed;
+        what lies behind a gap is read from the database."""
+        self._written = max(self._written, rows[-1].position)
+        for row in rows:
+            known = self._store.remembered_event(row.event_id)
+            if known is None or row.position != self._tail.end + 1:
+                break
+            entry = StreamEntry(row.position, row.kind, known.pdu)
+            self._tail.add([Entry(row.position, len(known.pdu.canonical), entry)], row.position)
+        return self._tail.end >= self._written
 
     async def _look_together(self) -> None:
         """Readers are woken together, and wait for the same: one of them looks."""
@@ -170,6 +188,9 @@ class RoomStream:
 
     def _wake_readers(self) -> None:
         self._news += 1
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
         self._woken.set()
         self._woken = asyncio.Event()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from federation.errors import MatrixError
@@ -12,6 +12,7 @@ from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import CommitHook, RoomObserver
 from federation.service.room_store import RoomStore
 from storage.database import Connection, Database
+from storage.room_stream import StreamRow
 from storage.rooms import lock_rooms
 
 
@@ -45,7 +46,7 @@ class Session:
 
 
 class RoomWriting:
-    """`committed` is called when readers of the stream have something to read."""
+    """`committed` is called with what readers of the stream have to read, if there is something."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class RoomWriting:
         store: RoomStore,
         on_commit: CommitHook | None,
         observer: RoomObserver | None,
-        committed: Callable[[], None],
+        committed: Callable[[Sequence[StreamRow]], None],
     ) -> None:
         self._database = database
         self._store = store
@@ -82,7 +83,7 @@ class RoomWriting:
                     await self._on_commit(connection, outcome.committed)
             remember(self._store, drafts.values(), outcome)
             if outcome.told:
-                self._committed()
+                self._committed(outcome.told)
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, room_id: str) -> AsyncIterator[None]:

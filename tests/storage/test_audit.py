@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from storage.audit import AuditRow, AuditSearch, insert_entries, insert_entry, prune, search
+from storage.audit import AuditRow, AuditSearch, insert_entries, prune, search
 from storage.database import Database
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ async def test_rows_come_back_as_they_were_written(database: Database) -> None:
     async with database.transaction() as connection:
         await insert_entries(connection, ROWS[:-1])
         await insert_entries(connection, [])
-        await insert_entry(connection, ROWS[-1])
+        await insert_entries(connection, ROWS[-1:])
         assert await search(connection, AuditSearch(), 10) == ROWS[::-1]
         assert await search(connection, AuditSearch(), 2) == ROWS[:-3:-1]
 

@@ -1,7 +1,8 @@
 """Answers that are given twice."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from storage.audit import AuditRow, AuditSearch, search
 from storage.database import Database
 from storage.incoming_transactions import fetch_answer, insert_answer, prune
 
@@ -13,6 +14,19 @@ async def test_an_answer_is_kept_by_origin_and_transaction(database: Database) -
         await insert_answer(connection, "a.example", "1", b"{2}")
         assert await fetch_answer(connection, "a.example", "1") == b"{}"
         assert await fetch_answer(connection, "b.example", "1") is None
+
+
+async def test_an_answer_is_written_together_with_what_the_audit_says_of_it(database: Database) -> None:
+    """Also of one that was answered before: it was taken in once more."""
+    row = AuditRow(
+        datetime(2026, 1, 1, tzinfo=UTC), "a.example", "in", "transaction", None, None, "1", "done", "1 EDUs"
+    )
+    async with database.transaction() as connection:
+        await insert_answer(connection, "a.example", "1", b"{}", row)
+        assert await fetch_answer(connection, "a.example", "1") == b"{}"
+        await insert_answer(connection, "a.example", "1", b"{2}", row)
+        assert await fetch_answer(connection, "a.example", "1") == b"{}"
+        assert await search(connection, AuditSearch(), 10) == [row, row]
 
 
 async def test_old_answers_are_forgotten(database: Database) -> None:

@@ -1,6 +1,6 @@
 """Reading the durable stream from a cursor that is committed together with what was made of it."""
 
-import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,6 +16,9 @@ from storage.database import Connection, Database
 
 MOST_PASSED: Final = 1_000
 """Places in the stream by which the cursor may stay behind what was passed over."""
+CONFIRMED: Final = 1.0
+"""Seconds after a commit in which a reader takes itself for the reader. What another one has read meanwhile
+is refused at the next commit, as it is when that one comes a moment after having been asked for."""
 
 
 class Subscription:
@@ -34,6 +37,8 @@ class Subscription:
         self._position: int | None = None
         # Until there is nothing that this reader would be told, wherever the cursor is.
         self._empty_upto = 0
+        # When Postgres last said that this is the reader.
+        self._confirmed = float("-inf")
 
     async def next(self, limit: int = 100) -> list[StreamedEvent]:
         if self._position is None:
@@ -44,9 +49,10 @@ class Subscription:
             wanted = [entry for entry in entries if self._wanted(entry.pdu)]
             if not wanted:
                 await self._pass_over(entries[-1].position)
-        # It may have been a long wait, so that another process may read by now.
-        _, seen = await asyncio.gather(self._fetch_position(), self._seen(wanted))
-        return seen
+        if time.monotonic() - self._confirmed > CONFIRMED:
+            # It may have been a long wait, so that another process may read by now.
+            await self._fetch_position()
+        return await self._seen(wanted)
 
     async def _read_on(self, after: int, limit: int) -> Sequence[StreamEntry]:
         read = await self._graph.stream.read_on(after, limit)
@@ -69,12 +75,15 @@ class Subscription:
 
     def _came_to(self, position: int) -> None:
         self._position = position
+        self._confirmed = time.monotonic()
 
     async def _fetch_position(self) -> int:
         """Raises `TakenOver`."""
-        return await self._database.look(
+        position = await self._database.look(
             lambda connection: consumers.fetch_position(connection, self._name, self._term)
         )
+        self._confirmed = time.monotonic()
+        return position
 
     async def _seen(self, entries: list[StreamEntry]) -> list[StreamedEvent]:
         shown = await self._graph.shown_to_people([entry.pdu for entry in entries])

@@ -138,7 +138,7 @@ async def test_a_transaction_is_written_with_what_it_brings(database: Database) 
             PEER, "in", "transaction", None, room.room_id, "7", "done", "2 accepted; 1 EDUs"
         )  # fmt: skip
 
-        async def failing(*_: object) -> None:
+        def failing(*_: object) -> None:
             raise OSError("the disk is full")
 
         said = room.say(BOB)

@@ -10,6 +10,7 @@ from federation.service.room_stream import RoomStream
 from federation.stripped_state import strip
 from storage.database import Connection, Database
 from storage.outside_memberships import OutsideMembership, delete_membership, keep_invite
+from storage.room_stream import Kind, StreamRow, append
 from tests.support.graph import HERE, US, graph_on, join
 from tests.support.lingering import lingering
 from tests.support.postgres import pool_on
@@ -68,6 +69,79 @@ async def test_readers_at_different_places_read_the_same(database: Database) -> 
             position = entry.position
         assert behind == made
         assert [entry.pdu for entry in await stream.next(ahead)] == made[1:]
+
+
+async def test_what_was_committed_here_is_handed_on_from_memory(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database, of which nobody can read the stream here, is not asked for it."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as other:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        waiting = asyncio.create_task(stream.next(end))
+        sent = [await here.graph.send_event(room.room_id, "m.room.message", {"body": "1"}, US)]
+        sent.append(await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US))
+        async with other.transaction() as connection, asyncio.timeout(PATIENCE):
+            await connection.execute("LOCK TABLE room_stream IN ACCESS EXCLUSIVE MODE")
+            read = [*await waiting]
+            while len(read) < len(sent):
+                read += await stream.next(read[-1].position)
+            assert [entry.pdu for entry in read] == sent
+        assert await stream.read(end) == read
+
+
+async def test_a_gap_is_filled_from_the_database(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that others have, that were rolled back, and that are committed later than those behind them:
+    readers get everything once, in its order, and nothing before what can still appear."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as other:
+        stream = here.graph.stream
+        joined = await join(here, room)
+        end = (await stream.next(0))[-1].position
+        async with other.transaction() as connection:
+            await connection.execute("SELECT nextval('room_stream_positions')")
+        entry: tuple[str, str, Kind] = (room.room_id, joined.event_id, "state")
+        async with other.transaction() as connection:
+            [held_back] = await append(connection, [entry])
+            sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": "1"}, US)
+            assert (await stream.read_on(end)).entries == []
+        waiting = asyncio.create_task(stream.next(end))
+        stream.wake([StreamRow(held_back, *entry)])
+        read = [*await waiting]
+        assert [(one.position, one.pdu) for one in read] == [(held_back, joined), (held_back + 1, sent)]
+        async with other.transaction() as connection:
+            [elsewhere] = await append(connection, [entry])
+        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US)
+        read = [*await stream.next(held_back + 1)]
+        assert [(one.position, one.pdu) for one in read] == [(elsewhere, joined), (elsewhere + 1, said)]
+        assert await stream.read(held_back + 1) == read
+
+
+async def test_what_comes_before_is_committed_after(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process: what follows it is not forgotten with it."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        joined = await join(here, room)
+        end = (await stream.next(0))[-1].position
+        entry: tuple[str, str, Kind] = (room.room_id, joined.event_id, "state")
+        async with database.transaction() as connection:
+            [first] = await append(connection, [entry])
+            sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": "1"}, US)
+            assert (await stream.read_on(end)).entries == []
+        stream.wake([StreamRow(first, *entry)])
+        async with asyncio.timeout(PATIENCE):
+            read = [*await stream.next(end)]
+            while len(read) < 2:
+                read += await stream.next(read[-1].position)
+        assert [(one.position, one.pdu) for one in read] == [(end + 1, joined), (end + 2, sent)]
 
 
 async def test_whoever_is_behind_goes_on_without_waiting(

@@ -142,6 +142,11 @@ class Taking:
                 key = await self._task_of(effect)
                 if key is not None:
                     of_task.setdefault(key, []).append(effect)
+        if len(of_task) == 1:
+            [(key, steps)] = of_task.items()
+            for step in steps:
+                await self._take_step(key, step)
+            return
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def take(key: TaskKey, steps: Sequence[Answered | Progressed | Cancelled]) -> None:

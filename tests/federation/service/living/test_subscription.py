@@ -152,8 +152,11 @@ async def test_one_process_at_a_time_reads_under_a_name(
             assert await waiting == len(entries) - 4
 
 
-async def test_who_was_taken_over_is_told_and_commits_nothing(home: Home) -> None:
+async def test_who_was_taken_over_is_told_and_commits_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever it had read: its session may have ended without its knowing."""
+    monkeypatch.setattr("federation.service.living.subscription.CONFIRMED", 0.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a") as subscription:
@@ -172,6 +175,28 @@ async def test_who_was_taken_over_is_told_and_commits_nothing(home: Home) -> Non
         with pytest.raises(TakenOver):
             async with home.database.transaction() as connection:
                 await subscription.advance(connection, entries[-1].position + 1)
+
+
+async def test_who_was_taken_over_a_moment_ago_commits_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although it has not been asked whether it is the reader: it is asked when it commits, and from then on
+    it is told."""
+    monkeypatch.setattr("federation.service.living.subscription.CONFIRMED", 3_600.0)
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a", from_now=True) as subscription:
+        said = await home.say(room_id, alice, "new")
+        (entry,) = await subscription.next()
+        assert entry.event.event_id == said
+        async with home.database.transaction() as connection:
+            await take_over(connection, "a", 0)
+        assert await subscription.next() == [entry]
+        with pytest.raises(TakenOver):
+            async with home.database.transaction() as connection:
+                await subscription.advance(connection, entry.position)
+        async with home.database.transaction() as connection:
+            assert (await list_cursors(connection))["a"] < entry.position
 
 
 async def test_a_process_that_is_killed_loses_and_doubles_nothing(
