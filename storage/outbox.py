@@ -163,6 +163,21 @@ async def insert_transaction(connection: Connection, destination: str, transacti
     )
 
 
+async def replace_sent(
+    connection: Connection, destination: str, places: Sequence[tuple[str, int]], transaction: InFlight
+) -> None:
+    """`delete_sent` and `insert_transaction`."""
+    await connection.execute(
+        SQL.replace_sent,
+        destination,
+        *_columns(places),
+        transaction.transaction_id,
+        transaction.origin_server_ts,
+        list(transaction.pdus),
+        list(transaction.edus),
+    )
+
+
 async def fetch_transaction(connection: Connection, destination: str) -> InFlight | None:
     row = await connection.fetchrow(SQL.fetch_transaction, destination)
     return None if row is None else InFlight(*row)

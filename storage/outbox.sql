@@ -57,6 +57,22 @@ WITH gone AS (
 )
 DELETE FROM outbox_transactions WHERE destination = $1;
 
+-- What was in the transaction before, and the one that takes its place.
+-- name: replace_sent
+WITH gone AS (
+    DELETE FROM outbox_pdus USING unnest($2::text[], $3::bigint[]) AS gone (room_id, position)
+    WHERE outbox_pdus.destination = $1
+        AND outbox_pdus.room_id = gone.room_id
+        AND outbox_pdus.position = gone.position
+)
+INSERT INTO outbox_transactions (destination, transaction_id, origin_server_ts, pdus, edus)
+VALUES ($1, $4, $5, $6, $7)
+ON CONFLICT (destination) DO UPDATE SET
+    transaction_id = excluded.transaction_id,
+    origin_server_ts = excluded.origin_server_ts,
+    pdus = excluded.pdus,
+    edus = excluded.edus;
+
 -- name: skip_pdus
 WITH skipped AS (
     DELETE FROM outbox_pdus WHERE destination = $1 AND room_id = $2 AND position < $3 RETURNING 1

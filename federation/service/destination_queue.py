@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from federation.canonical_json import decode
 from federation.destination_messages import (
@@ -26,14 +27,18 @@ from federation.outgoing_transaction import body
 from federation.passing_edus import PassingEdus
 from federation.send_queue import LOAD, EduRef, PduRef
 from federation.service.outbox_observer import OutboxObserver
+from federation.weighted_cache import WeightedCache
 from storage import outages, outbox
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.outages import OutageRow
-from storage.outbox import InFlight
+from storage.outbox import InFlight, StoredPdu
 
 PAUSE = 1.0
 """Seconds before Postgres is tried again, beyond those in which the pool has."""
+
+Fresh: TypeAlias = WeightedCache[int, StoredPdu]
+"""Events by their positions, which all queues share."""
 
 InFlightRefs = tuple[tuple[PduRef, ...], tuple[EduRef, ...]]
 
@@ -60,12 +65,19 @@ class Done:
 
 class DestinationQueue:
     def __init__(
-        self, server_name: str, destination: str, database: Database, observer: OutboxObserver
+        self,
+        server_name: str,
+        destination: str,
+        database: Database,
+        observer: OutboxObserver,
+        fresh: Fresh | None = None,
     ) -> None:
+        """`fresh` holds events that were queued by this process, as far as it remembers them."""
         self._server_name = server_name
         self._destination = destination
         self._database = database
         self._observer = observer
+        self._fresh: Fresh = WeightedCache(1) if fresh is None else fresh
         self._number: int | None = None
         self._in_flight: InFlight | None = None
 
@@ -95,13 +107,17 @@ class DestinationQueue:
         if not effects:
             return Done()
         database = self._database
-        is_one = len(effects) == 1 and _is_one_statement(effects[0])
+        is_one = (len(effects) == 1 and _is_one_statement(effects[0])) or _is_one_for_another(effects)
         while True:
             try:
                 async with database.statements() if is_one else database.transaction() as connection:
                     done = Done()
-                    for effect in effects:
-                        await self._do(connection, effect, passing, now_ms, done)
+                    match effects:
+                        case [Forget() as landed, Send() as send] if is_one:
+                            await self._replace(connection, landed, send, passing, now_ms, done)
+                        case _:
+                            for effect in effects:
+                                await self._do(connection, effect, passing, now_ms, done)
             except ConnectionLost as error:
                 # Whether it was committed or not: done a second time it comes to the same.
                 self._observer.problem("Events wait to be sent, because Postgres is away.", error)
@@ -115,11 +131,12 @@ class DestinationQueue:
         to = self._destination
         match effect:
             case Send():
+                # Also when it is sent again: what wrote it the first time may not have been committed.
+                await outbox.insert_transaction(connection, to, self._started(effect, now_ms))
                 done.transaction = await self._transaction(connection, effect, passing, now_ms)
             case Forget(pdus, edus, fate):
                 await outbox.delete_edus(connection, to, [edu.position for edu in edus if not edu.ephemeral])
-                passing.forget(edu for edu in edus if edu.ephemeral)
-                places = [(pdu.room_id, pdu.position) for pdu in pdus]
+                places = self._forgotten(effect, passing)
                 if fate is Fate.STALE:
                     await outbox.delete_pdus(connection, to, places)
                 else:
@@ -144,36 +161,79 @@ class DestinationQueue:
             case Probe():
                 done.probes.append(effect)
 
-    async def _transaction(
-        self, connection: Connection, send: Send, passing: PassingEdus, now_ms: int
-    ) -> Transaction:
-        durable = [edu.position for edu in send.edus if not edu.ephemeral]
+    async def _replace(
+        self,
+        connection: Connection,
+        landed: Forget,
+        send: Send,
+        passing: PassingEdus,
+        now_ms: int,
+        done: Done,
+    ) -> None:
+        """One transaction has been answered, and the next one begins."""
+        in_flight = self._started(send, now_ms)
+        places = self._forgotten(landed, passing)
+        await outbox.replace_sent(connection, self._destination, places, in_flight)
+        done.left.append((landed.fate, len(landed.pdus) + len(landed.edus)))
+        done.transaction = await self._transaction(connection, send, passing, now_ms)
+
+    def _forgotten(self, landed: Forget, passing: PassingEdus) -> list[tuple[str, int]]:
+        """What of it lies in the queue of events."""
+        passing.forget(edu for edu in landed.edus if edu.ephemeral)
+        for pdu in landed.pdus:
+            self._fresh.forget(pdu.position)
+        return [(pdu.room_id, pdu.position) for pdu in landed.pdus]
+
+    def _started(self, send: Send, now_ms: int) -> InFlight:
+        """What is written down of it."""
         if send.number != self._number or self._in_flight is None:
             # Never used again, not even by a database that was restored from a backup.
             transaction_id = f"{now_ms}-{secrets.token_hex(8)}"
             positions = [pdu.position for pdu in send.pdus]
-            self._in_flight = InFlight(transaction_id, now_ms, positions, durable)
+            self._in_flight = InFlight(transaction_id, now_ms, positions, _durable(send))
             self._number = send.number
-        # Written also when it is sent again: what wrote it the first time may not have been committed.
-        await outbox.insert_transaction(connection, self._destination, self._in_flight)
+        return self._in_flight
+
+    async def _transaction(
+        self, connection: Connection, send: Send, passing: PassingEdus, now_ms: int
+    ) -> Transaction:
+        in_flight = self._started(send, now_ms)
         refs = {pdu.position: pdu for pdu in send.pdus}
-        pdus = await outbox.fetch_pdus(
-            connection, self._destination, [(pdu.room_id, pdu.position) for pdu in send.pdus]
-        )
-        stored = await outbox.fetch_edus(connection, self._destination, durable)
+        pdus = await self._pdus(connection, send.pdus)
+        stored = await outbox.fetch_edus(connection, self._destination, _durable(send))
         edus = packed(
             [
                 *((edu.edu_type, decode(edu.content)) for edu in stored),
                 *passing.take((edu for edu in send.edus if edu.ephemeral), now_ms),
             ]
         )
-        in_flight = self._in_flight
         return Transaction(
             in_flight.transaction_id,
             body(self._server_name, in_flight.origin_server_ts, [pdu.canonical for pdu in pdus], edus),
             {pdu.event_id: refs[pdu.position] for pdu in pdus},
             len(edus),
         )
+
+    async def _pdus(self, connection: Connection, wanted: Sequence[PduRef]) -> Sequence[StoredPdu]:
+        """Remembered, or read. They are remembered until it is known that they need not be sent again."""
+        remembered = [self._fresh.get(pdu.position) for pdu in wanted]
+        if all(remembered):
+            return sorted(pdu for pdu in remembered if pdu is not None)
+        return await outbox.fetch_pdus(
+            connection, self._destination, [(pdu.room_id, pdu.position) for pdu in wanted]
+        )
+
+
+def _durable(send: Send) -> list[int]:
+    return [edu.position for edu in send.edus if not edu.ephemeral]
+
+
+def _is_one_for_another(effects: Sequence[Effect]) -> bool:
+    """A transaction that was answered, and the next one: what lies in the queue of EDUs is not touched."""
+    match effects:
+        case [Forget(_, edus, fate), Send()]:
+            return fate is not Fate.STALE and all(edu.ephemeral for edu in edus)
+    return False
 
 
 def _is_one_statement(effect: Effect) -> bool:

@@ -134,6 +134,7 @@ async def open_homeserver(
             signer=signer,
             now_ms=now_ms,
             on_commit=outbox.on_commit,
+            queue=outbox,
             observer=observer,
             report=observer.kept_from,
             arrivals=arrivals,

@@ -17,26 +17,32 @@ from federation.contacts import Contact, Contacts
 from federation.destination import State, View
 from federation.destination_messages import Heard, Input, Queued, Timer
 from federation.edu.making import Outgoing
+from federation.pdu import EventId
 from federation.queue_depth import Waiting
 from federation.send_queue import EduRef, PduRef
 from federation.service.client import TIMEOUT, FederationClient
 from federation.service.commit_watch import CommitWatch
-from federation.service.destination_queue import DestinationQueue
+from federation.service.destination_queue import DestinationQueue, Fresh
 from federation.service.destination_sender import LINGER, DestinationSender
 from federation.service.outbox_lease import LeaseLost, OutboxLease
 from federation.service.outbox_notice import notices, read_notice
 from federation.service.outbox_observer import OutboxObserver, Silent
 from federation.service.room_ports import Committed
-from storage import outbox
+from federation.weighted_cache import WeightedCache
+from storage import outbox, saying
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.errors import LocalError
+from storage.outbox import StoredPdu
 
 SWEEP: Final = 15.0
 """Seconds between two looks at all queues: for what a process has left that is no more, and to count."""
 OVERSLEPT_MS: Final = 30_000
 RESTART: Final = 5.0
 """Seconds before a sender that fell over, or a session that was lost, is replaced."""
+
+MOST_FRESH: Final = 4 * 1024 * 1024
+"""Bytes of events that wait and are remembered. Others are read from the queue."""
 
 _Told = tuple[str, Queued]
 
@@ -69,6 +75,8 @@ class Outbox:
         self._patience = patience
         self._lease = OutboxLease(database.address, self._hear_of, self._lose)
         self._watch: CommitWatch[_Told] = CommitWatch(database, self._tell_all)
+        # Until they are sent: what has just been written need not be read.
+        self._fresh: Fresh = WeightedCache(MOST_FRESH)
         self._contacts = Contacts()
         self._waited_for: set[str] = set()
         self._senders: dict[str, DestinationSender] = {}
@@ -109,6 +117,24 @@ class Outbox:
         for row in await outbox.queue_pdus(connection, entries, self._now_ms()):
             told = row.destination, Queued(pdus=(PduRef(row.position, row.room_id),))
             self._watch.add(row.written_by, [told], connection)
+
+    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
+        """What `on_commit` would queue, for whoever writes it together with the events."""
+        return [
+            (destination, event.pdu.event_id)
+            for event in committed
+            for destination in sorted(self._reachable(event.destinations))
+        ]
+
+    def queued(self, committed: Sequence[Committed], places: Sequence[saying.Queued]) -> None:
+        """That has been committed: the senders hear of it, and find the events here."""
+        pdus = {event.pdu.event_id: event.pdu for event in committed}
+        told: dict[str, list[PduRef]] = {}
+        for destination, event_id, position in places:
+            pdu = pdus[event_id]
+            self._fresh.put(position, StoredPdu(position, event_id, pdu.canonical), len(pdu.canonical))
+            told.setdefault(destination, []).append(PduRef(position, pdu.room_id))
+        self._tell_all((destination, Queued(pdus=tuple(refs))) for destination, refs in told.items())
 
     async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: Outgoing) -> None:
         """Queue an EDU that must arrive, in the transaction that it belongs to."""
@@ -176,7 +202,9 @@ class Outbox:
     def _sender(self, destination: str) -> DestinationSender:
         sender = self._senders.get(destination)
         if sender is None:
-            queue = DestinationQueue(self._server_name, destination, self._database, self._observer)
+            queue = DestinationQueue(
+                self._server_name, destination, self._database, self._observer, self._fresh
+            )
             sender = self._senders[destination] = DestinationSender(
                 destination,
                 queue,

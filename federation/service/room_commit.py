@@ -1,6 +1,6 @@
 """Writes what a transaction has made of its rooms: some statements for all of them together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from federation.errors import MatrixError
@@ -20,7 +20,12 @@ from storage.redactions import insert_redactions
 from storage.relations import insert_relations
 from storage.room_stream import Kind, StreamRow
 from storage.rooms import RoomRow, insert_room, update_rooms
+from storage.saying import Words
+from storage.sent_transactions import Sent
 from storage.state_groups import StateGroupRow, insert_state_groups
+
+Queue = list[tuple[str, EventId]]
+"""Servers and the events that they get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +80,7 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
             target = event.pdu.redacts(draft.version)
             if target is not None:
                 redactions.append((target, event.pdu.event_id))
-            relations += [
-                (related, rel_type, event.pdu.event_id)
-                for rel_type, related in relations_of(event.pdu.content)
-            ]
+            relations += _relations(event)
         for event in draft.timeline:
             sent_to = draft.destinations.get(event.pdu.event_id, frozenset())
             committed.append(Committed(event.pdu, draft.version, origin, sent_to))
@@ -93,6 +95,35 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
     positions = await room_stream.append(connection, told)
     rows = [StreamRow(position, *entry) for position, entry in zip(positions, told, strict=True)]
     return Outcome(memories, committed, rows)
+
+
+async def words_of(
+    draft: RoomDraft, sent: Mapping[Sent, EventId], to_queue: Callable[[Sequence[Committed]], Queue]
+) -> tuple[Words, Outcome] | None:
+    """What has been said in a room, as one statement writes it. None when more has come of it than that."""
+    events = list(draft.written.values())
+    memory, changed = await _head(draft)
+    if (
+        draft.new_groups
+        or changed
+        or memory.view.state_group != draft.memory.view.state_group
+        or [event.pdu.event_id for event in draft.timeline] != list(draft.written)
+        or any(event.pdu.redacts(draft.version) is not None for event in events)
+    ):
+        return None
+    committed = [
+        Committed(event.pdu, draft.version, None, draft.destinations[event.pdu.event_id]) for event in events
+    ]
+    words = Words(
+        draft.room_id,
+        draft.memory.view.generation,
+        memory.view.forward_extremities,
+        [_event_row(event) for event in events],
+        sent,
+        [relation for event in events for relation in _relations(event)],
+        to_queue(committed),
+    )
+    return words, Outcome([memory], committed, ())
 
 
 def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:
@@ -171,6 +202,10 @@ def _event_row(event: KnownEvent) -> EventRow:
         event.state_after,
         pdu.canonical,
     )
+
+
+def _relations(event: KnownEvent) -> list[tuple[str, str, str]]:
+    return [(target, rel_type, event.pdu.event_id) for rel_type, target in relations_of(event.pdu.content)]
 
 
 def _state_row(room_id: str, key: StateKey, pdu: Pdu) -> CurrentStateRow:

@@ -18,6 +18,7 @@ from federation.service.room_ports import (
     InCreation,
     Keys,
     NewEvent,
+    OwnQueue,
     PeerEvents,
     Results,
     RoomObserver,
@@ -43,6 +44,7 @@ class RoomGraph(RoomReading):
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
         on_commit: CommitHook | None = None,
+        queue: OwnQueue | None = None,
         observer: RoomObserver | None = None,
         report: Callable[[str], None] = lambda problem: None,
         arrivals: Arrivals | None = None,
@@ -53,7 +55,9 @@ class RoomGraph(RoomReading):
         examiner = EventExaminer(keys, now_ms)
         gaps = GapFiller(peer_events, examiner, store, report)
         policy = PolicySigning(server_name, peer_events, store, report)
-        writing = RoomWriting(database, store, on_commit, observer, self.stream.wake)
+        writing = RoomWriting(
+            database, store, on_commit, observer, self.stream.wake, queue=queue, now_ms=now_ms
+        )
         self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer, policy)
         self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer, arrivals)
         self._import = RoomImport(server_name, writing, examiner)

@@ -11,6 +11,7 @@ from federation.receipt import Receipt
 from federation.room_version import RoomVersion
 from federation.signatures import VerifyKey
 from storage.database import Connection
+from storage.saying import Queued
 
 State = Mapping[StateKey, EventId]
 
@@ -48,6 +49,21 @@ class Committed:
 Results = Mapping[EventId, Receipt]
 CommitHook = Callable[[Connection, Sequence[Committed]], Awaitable[None]]
 """Writes in the transaction that commits the events. Not called when none is accepted."""
+
+
+class OwnQueue(Protocol):
+    """`federation.service.outbox.Outbox`: gets what this server says, where one statement writes all of it.
+    The hook is not called then."""
+
+    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
+        """Servers and the events that they are to get, in the order of the events."""
+        ...
+
+    def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:
+        """That is committed, and these are their places in the queues."""
+        ...
+
+
 InCommit = Callable[[Connection, Results], Awaitable[None]]
 InCreation = Callable[[Connection, str], Awaitable[None]]
 """Given the id of the room that is being made, writes in the transaction that makes it. It may refuse."""

@@ -2,18 +2,24 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federation.errors import MatrixError
+from federation.pdu import EventId
 from federation.room_version import RoomVersion
-from federation.service.room_commit import remember, write_drafts
+from federation.service.room_commit import remember, words_of, write_drafts
 from federation.service.room_draft import RoomDraft
-from federation.service.room_ports import CommitHook, RoomObserver
+from federation.service.room_ports import CommitHook, OwnQueue, RoomObserver
 from federation.service.room_store import RoomStore
 from storage.database import Connection, Database
 from storage.room_stream import StreamRow
 from storage.rooms import lock_rooms
+from storage.saying import say
+from storage.sent_transactions import Sent
+
+Named = Mapping[Sent, EventId]
+"""Events by the names under which they are found when they are sent again."""
 
 
 @dataclass(slots=True)
@@ -46,7 +52,8 @@ class Session:
 
 
 class RoomWriting:
-    """`committed` is called with what readers of the stream have to read, if there is something."""
+    """`committed` is called with what readers of the stream have to read, if there is something. Without a
+    `queue` everything is written in transactions."""
 
     def __init__(
         self,
@@ -55,12 +62,17 @@ class RoomWriting:
         on_commit: CommitHook | None,
         observer: RoomObserver | None,
         committed: Callable[[Sequence[StreamRow]], None],
+        *,
+        queue: OwnQueue | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._database = database
         self._store = store
         self._on_commit = on_commit
         self._observer = observer
         self._committed = committed
+        self._queue = queue
+        self._now_ms = now_ms
         self._locks: dict[str, _RoomLock] = {}
 
     @contextlib.asynccontextmanager
@@ -84,6 +96,32 @@ class RoomWriting:
             remember(self._store, drafts.values(), outcome)
             if outcome.told:
                 self._committed(outcome.told)
+
+    async def say(self, room_id: str, make: Callable[[RoomDraft], Awaitable[Named | None]]) -> bool:
+        """Messages at the head of a room as this process remembers it, written by one statement. `make`
+        places them and says under which names they are sent, or None if it cannot. False: nothing has been
+        written, and a session shows why."""
+        queue = self._queue
+        if queue is None:
+            return False
+        async with self._alone_in(room_id):
+            memory = self._store.remembered_room(room_id)
+            if memory is None:
+                return False
+            async with self._database.statements() as connection:
+                draft = RoomDraft(self._store, connection, memory, self._observer)
+                sent = await make(draft)
+                made = None if sent is None else await words_of(draft, sent, queue.to_queue)
+                if made is None:
+                    return False
+                words, outcome = made
+                said = await say(connection, words, self._now_ms())
+            if said is None:
+                return False
+            remember(self._store, [draft], outcome)
+        queue.queued(outcome.committed, said.queued)
+        self._committed(said.told)
+        return True
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, room_id: str) -> AsyncIterator[None]:

@@ -17,6 +17,7 @@ from federation.service.room_ports import Committed, RemoteState, StateIds
 from federation.signatures import VerifyKey
 from federation.state_resolution.auth_chains import reachable
 from storage.database import Connection, Database
+from storage.saying import Queued
 from tests.support.rooms import Room, signer, verify_keys
 
 HERE = "here.example"
@@ -132,6 +133,13 @@ class Hook:
     async def __call__(self, connection: Connection, events: Sequence[Committed]) -> None:
         self.committed += events
 
+    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
+        """Nobody sends what is handed over here."""
+        return []
+
+    def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:
+        self.committed += committed
+
     @property
     def ids(self) -> list[EventId]:
         return [one.pdu.event_id for one in self.committed]
@@ -183,6 +191,7 @@ async def graph_on(database: Database, room: Room, *, here: str = HERE) -> Async
         signer=lambda: signer(here),
         now_ms=lambda: next(times),
         on_commit=hook,
+        queue=hook,
         observer=counts,
         report=reports.append,
     )

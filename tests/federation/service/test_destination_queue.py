@@ -22,9 +22,11 @@ from federation.edu.making import typing
 from federation.passing_edus import PassingEdus
 from federation.pdu import Pdu
 from federation.send_queue import EduRef, PduRef
-from federation.service.destination_queue import DestinationQueue
+from federation.service.destination_queue import DestinationQueue, Fresh
+from federation.weighted_cache import WeightedCache
 from storage import outbox
 from storage.database import Database
+from storage.outbox import StoredPdu
 from tests.federation.service.sending import Seen, says, write
 from tests.support.rooms import public_room
 
@@ -152,3 +154,58 @@ async def test_an_outage_is_remembered(database: Database) -> None:
     assert await queue_of(database).restore() == (outage, None)
     await queue_of(database).carry_out([Remember(None)], PassingEdus(), NOW)
     assert await queue_of(database).restore() == (None, None)
+
+
+async def test_what_this_process_has_queued_is_not_read(database: Database) -> None:
+    """As long as it has to be sent; and only if all of it is remembered."""
+    pdus = says(public_room("11"), "1", "2")
+    one, two = await queued(database, pdus)
+    fresh: Fresh = WeightedCache(100)
+    queue = DestinationQueue(US, PEER, database, Seen(), fresh)
+    for ref, pdu, said in ((one, pdus[0], b'{"from":1}'), (two, pdus[1], b'{"from":2}')):
+        fresh.put(ref.position, StoredPdu(ref.position, pdu.event_id, said), len(said))
+    send = Send(1, (two, one), ())
+    sent = (await queue.carry_out([send], PassingEdus(), NOW)).transaction
+    assert sent is not None
+    assert decode(sent.body)["pdus"] == [{"from": 1}, {"from": 2}]
+    assert sent.places == {pdus[0].event_id: one, pdus[1].event_id: two}
+    fresh.forget(one.position)
+    again = (await queue.carry_out([send], PassingEdus(), NOW)).transaction
+    assert again is not None
+    assert decode(again.body)["pdus"] == [pdu.event for pdu in pdus]
+    await queue.carry_out([Forget((one, two), (), Fate.DELIVERED)], PassingEdus(), NOW)
+    assert len(fresh) == 0
+
+
+async def test_one_transaction_follows_another(database: Database) -> None:
+    """What was in the first one is gone, and the second one survives."""
+    pdus = says(public_room("11"), "1", "2")
+    one, two = await queued(database, pdus)
+    queue = queue_of(database)
+    await queue.carry_out([Send(1, (one,), ())], PassingEdus(), NOW)
+    done = await queue.carry_out(
+        [Forget((one,), (), Fate.DELIVERED), Send(2, (two,), ())], PassingEdus(), NOW
+    )
+    assert done.left == [(Fate.DELIVERED, 1)]
+    assert done.transaction is not None
+    assert decode(done.transaction.body)["pdus"] == [pdus[1].event]
+    other = queue_of(database)
+    assert await other.restore() == (None, ((two,), ()))
+    again = (await other.carry_out([Send(0, (two,), ())], PassingEdus(), NOW)).transaction
+    assert again == done.transaction
+    (left,) = (await other.carry_out([Load(one.room_id)], PassingEdus(), NOW)).answers
+    assert left == Loaded(one.room_id, (two.position,))
+
+
+async def test_messages_to_devices_go_with_the_transaction_that_they_were_in(database: Database) -> None:
+    """Another transaction in its place takes none of them along."""
+    (one,) = await queued(database, says(public_room("11"), "1"))
+    edu, next_edu = await queued_edu(database), await queued_edu(database)
+    queue = queue_of(database)
+    await queue.carry_out([Send(1, (one,), (edu,))], PassingEdus(), NOW)
+    await queue.carry_out(
+        [Forget((one,), (edu,), Fate.DELIVERED), Send(2, (), (next_edu,))], PassingEdus(), NOW
+    )
+    assert await queue_of(database).restore() == (None, ((), (next_edu,)))
+    (left,) = (await queue.carry_out([Load(None)], PassingEdus(), NOW)).answers
+    assert left == Loaded(None, (next_edu.position,))

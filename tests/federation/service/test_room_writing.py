@@ -1,10 +1,13 @@
 """One writer for each room."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from federation.errors import MatrixError
+from federation.service.room_draft import RoomDraft
+from federation.service.room_writing import Named
 from storage.connecting import ConnectionLost
 from storage.database import Database
 from tests.support.graph import HERE, US, graph_on, join, raw
@@ -80,6 +83,7 @@ async def test_what_is_rolled_back_is_not_remembered(database: Database) -> None
             raise OSError("no space left")
 
         writing = here.graph._own_events._writing
+        writing._queue = None  # not by one statement
         writing._on_commit, kept = fail, writing._on_commit
         with pytest.raises(OSError, match="no space"):
             await here.graph.send_event(room.room_id, "m.room.message", {"body": "lost"}, US)
@@ -104,9 +108,78 @@ async def test_a_lost_connection_is_an_error_and_then_all_is_well(database: Data
                 await other.execute("SELECT pg_terminate_backend($1)", pid)
 
         writing = here.graph._own_events._writing
+        writing._queue = None  # not by one statement
         writing._on_commit, kept = cut, writing._on_commit
         with pytest.raises(ConnectionLost):
             await here.graph.send_event(room.room_id, "m.room.message", {}, US)
         writing._on_commit = kept
         said = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
         assert said.prev_events == (room.head[0].event_id,)
+
+
+async def test_what_is_said_takes_one_statement(database: Database) -> None:
+    """No transaction is begun for messages in a room that is remembered; who must be told is told as ever."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+
+        async def fail(*_: object) -> None:
+            raise AssertionError("it is called in transactions")
+
+        here.graph._own_events._writing._on_commit = fail
+        texts = [{"body": str(number)} for number in range(5)]
+        said = [await here.graph.send_event(room.room_id, "m.room.message", text, US) for text in texts]
+        assert here.hook.ids[-5:] == [pdu.event_id for pdu in said]
+        assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
+
+
+async def test_whoever_remembers_the_room_as_it_was_speaks_after_what_there_is(database: Database) -> None:
+    """Two processes take turns: the head is compared when it is written, and looked up when it is another."""
+    room = public_room("12", BOB)
+    async with (
+        graph_on(database, room) as here,
+        pool_on(database.address) as pool,
+        graph_on(pool, room) as there,
+    ):
+        await join(here, room)
+        said = [room.head[0].event_id]
+        for number in range(3):
+            for one in (here, there):
+                pdu = await one.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
+                assert pdu.prev_events == (said[-1],)
+                said.append(pdu.event_id)
+        both = await asyncio.gather(
+            *(one.graph.send_event(room.room_id, "m.room.message", {}, US) for one in (here, there))
+        )
+        first, second = sorted(both, key=lambda pdu: pdu.depth)
+        assert second.prev_events == (first.event_id,)
+
+
+async def test_a_connection_that_is_lost_while_something_is_said(database: Database) -> None:
+    """Whoever said it says it again, and it is the same event whether it was written or not."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        writing = here.graph._own_events._writing
+        say, found = writing.say, []
+
+        async def cut(room_id: str, make: Callable[[RoomDraft], Awaitable[Named | None]]) -> bool:
+            async def make_and_cut(draft: RoomDraft) -> Named | None:
+                made = await make(draft)
+                pid = draft._connection.get_server_pid()
+                async with pool_on(database.address) as pool, pool.connection() as other:
+                    await other.execute("SELECT pg_terminate_backend($1)", pid)
+                found.append(pid)
+                return made
+
+            return await say(room_id, make_and_cut)
+
+        writing.say = cut  # type: ignore[method-assign]
+        with pytest.raises(ConnectionLost):
+            await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        writing.say = say  # type: ignore[method-assign]
+        said = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        again = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        assert said == again
+        assert said.prev_events == (room.head[0].event_id,)
+        assert len(found) == 1

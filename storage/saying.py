@@ -1,0 +1,78 @@
+"""Messages at the head of a room, written by one statement: the events, the room's head, the names under
+which they are found again, what they relate to, their places in the stream and in the queues to others.
+
+It takes no lock before: whoever made the events knew the room as it stood at a generation, and nothing is
+written when it has another one by now.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from storage.database import Connection
+from storage.events import EventRow
+from storage.room_stream import TAG, StreamRow
+from storage.sent_transactions import Sent
+from storage.statements import load
+
+SQL = load("storage", "saying.sql")
+
+
+class Queued(NamedTuple):
+    """An event at its place in the queue to a server."""
+
+    destination: str
+    event_id: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`events` are accepted messages in their order; they change nothing of the room's state."""
+
+    room_id: str
+    generation: int
+    """At which they were made. They make it one more."""
+    forward_extremities: Sequence[str]
+    """After them."""
+    events: Sequence[EventRow]
+    sent: Mapping[Sent, str]
+    relations: Sequence[tuple[str, str, str]]
+    """Of the target, how an event relates to it, and that event."""
+    queue: Sequence[tuple[str, str]]
+    """Servers and the events that they get, in the order of the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Where it is found."""
+
+    told: Sequence[StreamRow]
+    queued: Sequence[Queued]
+
+
+async def say(connection: Connection, words: Words, now_ms: int) -> Said | None:
+    """None: nothing was written, because somebody else has written to the room, or because
+    one of the names has been used in it."""
+    rows = await connection.fetch(
+        SQL.say,
+        words.room_id,
+        words.generation,
+        list(words.forward_extremities),
+        words.events,
+        [sender for sender, _ in words.sent],
+        [transaction_id for _, transaction_id in words.sent],
+        list(words.sent.values()),
+        [target for target, _, _ in words.relations],
+        [rel_type for _, rel_type, _ in words.relations],
+        [event_id for _, _, event_id in words.relations],
+        TAG,
+        [event.event_id for event in words.events],
+        [destination for destination, _ in words.queue],
+        [event_id for _, event_id in words.queue],
+        now_ms,
+    )
+    if not rows:
+        return None
+    told = [StreamRow(row[2], words.room_id, row[1], "timeline") for row in rows if row[0] is None]
+    return Said(told, [Queued(*row) for row in rows if row[0] is not None])

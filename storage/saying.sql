@@ -1,0 +1,52 @@
+-- All that is written of messages at the head of a room, if the room still stands where they were made for and none
+-- of them has been sent before. What follows the head waits for its row: so nothing is written unless it was the
+-- writer's, and positions are taken under the room's lock. Those of the stream are taken after the lock that holds
+-- its readers back, because the rows are sorted before. A place without a destination is one in the stream.
+-- name: say
+WITH head AS (
+    UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
+    WHERE room_id = $1 AND generation = $2 AND NOT EXISTS (
+        SELECT FROM sent_transactions
+        JOIN unnest($5::text[], $6::text[]) AS asked (sender, transaction_id) USING (sender, transaction_id)
+        WHERE sent_transactions.room_id = $1
+    )
+    RETURNING room_id
+), written AS (
+    INSERT INTO events SELECT given.* FROM head CROSS JOIN unnest($4::events[]) AS given
+    ON CONFLICT (event_id) DO UPDATE SET
+        verdict = excluded.verdict,
+        refusal = excluded.refusal,
+        state_before = excluded.state_before,
+        state_after = excluded.state_after,
+        canonical = excluded.canonical
+    WHERE events.state_before IS NULL AND excluded.state_before IS NOT NULL
+), named AS (
+    INSERT INTO sent_transactions (room_id, sender, transaction_id, event_id)
+    SELECT head.room_id, sender, transaction_id, event_id
+    FROM head CROSS JOIN unnest($5::text[], $6::text[], $7::text[]) AS made (sender, transaction_id, event_id)
+), related AS (
+    INSERT INTO relations (target, rel_type, event_id)
+    SELECT target, rel_type, event_id
+    FROM head CROSS JOIN unnest($8::text[], $9::text[], $10::text[]) AS given (target, rel_type, event_id)
+    ON CONFLICT DO NOTHING
+), held_back AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock_shared(($11::bigint << 48) | (last_value - 1 + is_called::integer))
+    FROM head CROSS JOIN room_stream_positions
+), told AS (
+    INSERT INTO room_stream (position, room_id, event_id, kind)
+    SELECT nextval('room_stream_positions'), $1, event_id, 'timeline'
+    FROM held_back CROSS JOIN unnest($12::text[]) WITH ORDINALITY AS given (event_id, number)
+    ORDER BY number
+    RETURNING event_id, position
+), queued AS (
+    INSERT INTO outbox_pdus (destination, room_id, event_id, queued_at)
+    SELECT destination, head.room_id, event_id, $15
+    FROM head
+    CROSS JOIN unnest($13::text[], $14::text[]) WITH ORDINALITY AS given (destination, event_id, number)
+    ORDER BY number
+    RETURNING destination, event_id, position
+)
+SELECT null AS destination, event_id, position FROM told
+UNION ALL
+SELECT destination, event_id, position FROM queued
+ORDER BY position;

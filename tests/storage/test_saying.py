@@ -1,0 +1,115 @@
+"""Messages and all that belongs to them, in one statement."""
+
+import asyncio
+from dataclasses import replace
+
+from storage import outbox, room_stream
+from storage.database import Connection, Database
+from storage.events import EventRow, fetch_events
+from storage.relations import fetch_relations
+from storage.room_stream import StreamRow
+from storage.rooms import RoomRow, fetch_rooms, insert_room
+from storage.saying import Said, Words, say
+from storage.sent_transactions import fetch_sent
+from tests.support.postgres import pool_on
+
+ROOM, ALICE, PEER, OTHER = "!r:a.example", "@alice:a.example", "b.example", "c.example"
+
+
+def event(event_id: str, depth: int = 2) -> EventRow:
+    said = b"{}"
+    return EventRow(
+        event_id, ROOM, "m.x", None, ALICE, depth, 7, ["$0"], ["$c"], "accepted", None, 1, 1, said
+    )
+
+
+def words(*event_ids: str, generation: int = 5, name: str = "1") -> Words:
+    return Words(
+        ROOM,
+        generation,
+        [event_ids[-1]],
+        [event(event_id, 2 + number) for number, event_id in enumerate(event_ids)],
+        {(ALICE, name): event_ids[0]},
+        [("$0", "m.thread", event_ids[0])],
+        [(destination, event_id) for event_id in event_ids for destination in (PEER, OTHER)],
+    )
+
+
+async def room(connection: Connection) -> None:
+    await insert_room(connection, RoomRow(ROOM, "11", 5, ["$0"], 1))
+
+
+async def written(connection: Connection) -> tuple[object, ...]:
+    """Of all tables that are concerned."""
+    return (
+        await fetch_rooms(connection, [ROOM]),
+        len(await fetch_events(connection, ["$1", "$2", "$3"])),
+        await room_stream.read(connection, 0, 10),
+        await outbox.depths(connection),
+    )
+
+
+async def test_everything_is_written_at_once(database: Database) -> None:
+    """The head moves on, and each reader and each server finds the events in their order."""
+    async with database.transaction() as connection:
+        await room(connection)
+    async with database.statements() as connection:
+        said = await say(connection, words("$2", "$1"), 9)
+        assert said is not None
+        first, second = (row.position for row in said.told)
+        assert first < second
+        assert [row.event_id for row in said.told] == ["$2", "$1"]
+        assert await room_stream.read(connection, 0, 10) == [
+            StreamRow(first, ROOM, "$2", "timeline"),
+            StreamRow(second, ROOM, "$1", "timeline"),
+        ]
+        assert await fetch_rooms(connection, [ROOM]) == [RoomRow(ROOM, "11", 6, ["$1"], 1)]
+        assert len(await fetch_events(connection, ["$1", "$2"])) == 2
+        assert await fetch_sent(connection, ROOM, [(ALICE, "1")]) == {(ALICE, "1"): "$2"}
+        assert await fetch_relations(connection, ROOM, "$0", None, 9) == ["$2"]
+        for server in (PEER, OTHER):
+            places = [(ROOM, one.position) for one in said.queued if one.destination == server]
+            assert [one.event_id for one in await outbox.fetch_pdus(connection, server, places)] == [
+                "$2",
+                "$1",
+            ]
+            assert await outbox.oldest_pdus(connection, server, ROOM, 9) == [place for _, place in places]
+
+
+async def test_what_need_not_be_there_is_left_out(database: Database) -> None:
+    """An event without a name that concerns nobody else."""
+    async with database.transaction() as connection:
+        await room(connection)
+    async with database.statements() as connection:
+        said = await say(connection, replace(words("$1"), sent={}, relations=[], queue=[]), 9)
+        assert said is not None
+        assert [row.event_id for row in said.told] == ["$1"]
+        assert said.queued == []
+
+
+async def test_whoever_knows_the_room_as_it_was_writes_nothing(database: Database) -> None:
+    """Nor whoever uses a name again, or speaks in a room that there is not."""
+    async with database.transaction() as connection:
+        await room(connection)
+    async with database.statements() as connection:
+        assert await say(connection, words("$1"), 9) is not None
+        before = await written(connection)
+        assert await say(connection, words("$2", name="2"), 9) is None
+        assert await say(connection, words("$2", generation=6), 9) is None
+        assert await say(connection, replace(words("$3", name="3"), room_id="!no:a.example"), 9) is None
+        assert await written(connection) == before
+
+
+async def test_whoever_waited_for_the_room_looks_again(database: Database) -> None:
+    """It may be another one by the time that it can be written to."""
+    async with database.transaction() as connection:
+        await room(connection)
+    async with pool_on(database.address) as pool, pool.statements() as second:
+        async with database.transaction() as first:
+            assert await say(first, words("$1"), 9) is not None
+            waiting = asyncio.create_task(say(second, words("$2", name="2"), 9))
+            async with database.statements() as looking:
+                while not await looking.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+                    await asyncio.sleep(0.01)
+        assert await waiting is None
+        assert isinstance(await say(second, words("$2", generation=6, name="2"), 9), Said)
