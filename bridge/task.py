@@ -1,8 +1,9 @@
 """A task: the one model of work. Every protocol's request is translated into it, and answered out of it.
 
-It is answered once. It is given to its agent as often as that takes, but begun once: the one step from
-`accepted` to `running` is what a runner needs before it runs anything. What was begun and lost is answered
-with an error, what was not begun is given again.
+It is answered once. It is given to its agent as often as that takes, but begun once: the one step out of
+`accepted` is what a runner needs before anything that it does counts. It leads to `running`, or, for a runner
+that answers at once, to the end. What was begun and lost is answered with an error, what was not begun is
+given again.
 """
 
 from collections.abc import Callable, Mapping
@@ -203,6 +204,8 @@ def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> S
 
 
 def _result(task: Task, message: Result, now_ms: int) -> Step:
+    if message.runner is not None and message.runner != task.runner:
+        return Step(task, (Dropped("result", "another runner has it"),))
     state = State.DONE if message.answer.success else State.FAILED
     if message.answer.error_code is ErrorCode.TIMEOUT:
         state = State.TIMED_OUT
@@ -210,7 +213,9 @@ def _result(task: Task, message: Result, now_ms: int) -> Step:
 
 
 def _result_of_accepted(task: Task, message: Result, now_ms: int) -> Step:
-    if not task.elsewhere:
+    if message.runner is not None:
+        task = _start(task, Start(message.runner), now_ms).task
+    elif not task.elsewhere:
         return Step(task, (Dropped("result", "the task has not been started"),))
     return _result(task, message, now_ms)
 
@@ -331,7 +336,7 @@ TRANSITIONS: Final[Mapping[tuple[State, type[Message]], Transition]] = {
     (State.RUNNING, Start): _to(_start_again, State.RUNNING),
     (State.RUNNING, Renew): _to(_renew, State.RUNNING),
     (State.RUNNING, Progress): _to(_progress, State.RUNNING),
-    (State.RUNNING, Result): _to(_result, *FINAL - {State.CANCELLED}),
+    (State.RUNNING, Result): _to(_result, State.RUNNING, *FINAL - {State.CANCELLED}),
     (State.RUNNING, RunnerLost): _to(_lost, State.RUNNING, State.FAILED),
     **_final(State.DONE),
     **_final(State.FAILED),

@@ -45,9 +45,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the agent, or its node, answers."""
+    """What the agent, or its node, answers. An agent of this node that answers at once names its runner: then
+    the task is begun and ended by the same step."""
 
     answer: Answer
+    runner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ async def insert_task(connection: Connection, row: TaskRow) -> int | None:
 
 
 async def update_task(connection: Connection, row: TaskRow) -> bool:
-    """`row.version` is that of the step; it is taken if the one before is still the newest."""
+    """`row.version` is that of the step; it is taken if the one before is still the newest. What is asked for
+    does not change, and is not looked at."""
     taken: bool | None = await connection.fetchval(
         SQL.update_task,
         row.id,

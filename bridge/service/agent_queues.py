@@ -1,7 +1,9 @@
 """The queues of this node's agents: who comes next when one has room again.
 
 A queue lies in the database. Whoever gives an agent a task, or lets one wait, holds its lock meanwhile, so
-that two processes do not give it more than it takes.
+that two processes do not give it more than it takes. Whoever has ended a task only looks whether anybody
+waits, and takes the lock if so; whoever has let a task wait looks after the queue once that is committed, for
+the last one may have ended meanwhile.
 """
 
 import asyncio
@@ -98,15 +100,27 @@ class AgentQueues:
             self._observer.problem(f"The queue of {address} does not move.", error)
 
     async def _advance(self, address: AgentAddress) -> None:
-        assert self._steps is not None, "it was started"
         agent = self._routes.agent(address)
         settings = AgentSettings() if agent is None else self._settings_of(agent)
         if settings.at_once is None and not settings.waiting:
             return
+        # Most often nobody waits. Who comes to wait after this look has the queue looked at again.
+        load = await self._database.look(lambda connection: tasks.fetch_load(connection, str(address)))
+        if load.waiting:
+            active = await self._call(address, settings)
+        else:
+            active = load.active
+        if not active:
+            self._duty(address, StatusInput.COMPLETE)
+
+    async def _call(self, address: AgentAddress, settings: AgentSettings) -> int:
+        """Whoever comes next. How many tasks the agent has then."""
+        assert self._steps is not None, "it was started"
         taken: list[tuple[Task, Step]] = []
         async with self._database.transaction() as connection:
             load = await self._load(connection, address)
             active = load.active
+            agent = self._routes.agent(address)
             moves = agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR
             while moves and len(taken) < load.waiting:
                 row = await tasks.first_queued(connection, str(address))
@@ -119,8 +133,7 @@ class AgentQueues:
                     active += 1
         for task, step in taken:
             self._steps.went(task, step)
-        if not active:
-            self._duty(address, StatusInput.COMPLETE)
+        return active
 
     async def _load(self, connection: Connection, address: AgentAddress) -> Load:
         await tasks.lock_agent(connection, str(address))

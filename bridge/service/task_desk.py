@@ -214,10 +214,19 @@ class TaskDesk:
             return None
         return await self._steps.take(key, Progress(content), by=by)
 
-    async def finish(self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None) -> Task | None:
-        """What is too long is cut. A second answer, or a late one, changes nothing."""
-        most = self._limits.most_output_bytes
-        return await self._steps.take(key, Result(kept(answer, most)), by=by)
+    async def finish(
+        self, key: TaskKey, answer: Answer, *, runner: str | None = None, by: AgentAddress | None = None
+    ) -> Task | None:
+        """What is too long is cut. A second answer, or a late one, changes nothing.
+
+        With a runner the task need not have been begun: this begins and ends it in one step. None: it is
+        another runner's, or has ended otherwise.
+        """
+        result = Result(kept(answer, self._limits.most_output_bytes), runner)
+        task = await self._steps.take(key, result, by=by)
+        if runner is None or task is None:
+            return task
+        return task if (task.runner, task.answer) == (runner, result.answer) else None
 
     async def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Task | None:
         """With one of the five codes."""

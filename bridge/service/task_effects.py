@@ -39,7 +39,8 @@ ONCE: Final = frozenset({Due.DELIVER, Due.CANCEL})
 MOST_ONCE: Final = 20_000
 """Of how many tasks it is remembered that this process has done that."""
 PAUSE: Final = 0.05
-"""Seconds for which is gathered what has been done. After a kill that much may be done again."""
+"""Seconds for which is gathered what has been done, and what people are shown meanwhile. After a kill that
+much may be done again."""
 MOST_PROGRESS: Final = 100
 """Messages of one task that wait to be passed on. The oldest is left out: the newest tells most."""
 
@@ -117,6 +118,7 @@ class TaskEffects:
 
     def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
         """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
+        self._leave_out_older(task)
         for due in only:
             lane = self._lanes.get((task.key, due))
             if lane is not None:
@@ -258,6 +260,13 @@ class TaskEffects:
         self._cleared[task.id] = max(version, task.version), done | {due}
         self._to_clear.set()
 
+    def _leave_out_older(self, task: Task) -> None:
+        """What was done of a step that another one has followed need not be ticked off: what is due now, that
+        one has said. What is done once alone is taken on, where it has."""
+        version, done = self._cleared.get(task.id, (task.version, set()))
+        if version < task.version and not done & task.due & ONCE:
+            del self._cleared[task.id]
+
     def _was_done(self, task: Task, due: Due) -> bool:
         """A while ago, though the database may not know: a step that was taken meanwhile says it is due."""
         if due in ONCE:
@@ -271,7 +280,7 @@ class TaskEffects:
     async def _clear_for_ever(self) -> None:
         while True:
             await self._to_clear.wait()
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE + self._ports.shown_after)
             self._to_clear.clear()
             try:
                 await self._clear()

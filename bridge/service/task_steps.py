@@ -102,6 +102,9 @@ class TaskSteps:
             self._observer.changed(task)
             if task.state is State.RUNNING and not task.elsewhere:
                 self._duty(task.request.to_address, StatusInput.START, task.request.task_id)
+            elif task.state is State.QUEUED:
+                # Whoever ended the agent's last task meanwhile has seen nobody wait.
+                self._freed(task.request.to_address)
         for effect in step.effects:
             match effect:
                 case SendProgress(content):

@@ -60,7 +60,7 @@ class TaskStore:
     async def step(self, connection: Connection, after: Task, desk: int) -> bool:
         """Whether this is the next step of the task. If not, what was remembered was out of date."""
         self._cache.forget(after.key)
-        return await tasks.update_task(connection, row_of(after, desk))
+        return await tasks.update_task(connection, row_of(after, desk, content=b""))
 
     def committed(self, task: Task) -> None:
         """The transaction of the step has ended well."""
@@ -83,8 +83,9 @@ class TaskStore:
             self._cache.put(task.key, task, weight + OVERHEAD)
 
 
-def row_of(task: Task, desk: int | None) -> TaskRow:
-    """`desk` is who works on what is left to do, if anything is."""
+def row_of(task: Task, desk: int | None, content: bytes | None = None) -> TaskRow:
+    """`desk` is who works on what is left to do, if anything is. `content` is what is asked for, where
+    that need not be written once more."""
     request = task.request
     is_over = task.state.is_final and not task.due
     return TaskRow(
@@ -95,7 +96,7 @@ def row_of(task: Task, desk: int | None) -> TaskRow:
         from_agent=str(request.from_address),
         to_agent=str(request.to_address),
         elsewhere=task.elsewhere,
-        content=_bytes(request.content()),
+        content=_bytes(request.content()) if content is None else content,
         origin=request.origin.protocol,
         reference=_bytes(request.origin.reference),
         asked=task.asked,

@@ -274,6 +274,28 @@ def test_a_result_without_a_beginning_is_not_taken() -> None:
             assert isinstance(dropped, Dropped)
 
 
+def test_a_runner_that_answers_at_once_begins_and_ends_it_by_one_step() -> None:
+    """It has the only step out of `accepted`: nobody can begin it besides, and nothing is lost by a kill."""
+    step = receive(in_state(State.ACCEPTED), Result(GOOD, "session s"), NOW + 5)
+    assert (step.task.state, step.task.answer, step.effects) == (State.DONE, GOOD, (Freed(),))
+    assert (step.task.runner, step.task.started_at, step.task.finished_at) == ("session s", NOW + 5, NOW + 5)
+    assert step.task.version == in_state(State.ACCEPTED).version + 1
+    assert step.task.due == {Due.ANSWER, Due.SHOW}
+    assert then(in_state(State.ACCEPTED), Result(BAD, "session s")).state is State.FAILED
+
+
+def test_a_runner_that_answers_at_once_has_to_be_the_first() -> None:
+    """What another one has begun, what has ended and what was not given yet it does not answer."""
+    at_once = Result(GOOD, "desk-2")
+    refused = receive(in_state(State.RUNNING), at_once, NOW)
+    assert refused == Step(in_state(State.RUNNING), (Dropped("result", "another runner has it"),))
+    assert then(in_state(State.RUNNING), Result(GOOD, "desk-1")).state is State.DONE
+    for state in set(State) - {State.ACCEPTED, State.RUNNING}:
+        step = receive(in_state(state), at_once, NOW)
+        assert step.task == in_state(state)
+        assert isinstance(step.effects[0], Dropped)
+
+
 def test_on_no_way_it_is_begun_or_answered_twice() -> None:
     """Random lives: one beginning, one answer, and after the end nothing but being asked again."""
     draw = random.Random(4)
@@ -285,9 +307,12 @@ def test_on_no_way_it_is_begun_or_answered_twice() -> None:
             message = draw.choice(list(MESSAGES.values()))
             if isinstance(message, Start):
                 message = Start(f"desk-{draw.randrange(3)}")
+            elif isinstance(message, Result) and draw.random() < 0.5:
+                message = Result(GOOD, f"desk-{draw.randrange(3)}")
             now_ms += draw.choice([0, 10, 10_000])
             after = receive(task, message, now_ms).task
-            beginnings += task.state is not State.RUNNING and after.state is State.RUNNING
+            beginnings += task.runner is None and after.runner is not None
+            assert task.runner in {None, after.runner}
             if after.answer != task.answer:
                 answers += 1
                 assert task.answer is None

@@ -96,19 +96,18 @@ class AttachedWork:
         phase = self._phase(session, work_id, attempt)
         if phase is Phase.OVER:
             return True
-        # One that is refused need not be begun.
-        if phase is None or not (
-            isinstance(outcome, TaskError) or await self.begin(session, work_id, attempt)
-        ):
-            return False
         task = session.task(work_id)
-        if task is None:
+        if phase is None or task is None:
             return False
         desk = self._agents.desk()
         if isinstance(outcome, TaskError):
+            # One that is refused need not be begun.
             await desk.fail(task.key, outcome, by=session.address)
-        else:
+        elif phase is Phase.BEGUN:
             await desk.finish(task.key, outcome, by=session.address)
+        elif await desk.finish(task.key, outcome, runner=session.runner, by=session.address) is None:
+            session.withdraw(work_id)
+            return False
         session.finish(work_id, attempt)
         return True
 

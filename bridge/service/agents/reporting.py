@@ -36,7 +36,7 @@ class Desk(Protocol):
     ) -> Awaitable[Task | None]: ...
 
     def finish(
-        self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None
+        self, key: TaskKey, answer: Answer, *, runner: str | None = None, by: AgentAddress | None = None
     ) -> Awaitable[Task | None]: ...
 
     def fail(

@@ -41,6 +41,23 @@ async def test_tasks_wait_for_their_agent_and_come_in_their_order(one: Process) 
     assert [(await one.requester.answered.get()).key.request_id for _ in names] == names
 
 
+async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: Database) -> None:
+    """Who ended it saw nobody, since the other was not committed yet; so the other looks once more."""
+    async with process(database, sweep=3_600.0) as one:
+        await one.routes.take([registered("worker@here")])
+        one.settings["worker"] = AgentSettings(waiting=100)
+        await one.desk.submit(request("a"))
+        await one.run("a")
+        async with database.transaction() as connection:
+            submitted = await one.desk.take_in(connection, request("b"))
+            assert submitted.task is not None
+            assert submitted.task.state is State.QUEUED
+            await one.desk.finish(TaskKey("living", "a"), GOOD)
+            await one.desk._queues._advance(request().to_address)
+        one.desk.go_on(submitted)
+        assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
+
+
 async def test_what_waits_may_be_cancelled(one: Process) -> None:
     """And the next one comes in its place."""
     for name in ("a", "b", "c"):

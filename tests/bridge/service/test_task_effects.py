@@ -128,6 +128,22 @@ async def test_whoever_waits_is_answered_before_people_are_shown(database: Datab
     assert Due.SHOW in known.due
 
 
+async def test_what_was_done_of_an_older_step_is_not_ticked_off(one: Bench) -> None:
+    """The database would not hear of it: the step that followed says what is due. It is still done once."""
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, {Due.DELIVER})
+    await one.courier.delivered.get()
+    while one.effects._lanes:
+        await asyncio.sleep(0)
+    assert accepted.id in one.effects._cleared
+    again = replace(accepted, version=accepted.version + 1)
+    one.effects.do(again, {Due.DELIVER})
+    assert one.effects._cleared[accepted.id] == (again.version, {Due.DELIVER})
+    one.effects.do(replace(again, version=again.version + 1, due=frozenset()), ())
+    assert accepted.id not in one.effects._cleared
+    assert one.courier.delivered.empty()
+
+
 async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
     """However often it is asked for meanwhile."""
     accepted = await one.stored(Accept())

@@ -108,6 +108,41 @@ async def test_an_answer_alone_is_enough(database: Database, tmp_path: Path) -> 
         assert (await node.task("c")).state is State.RUNNING
 
 
+async def test_to_answer_at_once_is_one_step(database: Database, tmp_path: Path) -> None:
+    """It is stored when the program is told so; said again, it still is, and another answer is none."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        await node.ask("a")
+        session, work_id, attempt = await taken(node)
+        given = await node.task("a")
+        assert await node.work.finish(session, work_id, attempt, DONE)
+        task = await node.task("a")
+        assert (task.state, task.runner, task.version) == (State.DONE, session.runner, given.version + 1)
+        assert await node.work.finish(session, work_id, attempt, DONE)
+        key, by = task.key, session.address
+        assert await node.desk.finish(key, DONE, runner=session.runner, by=by) is not None
+        assert await node.desk.finish(key, DONE, runner="session other", by=by) is None
+        assert await node.desk.finish(key, Answer(True, "more", 0), runner=session.runner, by=by) is None
+
+
+async def test_who_answers_at_once_and_comes_too_late_is_told_so(database: Database, tmp_path: Path) -> None:
+    """The task was cancelled, or begun by another session, and nobody could say so yet."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        node.attached.cancel = _later  # type: ignore[method-assign] # the word is still on its way
+        await node.ask("a")
+        session, work_id, attempt = await taken(node)
+        await node.desk.cancel((await node.task("a")).key, "somebody")
+        assert not await node.work.finish(session, work_id, attempt, DONE)
+        assert session.task(work_id) is None
+        assert (await node.task("a")).state is State.CANCELLED
+        await node.ask("b")
+        session, work_id, attempt = await taken(node)
+        await node.desk.begin((await node.task("b")).key, runner="session other", lease_until=NOW + 60_000)
+        assert not await node.work.finish(session, work_id, attempt, DONE)
+        assert (await node.task("b")).state is State.RUNNING
+
+
 async def test_what_was_never_given_cannot_be_answered(database: Database, tmp_path: Path) -> None:
     """Another's task, one that waits, another attempt."""
     async with kitchen(database, tmp_path) as node:
