@@ -1,6 +1,7 @@
 """What was answered to the transactions that other servers sent."""
 
 from datetime import timedelta
+from typing import NamedTuple
 
 from storage.audit import AuditRow
 from storage.database import Connection
@@ -9,20 +10,28 @@ from storage.statements import load
 SQL = load("storage", "incoming_transactions.sql")
 
 
+class Answered(NamedTuple):
+    """A transaction, what was answered to it, and what the audit says of it."""
+
+    origin: str
+    transaction_id: str
+    answer: bytes
+    audit: AuditRow | None = None
+
+
 async def fetch_answer(connection: Connection, origin: str, transaction_id: str) -> bytes | None:
     """The answer, if this transaction was taken in before."""
     answer: bytes | None = await connection.fetchval(SQL.fetch_answer, origin, transaction_id)
     return answer
 
 
-async def insert_answer(
-    connection: Connection, origin: str, transaction_id: str, answer: bytes, audit: AuditRow | None = None
-) -> None:
-    """With what the audit says of it. A second answer to the same transaction changes nothing."""
+async def insert_answer(connection: Connection, answered: Answered) -> None:
+    """A second answer to the same transaction changes nothing."""
+    *answer, audit = answered
     if audit is None:
-        await connection.execute(SQL.insert_answer, origin, transaction_id, answer)
+        await connection.execute(SQL.insert_answer, *answer)
     else:
-        await connection.execute(SQL.insert_answer_and_audit, origin, transaction_id, answer, *audit)
+        await connection.execute(SQL.insert_answer_and_audit, *answer, *audit)
 
 
 async def prune(connection: Connection, age: timedelta) -> int:

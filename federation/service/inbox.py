@@ -6,11 +6,11 @@ from typing import Any, Final, Protocol
 
 from federation.errors import MatrixError, limit_exceeded
 from federation.identifiers import MAX_BYTES
-from federation.service.room_ports import InCommit, Results
+from federation.service.room_ports import AnsweredWith, InCommit, Results
 from federation.transaction import NotATransaction, answer, read
 from storage.audit import AuditRow
 from storage.database import Connection, Database
-from storage.incoming_transactions import fetch_answer, insert_answer, prune
+from storage.incoming_transactions import Answered, fetch_answer, insert_answer, prune
 
 LATER_MS: Final = 500
 """When a server may try again whose transaction before has not been answered."""
@@ -22,7 +22,12 @@ class Receiver(Protocol):
     """As much of `room_ports.Rooms` as is used here."""
 
     async def receive(
-        self, origin: str, events: Sequence[Any], *, in_commit: InCommit | None = None
+        self,
+        origin: str,
+        events: Sequence[Any],
+        *,
+        in_commit: InCommit | None = None,
+        answered: AnsweredWith | None = None,
     ) -> Results: ...
 
 
@@ -37,6 +42,14 @@ Audit = Callable[[str, str, Sequence[Any], Sequence[Any], Results], AuditRow | N
 
 def _no_audit(*_: object) -> None:
     """Nobody wants to know."""
+
+
+class _Repeated(Exception):
+    """It was taken in before, and this was answered."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(answer)
+        self.answer = answer
 
 
 class Inbox:
@@ -72,19 +85,33 @@ class Inbox:
     async def _once(
         self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]
     ) -> bytes:
-        given = await self._database.look(lambda connection: fetch_answer(connection, origin, transaction_id))
-        if given is not None:
-            return given
-        # First, because when one of them cannot be stored the transaction must not count as taken in.
         if edus:
+            # They are received before it is known whether the rest can be, and are not to be received again.
+            given = await self._database.look(
+                lambda connection: fetch_answer(connection, origin, transaction_id)
+            )
+            if given is not None:
+                return given
+            # First, because when one of them cannot be stored the transaction must not count as taken in.
             await self._edus.receive(origin, edus)
-        answered = answer({})
+        made = b""
+
+        def answered(results: Results) -> Answered:
+            nonlocal made
+            made = answer(results)
+            row = self._audit(origin, transaction_id, pdus, edus, results)
+            return Answered(origin, transaction_id, made, row)
 
         async def keep_answer(connection: Connection, results: Results) -> None:
-            nonlocal answered
-            answered = answer(results)
-            row = self._audit(origin, transaction_id, pdus, edus, results)
-            await insert_answer(connection, origin, transaction_id, answered, row)
+            if not edus:
+                given = await fetch_answer(connection, origin, transaction_id)
+                if given is not None:
+                    raise _Repeated(given)
+            await insert_answer(connection, answered(results))
 
-        await self._rooms.receive(origin, pdus, in_commit=keep_answer)
-        return answered
+        try:
+            # Hardly ever is one repeated: that it was is seen when it is written, and then nothing is.
+            await self._rooms.receive(origin, pdus, in_commit=keep_answer, answered=answered)
+        except _Repeated as repeated:
+            return repeated.answer
+        return made

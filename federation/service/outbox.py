@@ -110,10 +110,7 @@ class Outbox:
             for event in committed
             for destination in sorted(self._reachable(event.destinations))
         ]
-        for event in committed:
-            # Whether or not this is committed: what it refers to it has.
-            if event.origin is not None:
-                self.seen_by(event.origin, event.pdu.prev_events)
+        self._see(committed)
         for row in await outbox.queue_pdus(connection, entries, self._now_ms()):
             told = row.destination, Queued(pdus=(PduRef(row.position, row.room_id),))
             self._watch.add(row.written_by, [told], connection)
@@ -128,6 +125,7 @@ class Outbox:
 
     def queued(self, committed: Sequence[Committed], places: Sequence[saying.Queued]) -> None:
         """That has been committed: the senders hear of it, and find the events here."""
+        self._see(committed)
         pdus = {event.pdu.event_id: event.pdu for event in committed}
         told: dict[str, list[PduRef]] = {}
         for destination, event_id, position in places:
@@ -135,6 +133,12 @@ class Outbox:
             self._fresh.put(position, StoredPdu(position, event_id, pdu.canonical), len(pdu.canonical))
             told.setdefault(destination, []).append(PduRef(position, pdu.room_id))
         self._tell_all((destination, Queued(pdus=tuple(refs))) for destination, refs in told.items())
+
+    def _see(self, committed: Sequence[Committed]) -> None:
+        """Whether or not they are committed: what their servers refer to they have."""
+        for event in committed:
+            if event.origin is not None:
+                self.seen_by(event.origin, event.pdu.prev_events)
 
     async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: Outgoing) -> None:
         """Queue an EDU that must arrive, in the transaction that it belongs to."""

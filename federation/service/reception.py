@@ -19,10 +19,11 @@ from federation.service.gap_filling import GapFiller, RoomBatch
 from federation.service.policy_signing import PolicySigning
 from federation.service.room_draft import RoomDraft
 from federation.service.room_intake import must_have_place, take_in
-from federation.service.room_ports import InCommit, Results, RoomObserver
+from federation.service.room_ports import AnsweredWith, InCommit, Results, RoomObserver
 from federation.service.room_store import RoomMemory, RoomStore
 from federation.service.room_writing import RoomWriting, Session
 from storage.events import fetch_oldest
+from storage.incoming_transactions import Answered
 
 ACL: Final = ("m.room.server_acl", "")
 MOST_ACLS: Final = 1_000
@@ -68,13 +69,19 @@ class Reception:
         self._under_way: list[_UnderWay] = []
         self._refusals: BoundedCache[str, int] = BoundedCache(MOST_UNREACHED)
 
-    async def receive(self, origin: str, events: Sequence[Any], in_commit: InCommit | None) -> Results:
+    async def receive(
+        self,
+        origin: str,
+        events: Sequence[Any],
+        in_commit: InCommit | None,
+        answered: AnsweredWith | None = None,
+    ) -> Results:
         under_way = _UnderWay({room_id for event in events if (room_id := room_id_of(event)) is not None})
         earlier = [one for one in self._under_way if not one.room_ids.isdisjoint(under_way.room_ids)]
         self._under_way.append(under_way)
         try:
             await self._arrivals.settled(under_way.room_ids)
-            return await self._receive(origin, events, in_commit, under_way, earlier)
+            return await self._receive(origin, events, in_commit, answered, under_way, earlier)
         finally:
             self._under_way.remove(under_way)
             under_way.parsed.set()
@@ -85,6 +92,7 @@ class Reception:
         origin: str,
         events: Sequence[Any],
         in_commit: InCommit | None,
+        answered: AnsweredWith | None,
         under_way: "_UnderWay",
         earlier: Sequence["_UnderWay"],
     ) -> Results:
@@ -97,6 +105,9 @@ class Reception:
             if memory is not None:
                 await self._policy.sign_missing(batch, memory)
         self._refuse_unreached(origin, batches.values())
+        if answered is not None and await self._hear(origin, batches, results, answered):
+            self._count(results.values())
+            return results
         async with self._writing.session(batches, origin) as session:
             await self._look_up(session, batches)
             for room_id, batch in batches.items():
@@ -109,6 +120,41 @@ class Reception:
                 await in_commit(session.connection, results)
         self._count(results.values())
         return results
+
+    async def _hear(
+        self,
+        origin: str,
+        batches: Mapping[str, RoomBatch],
+        results: dict[EventId, Receipt],
+        answered: AnsweredWith,
+    ) -> bool:
+        """New messages at the head of one room, which is what comes nearly always, by one statement. False:
+        there is more to it, and nothing has been written."""
+        if len(batches) != 1:
+            return False
+        [(room_id, batch)] = batches.items()
+        new = batch.events.keys()
+        if batch.outliers or batch.states or any(map(self._store.remembered_event, new)):
+            return False
+        if any(genuine.pdu.key is not None for genuine in batch.events.values()):
+            return False
+
+        async def take(draft: RoomDraft) -> Answered | None:
+            if not (await draft.joined()).get(self._server_name):
+                return None
+            # Whether they are new is seen when they are written.
+            draft.learn(new, {})
+            receipts = await take_in(draft, batch)
+            if not all(isinstance(receipt, Accepted) for receipt in receipts.values()):
+                return None
+            results.update(receipts)
+            return answered(results)
+
+        if await self._writing.hear(room_id, origin, take):
+            return True
+        for event_id in new:
+            results.pop(event_id, None)
+        return False
 
     async def _look_up(self, session: Session, batches: Mapping[str, RoomBatch]) -> None:
         """For all rooms at once what each would look up by itself."""

@@ -98,7 +98,10 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
 
 
 async def words_of(
-    draft: RoomDraft, sent: Mapping[Sent, EventId], to_queue: Callable[[Sequence[Committed]], Queue]
+    draft: RoomDraft,
+    sent: Mapping[Sent, EventId],
+    to_queue: Callable[[Sequence[Committed]], Queue],
+    origin: str | None = None,
 ) -> tuple[Words, Outcome] | None:
     """What has been said in a room, as one statement writes it. None when more has come of it than that."""
     events = list(draft.written.values())
@@ -112,7 +115,8 @@ async def words_of(
     ):
         return None
     committed = [
-        Committed(event.pdu, draft.version, None, draft.destinations[event.pdu.event_id]) for event in events
+        Committed(event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset()))
+        for event in events
     ]
     words = Words(
         draft.room_id,

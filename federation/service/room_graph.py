@@ -13,6 +13,7 @@ from federation.service.policy_signing import PolicySigning
 from federation.service.reception import Reception
 from federation.service.room_import import RoomImport
 from federation.service.room_ports import (
+    AnsweredWith,
     CommitHook,
     InCommit,
     InCreation,
@@ -68,9 +69,14 @@ class RoomGraph(RoomReading):
         await self.stream.close()
 
     async def receive(
-        self, origin: str, events: Sequence[Any], *, in_commit: InCommit | None = None
+        self,
+        origin: str,
+        events: Sequence[Any],
+        *,
+        in_commit: InCommit | None = None,
+        answered: AnsweredWith | None = None,
     ) -> Results:
-        return await self._reception.receive(origin, events, in_commit)
+        return await self._reception.receive(origin, events, in_commit, answered)
 
     async def accept_membership(self, origin: str, room_id: str, event: Any) -> Pdu:
         return await self._reception.accept(origin, room_id, event)

@@ -11,6 +11,7 @@ from federation.receipt import Receipt
 from federation.room_version import RoomVersion
 from federation.signatures import VerifyKey
 from storage.database import Connection
+from storage.incoming_transactions import Answered
 from storage.saying import Queued
 
 State = Mapping[StateKey, EventId]
@@ -65,6 +66,8 @@ class OwnQueue(Protocol):
 
 
 InCommit = Callable[[Connection, Results], Awaitable[None]]
+AnsweredWith = Callable[[Results], Answered]
+"""What is to be written with that."""
 InCreation = Callable[[Connection, str], Awaitable[None]]
 """Given the id of the room that is being made, writes in the transaction that makes it. It may refuse."""
 
@@ -75,10 +78,16 @@ class Rooms(Protocol):
     # -- writing --
 
     async def receive(
-        self, origin: str, events: Sequence[Any], *, in_commit: InCommit | None = None
+        self,
+        origin: str,
+        events: Sequence[Any],
+        *,
+        in_commit: InCommit | None = None,
+        answered: AnsweredWith | None = None,
     ) -> Results:
         """The PDUs of a transaction, of known rooms, each with what became of it. Committed when it returns;
-        `in_commit` writes in the same transaction."""
+        `in_commit` writes in the same transaction. With `answered`, where one statement is enough for all,
+        this is written by that one, and `in_commit` is not called."""
         ...
 
     async def send_event(

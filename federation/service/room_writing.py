@@ -12,7 +12,10 @@ from federation.service.room_commit import remember, words_of, write_drafts
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import CommitHook, OwnQueue, RoomObserver
 from federation.service.room_store import RoomStore
+from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
+from storage.hearing import hear
+from storage.incoming_transactions import Answered
 from storage.room_stream import StreamRow
 from storage.rooms import lock_rooms
 from storage.saying import say
@@ -121,6 +124,37 @@ class RoomWriting:
             remember(self._store, [draft], outcome)
         queue.queued(outcome.committed, said.queued)
         self._committed(said.told)
+        return True
+
+    async def hear(
+        self, room_id: str, origin: str, take: Callable[[RoomDraft], Awaitable[Answered | None]]
+    ) -> bool:
+        """Messages that a server has sent for the head of a room as this process remembers it, written by one
+        statement. `take` judges them and says what the server is answered, or None if more is to be done.
+        False: nothing has been written, or nobody knows, and a session shows why."""
+        queue = self._queue
+        if queue is None:
+            return False
+        async with self._alone_in(room_id):
+            memory = self._store.remembered_room(room_id)
+            if memory is None:
+                return False
+            try:
+                async with self._database.statements() as connection:
+                    draft = RoomDraft(self._store, connection, memory, self._observer)
+                    answered = await take(draft)
+                    made = None if answered is None else await words_of(draft, {}, lambda _: [], origin)
+                    if answered is None or made is None:
+                        return False
+                    words, outcome = made
+                    told = await hear(connection, words, answered)
+            except ConnectionLost:
+                return False
+            if not told:
+                return False
+            remember(self._store, [draft], outcome)
+        queue.queued(outcome.committed, ())  # everybody sends what is his own
+        self._committed(told)
         return True
 
     @contextlib.asynccontextmanager

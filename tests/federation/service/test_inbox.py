@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ import orjson
 import pytest
 
 from federation.errors import MatrixError
+from federation.pdu import Pdu
 from federation.service.inbox import Inbox
+from federation.service.room_draft import RoomDraft
 from storage.database import Database
+from storage.incoming_transactions import Answered
 from tests.federation.service.inbox_transactions import NoEdus, in_transactions
 from tests.support.graph import graph_on, join, raw
 from tests.support.postgres import pool_on
@@ -73,6 +76,102 @@ async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -
             **PROCESSED,
             "pdus": {other.event_id: {}},
         }
+
+
+async def test_a_repeated_transaction_changes_nothing(database: Database) -> None:
+    """Whatever it holds the second time: a message at the head of the room, one behind a gap, or none."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        inbox = Inbox(database, here.graph, NoEdus())
+        first = await inbox.take_in("b.example", "1", {"pdus": raw(room.say(BOB))})
+        others = [room.say(BOB) for _ in range(3)]
+        for body in ({"pdus": raw(others[0])}, {"pdus": raw(others[2])}, {}):
+            assert await inbox.take_in("b.example", "1", body) == first
+        assert await here.graph.events([other.event_id for other in others]) == {}
+        again = json.loads(await inbox.take_in("b.example", "2", {"pdus": raw(*others, others[0])}))
+        assert again["pdus"] == {other.event_id: {} for other in others}
+
+
+async def test_messages_at_the_head_of_a_room_need_no_transaction(database: Database) -> None:
+    """They are written by one statement, with all that belongs to them, also when the room is not what this
+    process remembers: then it looks. What changes the state, comes a second time, or follows what is not
+    known is taken in a transaction."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        await join(here, room)
+        heard: list[bool] = []
+        writing = here.graph._reception._writing
+        hear = writing.hear
+
+        async def hear_and_note(
+            room_id: str, origin: str, take: Callable[[RoomDraft], Awaitable[Answered | None]]
+        ) -> bool:
+            heard.append(await hear(room_id, origin, take))
+            return heard[-1]
+
+        writing.hear = hear_and_note  # type: ignore[method-assign]
+        inbox = Inbox(database, here.graph, NoEdus())
+
+        async def takes(transaction_id: str, *pdus: Pdu) -> list[bool]:
+            heard.clear()
+            body = {"pdus": raw(*pdus)}
+            given = json.loads(await inbox.take_in("b.example", transaction_id, body))["pdus"]
+            assert given == {pdu.event_id: {} for pdu in pdus}
+            events = await here.graph.events([pdu.event_id for pdu in pdus])
+            assert list(events) == [pdu.event_id for pdu in pdus]
+            assert (await here.graph.room(room.room_id)).forward_extremities == (pdus[-1].event_id,)  # type: ignore[union-attr]
+            return heard.copy()
+
+        begin = await here.graph.stream.last_position()
+        one, two, three = room.say(BOB), room.say(BOB), room.say(ALICE)
+        assert await takes("1", one) == [True]
+        assert await takes("2", two, three) == [True]
+        assert await takes("3", three) == []
+        topic = room.propose("m.room.topic", ALICE, {"topic": "Soup"}, "")
+        room.add(topic)
+        assert await takes("4", topic) == []
+        async with graph_on(pool, room) as there:
+            four = room.say(BOB)
+            other = Inbox(pool, there.graph, NoEdus())
+            assert json.loads(await other.take_in("b.example", "5", {"pdus": raw(four)}))["pdus"]
+        five = room.say(BOB)
+        assert await takes("6", five) == [False]
+        six = room.say(BOB)
+        assert await takes("7", six) == [True]
+        read = await here.graph.stream.read(begin)
+        assert [entry.pdu for entry in read] == [one, two, three, topic, four, five, six]
+
+
+async def test_a_connection_that_is_lost_while_something_comes(database: Database) -> None:
+    """It is taken in all the same, once."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        begin = await here.graph.stream.last_position()
+        heard: list[bool] = []
+        writing = here.graph._reception._writing
+        hear = writing.hear
+
+        async def cut(
+            room_id: str, origin: str, take: Callable[[RoomDraft], Awaitable[Answered | None]]
+        ) -> bool:
+            async def take_and_cut(draft: RoomDraft) -> Answered | None:
+                taken = await take(draft)
+                pid = draft._connection.get_server_pid()
+                async with pool_on(database.address) as pool, pool.connection() as other:
+                    await other.execute("SELECT pg_terminate_backend($1)", pid)
+                return taken
+
+            heard.append(await hear(room_id, origin, take_and_cut))
+            return heard[-1]
+
+        writing.hear = cut  # type: ignore[method-assign]
+        said = room.say(BOB)
+        answer = await Inbox(database, here.graph, NoEdus()).take_in("b.example", "1", {"pdus": raw(said)})
+        assert json.loads(answer)["pdus"] == {said.event_id: {}}
+        assert heard == [False]
+        assert [entry.pdu for entry in await here.graph.stream.read(begin)] == [said]
 
 
 async def test_an_empty_transaction_is_answered_too(database: Database) -> None:
