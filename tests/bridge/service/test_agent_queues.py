@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bridge.address import AgentAddress
 from bridge.agent_queue import AgentSettings
 from bridge.task import State
 from bridge.task_answer import Answer
@@ -46,6 +47,14 @@ async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: 
     async with process(database, sweep=3_600.0) as one:
         await one.routes.take([registered("worker@here")])
         one.settings["worker"] = AgentSettings(waiting=100)
+        looked = asyncio.Event()
+        advance = one.desk._queues._advance
+
+        async def advance_and_tell(address: AgentAddress) -> None:
+            await advance(address)
+            looked.set()
+
+        one.desk._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
         await one.desk.submit(request("a"))
         await one.run("a")
         async with database.transaction() as connection:
@@ -53,7 +62,7 @@ async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: 
             assert submitted.task is not None
             assert submitted.task.state is State.QUEUED
             await one.desk.finish(TaskKey("living", "a"), GOOD)
-            await one.desk._queues._advance(request().to_address)
+            await looked.wait()
         one.desk.go_on(submitted)
         assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
 
