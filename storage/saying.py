@@ -6,7 +6,7 @@ written when it has another one by now.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from storage.database import Connection
@@ -19,11 +19,14 @@ SQL = load("storage", "saying.sql")
 
 
 class Queued(NamedTuple):
-    """An event at its place in the queue to a server."""
+    """An event at its place in the queue to a server, and the transaction that has been written down with all
+    that was queued for it, if one has: its id and its time."""
 
     destination: str
     event_id: str
     position: int
+    transaction_id: str | None = None
+    begun_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Words:
     """Of the target, how an event relates to it, and that event."""
     queue: Sequence[tuple[str, str]]
     """Servers and the events that they get, in the order of the events."""
+    offered: Mapping[str, str] = field(default_factory=dict)
+    """The transactions that take them there, by server; of some servers or of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ async def say(connection: Connection, words: Words, now_ms: int) -> Said | None:
         [destination for destination, _ in words.queue],
         [event_id for _, event_id in words.queue],
         now_ms,
+        list(words.offered),
+        list(words.offered.values()),
     )
     if not rows:
         return None

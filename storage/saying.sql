@@ -1,7 +1,8 @@
 -- All that is written of messages at the head of a room, if the room still stands where they were made for and none
 -- of them has been sent before. What follows the head waits for its row: so nothing is written unless it was the
 -- writer's, and positions are taken under the room's lock. Those of the stream are taken after the lock that holds
--- its readers back, because the rows are sorted before. A place without a destination is one in the stream.
+-- its readers back, because the rows are sorted before. A place without a destination is one in the stream. The
+-- transactions that take the events to servers are written down, unless one is in flight.
 -- name: say
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
@@ -45,8 +46,16 @@ WITH head AS (
     CROSS JOIN unnest($13::text[], $14::text[]) WITH ORDINALITY AS given (destination, event_id, number)
     ORDER BY number
     RETURNING destination, event_id, position
+), begun AS (
+    INSERT INTO outbox_transactions (destination, transaction_id, origin_server_ts, pdus, edus)
+    SELECT destination, transaction_id, $15, array_agg(position ORDER BY position), '{}'
+    FROM queued JOIN unnest($16::text[], $17::text[]) AS offered (destination, transaction_id) USING (destination)
+    GROUP BY destination, transaction_id ORDER BY destination
+    ON CONFLICT (destination) DO NOTHING
+    RETURNING destination, transaction_id, origin_server_ts
 )
-SELECT null AS destination, event_id, position FROM told
+SELECT null AS destination, event_id, position, null AS transaction_id, null::bigint AS origin_server_ts FROM told
 UNION ALL
-SELECT destination, event_id, position FROM queued
+SELECT destination, event_id, position, transaction_id, origin_server_ts
+FROM queued LEFT JOIN begun USING (destination)
 ORDER BY position;

@@ -80,6 +80,26 @@ class DestinationQueue:
         self._fresh: Fresh = WeightedCache(1) if fresh is None else fresh
         self._number: int | None = None
         self._in_flight: InFlight | None = None
+        # Whether a transaction is in flight, and whether none is and nothing is being done about it.
+        self._is_sent = False
+        self._is_free = False
+        # A transaction that whoever queues may write down. It holds until anything else is done here.
+        self._offered: str | None = None
+        self._begun: InFlight | None = None
+
+    def offer(self, now_ms: int) -> str | None:
+        """The id of the next transaction, for whoever writes it down together with what is in it. One at a
+        time, and none while one is in flight."""
+        if not self._is_free or self._offered is not None:
+            return None
+        self._offered = _new_id(now_ms)
+        return self._offered
+
+    def begun(self, transaction: InFlight) -> None:
+        """It was written down. If something else has been done here since it was offered, what is in it is
+        sent in another one, which takes its place."""
+        if transaction.transaction_id == self._offered:
+            self._begun = transaction
 
     async def restore(self) -> tuple[Outage | None, InFlightRefs | None]:
         """What a process that sent to this server before has left: `Destination`'s arguments."""
@@ -89,6 +109,7 @@ class DestinationQueue:
             refs = None if in_flight is None else await self._refs(connection, in_flight)
         if refs is not None:
             self._number, self._in_flight = 0, in_flight
+        self._is_sent, self._is_free = refs is not None, refs is None
         return None if known is None else Outage(*known), refs
 
     async def _refs(self, connection: Connection, in_flight: InFlight) -> InFlightRefs | None:
@@ -106,6 +127,9 @@ class DestinationQueue:
         """In one transaction of the database, in their order, however long Postgres is away meanwhile."""
         if not effects:
             return Done()
+        begun, self._offered, self._begun = self._begun, None, None
+        # Also while it is being done: what is written here must not meet what is written elsewhere.
+        self._is_free = False
         database = self._database
         is_one = (len(effects) == 1 and _is_one_statement(effects[0])) or _is_one_for_another(effects)
         while True:
@@ -115,6 +139,9 @@ class DestinationQueue:
                     match effects:
                         case [Forget() as landed, Send() as send] if is_one:
                             await self._replace(connection, landed, send, passing, now_ms, done)
+                        case [Send() as send] if begun is not None and _is_of(send, begun):
+                            self._number, self._in_flight = send.number, begun
+                            done.transaction = await self._transaction(connection, send, passing, now_ms)
                         case _:
                             for effect in effects:
                                 await self._do(connection, effect, passing, now_ms, done)
@@ -123,6 +150,8 @@ class DestinationQueue:
                 self._observer.problem("Events wait to be sent, because Postgres is away.", error)
                 await asyncio.sleep(PAUSE)
             else:
+                self._is_sent = _is_sent_after(effects, is_sent=self._is_sent)
+                self._is_free = not self._is_sent
                 return done
 
     async def _do(
@@ -187,8 +216,7 @@ class DestinationQueue:
     def _started(self, send: Send, now_ms: int) -> InFlight:
         """What is written down of it."""
         if send.number != self._number or self._in_flight is None:
-            # Never used again, not even by a database that was restored from a backup.
-            transaction_id = f"{now_ms}-{secrets.token_hex(8)}"
+            transaction_id = _new_id(now_ms)
             positions = [pdu.position for pdu in send.pdus]
             self._in_flight = InFlight(transaction_id, now_ms, positions, _durable(send))
             self._number = send.number
@@ -222,6 +250,26 @@ class DestinationQueue:
         return await outbox.fetch_pdus(
             connection, self._destination, [(pdu.room_id, pdu.position) for pdu in wanted]
         )
+
+
+def _new_id(now_ms: int) -> str:
+    """Never used again, not even by a database that was restored from a backup."""
+    return f"{now_ms}-{secrets.token_hex(8)}"
+
+
+def _is_of(send: Send, begun: InFlight) -> bool:
+    return not _durable(send) and [pdu.position for pdu in send.pdus] == list(begun.pdus)
+
+
+def _is_sent_after(effects: Sequence[Effect], *, is_sent: bool) -> bool:
+    """Whether a transaction is in flight then."""
+    for effect in effects:
+        match effect:
+            case Send():
+                is_sent = True
+            case Forget(_, _, fate) if fate is not Fate.STALE:
+                is_sent = False
+    return is_sent
 
 
 def _durable(send: Send) -> list[int]:

@@ -30,6 +30,7 @@ from federation.send_queue import PduRef
 from federation.service.client import TIMEOUT, FederationClient
 from federation.service.destination_queue import DestinationQueue, Transaction
 from federation.service.outbox_observer import OutboxObserver
+from storage.outbox import InFlight
 
 SEND: Final = "/_matrix/federation/v1/send/{txnId}"
 EVENT: Final = "/_matrix/federation/v1/event/{eventId}"
@@ -90,6 +91,16 @@ class DestinationSender:
             ref = self._sent.get(event_id)
             if ref is not None:
                 self.tell(Progressed(ref.room_id, ref.position))
+
+    def offer(self) -> str | None:
+        """The id of a transaction that others may write down together with what is in it."""
+        if self._machine is None or self._machine.state is not State.IDLE or self._inbox:
+            return None  # something else may have to go before
+        return self._queue.offer(self._now())
+
+    def begun(self, transaction: InFlight) -> None:
+        """They have. To be said before it is told of what is in it."""
+        self._queue.begun(transaction)
 
     def view(self) -> View | None:
         """None as long as it has not begun."""

@@ -33,7 +33,7 @@ from storage import outbox, saying
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.errors import LocalError
-from storage.outbox import StoredPdu
+from storage.outbox import InFlight, StoredPdu
 
 SWEEP: Final = 15.0
 """Seconds between two looks at all queues: for what a process has left that is no more, and to count."""
@@ -123,15 +123,28 @@ class Outbox:
             for destination in sorted(self._reachable(event.destinations))
         ]
 
+    def offered(self, destinations: Collection[str]) -> dict[str, str]:
+        """Where this process sends, and nothing is in flight: the ids of transactions with what is queued."""
+        ids = ((name, self._senders[name].offer()) for name in destinations if name in self._senders)
+        return {name: transaction_id for name, transaction_id in ids if transaction_id is not None}
+
     def queued(self, committed: Sequence[Committed], places: Sequence[saying.Queued]) -> None:
         """That has been committed: the senders hear of it, and find the events here."""
         self._see(committed)
         pdus = {event.pdu.event_id: event.pdu for event in committed}
         told: dict[str, list[PduRef]] = {}
-        for destination, event_id, position in places:
+        begun: dict[str, tuple[str, int]] = {}
+        for destination, event_id, position, transaction_id, begun_at in places:
             pdu = pdus[event_id]
             self._fresh.put(position, StoredPdu(position, event_id, pdu.canonical), len(pdu.canonical))
             told.setdefault(destination, []).append(PduRef(position, pdu.room_id))
+            if transaction_id is not None and begun_at is not None:
+                begun[destination] = transaction_id, begun_at
+        for destination, (transaction_id, begun_at) in begun.items():
+            sender = self._senders.get(destination)
+            if sender is not None:
+                positions = [ref.position for ref in told[destination]]
+                sender.begun(InFlight(transaction_id, begun_at, positions, []))
         self._tell_all((destination, Queued(pdus=tuple(refs))) for destination, refs in told.items())
 
     def _see(self, committed: Sequence[Committed]) -> None:

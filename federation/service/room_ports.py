@@ -60,6 +60,11 @@ class OwnQueue(Protocol):
         """Servers and the events that they are to get, in the order of the events."""
         ...
 
+    def offered(self, destinations: Collection[str]) -> Mapping[str, str]:
+        """Of those servers to which nothing is under way, the id of a transaction with all that is queued
+        for it now."""
+        ...
+
     def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:
         """That is committed, and these are their places in the queues."""
         ...

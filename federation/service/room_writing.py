@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from federation.errors import MatrixError
 from federation.pdu import EventId
@@ -118,6 +118,8 @@ class RoomWriting:
                 if made is None:
                     return False
                 words, outcome = made
+                servers = {destination for destination, _ in words.queue}
+                words = replace(words, offered=queue.offered(servers))
                 said = await say(connection, words, self._now_ms())
             if said is None:
                 return False

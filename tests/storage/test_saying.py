@@ -113,3 +113,19 @@ async def test_whoever_waited_for_the_room_looks_again(database: Database) -> No
                     await asyncio.sleep(0.01)
         assert await waiting is None
         assert isinstance(await say(second, words("$2", generation=6, name="2"), 9), Said)
+
+
+async def test_the_transaction_that_takes_it_to_a_server_is_written_down(database: Database) -> None:
+    """With all that was queued for the server, unless one is in flight to it."""
+    async with database.transaction() as connection:
+        await room(connection)
+        await outbox.insert_transaction(connection, OTHER, outbox.InFlight("before", 1, [7], []))
+    async with database.statements() as connection:
+        said = await say(connection, replace(words("$1", "$2"), offered={PEER: "t1", OTHER: "t2"}), 9)
+        assert said is not None
+        positions = [one.position for one in said.queued if one.destination == PEER]
+        assert len(positions) == 2
+        assert {one[3:] for one in said.queued if one.destination == PEER} == {("t1", 9)}
+        assert {one[3:] for one in said.queued if one.destination == OTHER} == {(None, None)}
+        assert await outbox.fetch_transaction(connection, PEER) == ("t1", 9, positions, [])
+        assert await outbox.fetch_transaction(connection, OTHER) == ("before", 1, [7], [])

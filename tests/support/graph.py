@@ -137,6 +137,10 @@ class Hook:
         """Nobody sends what is handed over here."""
         return []
 
+    def offered(self, destinations: Collection[str]) -> Mapping[str, str]:
+        """Nor is any transaction begun."""
+        return {}
+
     def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:
         self.committed += committed
 

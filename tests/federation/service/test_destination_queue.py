@@ -26,7 +26,7 @@ from federation.service.destination_queue import DestinationQueue, Fresh
 from federation.weighted_cache import WeightedCache
 from storage import outbox
 from storage.database import Database
-from storage.outbox import StoredPdu
+from storage.outbox import InFlight, StoredPdu
 from tests.federation.service.sending import Seen, says, write
 from tests.support.rooms import public_room
 
@@ -209,3 +209,62 @@ async def test_messages_to_devices_go_with_the_transaction_that_they_were_in(dat
     assert await queue_of(database).restore() == (None, ((), (next_edu,)))
     (left,) = (await queue.carry_out([Load(None)], PassingEdus(), NOW)).answers
     assert left == Loaded(None, (next_edu.position,))
+
+
+async def write_down(database: Database, transaction: InFlight) -> None:
+    async with database.transaction() as connection:
+        await outbox.insert_transaction(connection, PEER, transaction)
+
+
+async def test_a_transaction_may_be_written_down_by_whoever_queues(database: Database) -> None:
+    """It is sent under the id that was offered, and comes again under it."""
+    pdus = says(public_room("11"), "1", "2")
+    refs = await queued(database, pdus)
+    queue = queue_of(database)
+    assert queue.offer(NOW) is None, "nobody has looked yet what was left"
+    await queue.restore()
+    offered = queue.offer(NOW)
+    assert offered is not None
+    assert queue.offer(NOW) is None, "one at a time"
+    begun = InFlight(offered, NOW - 1, [ref.position for ref in refs], [])
+    await write_down(database, begun)
+    queue.begun(begun)
+    sent = (await queue.carry_out([Send(1, refs, ())], PassingEdus(), NOW)).transaction
+    assert sent is not None
+    assert sent.transaction_id == offered
+    assert decode(sent.body)["origin_server_ts"] == NOW - 1
+    assert queue.offer(NOW) is None, "it is in flight"
+    again = (await queue.carry_out([Send(1, refs, ())], PassingEdus(), NOW + 5)).transaction
+    assert again == sent
+    other = queue_of(database)
+    assert await other.restore() == (None, (refs, ()))
+    assert other.offer(NOW) is None, "it is in flight"
+    assert (await other.carry_out([Send(0, refs, ())], PassingEdus(), NOW + 9)).transaction == sent
+    await queue.carry_out([Forget(refs, (), Fate.DELIVERED)], PassingEdus(), NOW)
+    assert queue.offer(NOW) not in {None, offered}
+    assert await queue_of(database).restore() == (None, None)
+
+
+async def test_what_was_written_down_for_something_else_is_not_what_is_sent(database: Database) -> None:
+    """Other events, or anything done since it was offered: then it is written down as ever."""
+    one, two = await queued(database, says(public_room("11"), "1", "2"))
+    queue = queue_of(database)
+    await queue.restore()
+    offered = queue.offer(NOW)
+    assert offered is not None
+    begun = InFlight(offered, NOW, [one.position], [])
+    await write_down(database, begun)
+    queue.begun(begun)
+    sent = (await queue.carry_out([Send(1, (two,), ())], PassingEdus(), NOW)).transaction
+    assert sent is not None
+    assert sent.transaction_id != offered
+    assert await queue_of(database).restore() == (None, ((two,), ()))
+    await queue.carry_out([Forget((two,), (), Fate.DELIVERED)], PassingEdus(), NOW)
+    late = queue.offer(NOW)
+    assert late is not None
+    await queue.carry_out([Remember(None)], PassingEdus(), NOW)
+    queue.begun(InFlight(late, NOW, [one.position], []))
+    sent = (await queue.carry_out([Send(2, (one,), ())], PassingEdus(), NOW)).transaction
+    assert sent is not None
+    assert sent.transaction_id != late
+    assert await queue_of(database).restore() == (None, ((one,), ()))

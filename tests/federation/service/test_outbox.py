@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
@@ -12,6 +12,7 @@ from federation.destination import MOST_BACKLOG, State
 from federation.destination_messages import Fate
 from federation.edu import Receipt, ToDevice, Typing
 from federation.edu.making import receipt, to_device, typing
+from federation.pdu import Pdu
 from federation.peer_errors import Outcome
 from federation.queue_depth import Waiting
 from federation.service.client import FederationClient
@@ -20,6 +21,7 @@ from federation.service.room_ports import CommitHook, Committed
 from storage import outbox as table
 from storage.database import Database, connect_once
 from storage.outages import fetch_outage
+from storage.saying import Queued as Place
 from tests.federation.service.receiving_server import ReceivingServer
 from tests.federation.service.sending import Clock, Sending, committed, rooms, says, sending, write
 from tests.support.neighbourhood import OWN_NAME, Neighbourhood, answering
@@ -486,3 +488,36 @@ def test_it_is_what_the_room_graph_calls() -> None:
     """`on_commit` is a `CommitHook`."""
     hook: CommitHook = Outbox.on_commit.__get__(object())
     assert callable(hook)
+
+
+async def test_what_is_said_is_sent_in_the_transaction_that_was_begun_with_it(
+    us: Sending, peer: ReceivingServer
+) -> None:
+    """A sender with nothing to do offers one; what comes while that is under way goes in another."""
+    first, second, third = says(public_room("11"), "1", "2", "3")
+    await us.send([first], PEER)
+    ids: list[str] = []
+    for pdu in (second, third):
+        await us.seen.until(
+            lambda seen: len(seen.left) == len(ids) + 1 and seen.states.get(PEER) is State.IDLE
+        )
+        offered = us.outbox.offered([PEER, "nobody.test"])
+        assert offered.keys() == {PEER}
+        await say_queued(us, pdu, offered)
+        ids.append(offered[PEER])
+    await us.seen.until(lambda seen: len(seen.left) == 3)
+    assert [name for name, _ in peer.transactions[1:]] == ids
+    assert peer.received == ["1", "2", "3"]
+    async with us.database.transaction() as connection:
+        assert await table.destinations(connection) == []
+
+
+async def say_queued(us: Sending, pdu: Pdu, offered: Mapping[str, str]) -> None:
+    """As the room graph does what is said: all of it at once."""
+    async with us.database.transaction() as connection:
+        await write(connection, [pdu])
+        (row,) = await table.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id)], us.clock())
+        begun = table.InFlight(offered[PEER], us.clock(), [row.position], [])
+        await table.insert_transaction(connection, PEER, begun)
+    place = Place(PEER, pdu.event_id, row.position, begun.transaction_id, begun.origin_server_ts)
+    us.outbox.queued(committed([pdu], PEER), [place])
