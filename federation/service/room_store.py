@@ -56,17 +56,18 @@ class RoomStore:
         self._ids: list[int] = []
 
     @contextlib.asynccontextmanager
-    async def connection(self, connection: "Connection | None" = None) -> AsyncIterator[Connection]:
-        """This connection, or one for reading."""
-        if connection is not None:
+    async def connection(self) -> AsyncIterator[Connection]:
+        """For reading."""
+        async with self._database.transaction(readonly=True) as connection:
             yield connection
-            return
-        async with self._database.transaction(readonly=True) as another:
-            yield another
 
     async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Read something, every statement for itself."""
         return await self._database.look(work)
+
+    async def _read(self, connection: "Connection | None", work: Callable[[Connection], Awaitable[T]]) -> T:
+        """On this connection, or for itself."""
+        return await self.look(work) if connection is None else await work(connection)
 
     # -- rooms --
 
@@ -75,9 +76,12 @@ class RoomStore:
         wanted = [room_id for room_id in room_ids if "\0" not in room_id]  # Postgres takes no text with NUL
         if not wanted:
             return {}
-        async with self.connection() as connection:
+
+        async def read(connection: Connection) -> dict[str, RoomMemory]:
             rows = await fetch_rooms(connection, wanted)
             return {row.room_id: await self.room_of(row, connection) for row in rows}
+
+        return await self.look(read)
 
     def remembered_room(self, room_id: str) -> RoomMemory | None:
         """The room as this process knew it last."""
@@ -136,9 +140,7 @@ class RoomStore:
             else:
                 found[event_id] = event
         if wanted:
-            async with self.connection(connection) as reading:
-                rows = await fetch_events(reading, wanted)
-            for row in rows:
+            for row in await self._read(connection, lambda reading: fetch_events(reading, wanted)):
                 found[row.event_id] = event = _known(row)
                 self.remember_event(event)
         return found
@@ -163,8 +165,7 @@ class RoomStore:
     async def group(self, group_id: int, connection: "Connection | None" = None) -> StateGroup:
         group = self._groups.get(group_id)
         if group is None:
-            async with self.connection(connection) as reading:
-                chain = await fetch_chain(reading, group_id)
+            chain = await self._read(connection, lambda reading: fetch_chain(reading, group_id))
             assert chain, f"state group {group_id} is referred to and does not exist"
             group = StateGroup(group_id, rebuilt(chain), chain[-1].distance)
             self.remember_group(group)
