@@ -171,3 +171,19 @@ async def test_processes_that_send_are_told(database: Database) -> None:
         assert await heard.get() == "b.example"
     finally:
         await listener.close()
+
+
+async def test_one_transaction_takes_the_place_of_another(database: Database) -> None:
+    """What was in the first one is gone; of other servers nothing is touched."""
+    async with database.transaction() as connection:
+        entries = [(server, "!r", event_id) for event_id in ("$1", "$2") for server in (PEER, OTHER)]
+        rows = await outbox.queue_pdus(connection, entries, 7)
+        first, second = (row.position for row in rows if row.destination == PEER)
+        theirs = [row.position for row in rows if row.destination == OTHER]
+        await outbox.insert_transaction(connection, PEER, InFlight("t1", 7, [first], []))
+        await outbox.insert_transaction(connection, OTHER, InFlight("t2", 7, theirs, []))
+        await outbox.replace_sent(connection, PEER, [("!r", first)], InFlight("t3", 8, [second], [4]))
+        assert await outbox.fetch_transaction(connection, PEER) == InFlight("t3", 8, [second], [4])
+        assert await outbox.oldest_pdus(connection, PEER, "!r", 9) == [second]
+        assert await outbox.fetch_transaction(connection, OTHER) == InFlight("t2", 7, theirs, [])
+        assert await outbox.oldest_pdus(connection, OTHER, "!r", 9) == theirs
