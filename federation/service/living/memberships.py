@@ -121,7 +121,8 @@ class Memberships(HasParts):
         return await self._parts.graph.is_server_in_room(room_id, self._parts.server_name)
 
     async def _is_joined(self, room_id: str, user: str) -> bool:
-        return await self._is_here_as(room_id, user, {"join"})
+        """Of a user of this server, which is in the room by that."""
+        return await self._membership_in(room_id, user) == "join"
 
     async def _is_here_as(self, room_id: str, user: str, memberships: Collection[str]) -> bool:
         """Whether this server is in the room and the user has such a membership there."""

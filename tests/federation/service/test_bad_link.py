@@ -8,6 +8,7 @@ import pytest
 
 from federation.edu import ToDevice, making
 from federation.errors import MatrixError
+from federation.service.own_events import AT_ONCE
 from federation.service.reception import MOST_REFUSALS
 from tests.federation.service.far_apart import FarApart, far_apart
 from tests.federation.service.random_walk import RandomWalk
@@ -192,11 +193,12 @@ async def test_who_was_away_for_long_catches_up(postgres_server: Server, migrate
 
 
 async def test_who_is_killed_goes_on_where_it_was(postgres_server: Server, migrated_template: str) -> None:
-    """The one that sends and the one that receives, in the middle of a burst. Whoever was not answered tries
-    again under the same transaction id, and everything is there once."""
+    """The one that sends and the one that receives, in the middle of a burst, several times as much as is written
+    at once. Whoever was not answered tries again under the same transaction id, and everything is there
+    once."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         room = await shared_room(far, "12", others=[])
-        said = [str(number) for number in range(80)]
+        said = [str(number) for number in range(5 * AT_ONCE)]
 
         async def say(body: str) -> str:
             content = {"msgtype": "m.text", "body": body}
