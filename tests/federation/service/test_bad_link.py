@@ -193,9 +193,8 @@ async def test_who_was_away_for_long_catches_up(postgres_server: Server, migrate
 
 
 async def test_who_is_killed_goes_on_where_it_was(postgres_server: Server, migrated_template: str) -> None:
-    """The one that sends and the one that receives, in the middle of a burst, several times as much as is written
-    at once. Whoever was not answered tries again under the same transaction id, and everything is there
-    once."""
+    """The one that sends and the one that receives, in the middle of a burst: more than is written at
+    once. Whoever was not answered tries again under the same transaction id, and everything is there once."""
     async with far_apart(postgres_server, migrated_template, [ONE, TWO]) as far:
         room = await shared_room(far, "12", others=[])
         said = [str(number) for number in range(5 * AT_ONCE)]
