@@ -11,6 +11,8 @@ from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.service.task_effects import Ports
 from bridge.task import State, Task
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
 from bridge.task_messages import Dropped
 from bridge.task_ports import Delivered, DeliveryOutcome
 from bridge.task_request import Origin, TaskKey, TaskRequest
@@ -30,6 +32,13 @@ def request(request_id: str = "req-1", to: str = "worker@here", **changed: Any) 
         "origin": Origin("cis", {"event_id": "$1"}),
     }
     return TaskRequest(**{**known, **changed})
+
+
+def error_code(answer: Answer | None) -> ErrorCode | None:
+    """Of a task that was not done."""
+    assert answer is not None
+    assert not answer.success
+    return answer.error_code
 
 
 class Courier:
