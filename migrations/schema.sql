@@ -9,11 +9,13 @@ CREATE TABLE schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- What this database belongs to: one row, one server name.
+-- What this database belongs to: one row, one server name, one side.
 CREATE TABLE node (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     server_name text NOT NULL CHECK (server_name <> ''),
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- The homeserver of which the node is a guest; NULL of one that is a homeserver itself.
+    guest_of text CHECK (guest_of <> '')
 );
 
 -- Keys of other servers, each with the document that published it.

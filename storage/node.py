@@ -1,4 +1,6 @@
-"""Which server name a database belongs to."""
+"""Which node a database belongs to, and which side of it."""
+
+from typing import NamedTuple
 
 from storage.database import Connection
 from storage.errors import LocalError
@@ -7,15 +9,54 @@ from storage.statements import load
 SQL = load("storage", "node.sql")
 
 
-async def claim(connection: Connection, server_name: str) -> None:
+class Owner(NamedTuple):
+    """`guest_of` is the homeserver of which the node is a guest; None: it is a homeserver itself."""
+
+    server_name: str
+    guest_of: str | None = None
+
+
+async def claim(connection: Connection, server_name: str, guest_of: str | None = None) -> None:
     """Make the database this node's for good, or refuse to touch that of another one."""
-    await connection.execute(SQL.insert_node, server_name)
-    owner = await fetch_server_name(connection)
-    if owner != server_name:
-        raise LocalError(
-            f"This database belongs to the node {owner}, and this node is called {server_name}.",
+    await connection.execute(SQL.insert_node, server_name, guest_of)
+    wrong = wrong_owner(await fetch_owner(connection), Owner(server_name, guest_of))
+    if wrong is not None:
+        raise wrong
+
+
+def wrong_owner(found: Owner | None, wanted: Owner) -> LocalError | None:
+    """Why the database of the one is not for the other."""
+    if found is None or found == wanted:
+        return None
+    if found.server_name != wanted.server_name:
+        return LocalError(
+            f"This database belongs to the node {found.server_name}, and this node is called"
+            f" {wanted.server_name}.",
             "Set server_name back, or point database.url or data_dir to a database of its own.",
         )
+    if found.guest_of is None or wanted.guest_of is None:
+        back = "federation" if found.guest_of is None else "appservice"
+        return LocalError(
+            f"This database is that of {_role(found)}, and the configuration makes of the node"
+            f" {_role(wanted)}.",
+            f'Set matrix_side back to "{back}", or point database.url or data_dir to a database of its own:'
+            " one side cannot read what the other keeps.",
+        )
+    return LocalError(
+        f"This database is that of {_role(found)}, and the configuration says {wanted.guest_of}.",
+        "Set appservice.domain back, or point database.url or data_dir to a database of its own: its rooms"
+        f" are those of {found.guest_of}.",
+    )
+
+
+def _role(owner: Owner) -> str:
+    return "a homeserver" if owner.guest_of is None else f"a guest of {owner.guest_of}"
+
+
+async def fetch_owner(connection: Connection) -> Owner | None:
+    """Whose the database is, if anybody has claimed it."""
+    row = await connection.fetchrow(SQL.fetch_owner)
+    return None if row is None else Owner(*row)
 
 
 async def fetch_server_name(connection: Connection) -> str | None:

@@ -31,8 +31,8 @@ def test_a_file_is_read_from_its_package() -> None:
     """Both ways of naming a statement lead to the same text."""
     sql = load("storage", "node.sql")
     assert sql.fetch_server_name == sql["fetch_server_name"] == "SELECT server_name FROM node"
-    assert set(sql) == {"insert_node", "fetch_server_name"}
-    assert len(sql) == 2
+    assert set(sql) == {"insert_node", "fetch_server_name", "fetch_owner"}
+    assert len(sql) == 3
 
 
 def test_why_stands_above_a_name_and_is_not_sent() -> None:
