@@ -16,7 +16,8 @@ SQL = load("storage", "hearing.sql")
 
 async def hear(connection: Connection, words: Words, answered: Answered) -> list[StreamRow]:
     """Their places in the stream. None of them: nothing was written, because somebody else has written to the
-    room, or because one of the events or the transaction has come before. Nobody is sent what others say."""
+    room, or because one of the events, a redaction of it, or the transaction has come before. Nobody is sent
+    what others say."""
     assert not words.sent, "names are given to what this server says"
     assert not words.queue, "everybody sends what is his own"
     rows = await connection.fetch(

@@ -1,12 +1,13 @@
 -- All that is written of messages that another server has sent, if they stand at the head of a room as it is, are
--- new, and came in a transaction that has not been answered. As in `saying.sql`, what follows the head waits for its
--- row, and positions are taken after the lock that holds readers back.
+-- new, came in a transaction that has not been answered, and no redaction of them came before. As in `saying.sql`,
+-- what follows the head waits for its row, and positions are taken after the lock that holds readers back.
 -- name: hear
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
     WHERE room_id = $1 AND generation = $2
         AND NOT EXISTS (SELECT FROM incoming_transactions WHERE origin = $9 AND transaction_id = $10)
         AND NOT EXISTS (SELECT FROM events WHERE event_id = ANY($8::text[]))
+        AND NOT EXISTS (SELECT FROM redactions WHERE target = ANY($8::text[]))
     RETURNING room_id
 ), written AS (
     INSERT INTO events SELECT given.* FROM head CROSS JOIN unnest($4::events[]) AS given

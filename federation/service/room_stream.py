@@ -80,7 +80,7 @@ class RoomStream:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def wake(self, rows: Sequence[StreamRow] = ()) -> None:
+    def wake(self, rows: Sequence[StreamRow] = (), is_whole: bool = False) -> None:
         """Something was committed here: these entries, or some that nobody has counted."""
         if rows and self._hand_on(rows):
             self._wake_waiting()

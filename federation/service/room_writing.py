@@ -55,8 +55,8 @@ class Session:
 
 
 class RoomWriting:
-    """`committed` is called with what readers of the stream have to read, if there is something. Without a
-    `queue` everything is written in transactions."""
+    """`committed` is called with what readers of the stream have to read, if there is something, and whether
+    it is known that no redaction asks for any of it. Without a `queue` all is written in transactions."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class RoomWriting:
         store: RoomStore,
         on_commit: CommitHook | None,
         observer: RoomObserver | None,
-        committed: Callable[[Sequence[StreamRow]], None],
+        committed: Callable[[Sequence[StreamRow], bool], None],
         *,
         queue: OwnQueue | None = None,
         now_ms: Callable[[], int] = lambda: 0,
@@ -98,7 +98,7 @@ class RoomWriting:
                     await self._on_commit(connection, outcome.committed)
             remember(self._store, drafts.values(), outcome)
             if outcome.told:
-                self._committed(outcome.told)
+                self._committed(outcome.told, False)
 
     async def say(self, room_id: str, make: Callable[[RoomDraft], Awaitable[Named | None]]) -> bool:
         """Messages at the head of a room as this process remembers it, written by one statement. `make`
@@ -125,7 +125,8 @@ class RoomWriting:
                 return False
             remember(self._store, [draft], outcome)
         queue.queued(outcome.committed, said.queued)
-        self._committed(said.told)
+        # Nobody can have asked for it before: its id is a hash of what has just been made.
+        self._committed(said.told, True)
         return True
 
     async def hear(
@@ -156,7 +157,9 @@ class RoomWriting:
                 return False
             remember(self._store, [draft], outcome)
         queue.queued(outcome.committed, ())  # everybody sends what is his own
-        self._committed(told)
+        self._committed(told, True)
+        # Its readers go first: they wait for the database soon, and the server is answered meanwhile.
+        await asyncio.sleep(0)
         return True
 
     @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from storage.database import Connection, Database
 from storage.events import EventRow, fetch_events, write_events
 from storage.hearing import hear
 from storage.incoming_transactions import Answered, fetch_answer, insert_answer
+from storage.redactions import insert_redactions
 from storage.relations import fetch_relations
 from storage.room_stream import StreamRow
 from storage.rooms import RoomRow, fetch_rooms, insert_room
@@ -76,14 +77,16 @@ async def test_without_an_audit_nothing_is_written_into_it(database: Database) -
 
 
 async def test_nothing_is_written_where_something_has_come_before(database: Database) -> None:
-    """Another event in the room, one of these events, or the transaction."""
+    """Another event in the room, one of these events, a redaction of it, or the transaction."""
     await room(database)
     async with database.statements() as connection:
         await write_events(connection, [an_outlier(event("$3"))])
+        await insert_redactions(connection, [("$4", "$0")])
         await insert_answer(connection, Answered(PEER, "2", b"{2}"))
         before = await written(connection)
         assert await hear(connection, words("$1", generation=4), ANSWERED) == []
         assert await hear(connection, words("$1", "$3"), ANSWERED) == []
+        assert await hear(connection, words("$1", "$4"), ANSWERED) == []
         assert await hear(connection, words("$1"), ANSWERED._replace(transaction_id="2")) == []
         assert await hear(connection, replace(words("$1"), room_id="!other:a.example"), ANSWERED) == []
         assert await written(connection) == before
