@@ -16,6 +16,13 @@ from pydantic import AfterValidator, ByteSize, Field, model_validator
 
 from bridge.config_agent_federation import AgentFederation
 from bridge.config_agents import Agent, each_agent_once
+from bridge.config_appservice import (
+    DEFAULT_MATRIX_SIDE,
+    MATRIX_SIDE_DESCRIPTION,
+    AppService,
+    MatrixSideName,
+    check_appservice,
+)
 from bridge.config_federation import Federation, Peer
 from bridge.config_people import (
     DEFAULT_PERMISSIONS,
@@ -180,9 +187,11 @@ class Config(Section):
         description="Where everything that the node keeps lives: keys, certificate, database. Relative"
         " paths in this file start at the file's own directory.",
     )
+    matrix_side: MatrixSideName = Field(default=DEFAULT_MATRIX_SIDE, description=MATRIX_SIDE_DESCRIPTION)
     listener: Listener = Listener()
     database: Database = Database()
     federation: Federation = Federation()
+    appservice: AppService = AppService()
     agent_federation: AgentFederation = AgentFederation()
     people: People = People()
     permissions: Permissions = Field(
@@ -198,6 +207,11 @@ class Config(Section):
         default=[],
         description="The servers that this node deals with.",
     )
+
+    @model_validator(mode="after")
+    def _a_guest_of_some_homeserver(self) -> Self:
+        check_appservice(self.matrix_side, self.appservice)
+        return self
 
     @model_validator(mode="after")
     def _each_peer_once(self) -> Self:
@@ -236,6 +250,11 @@ class Config(Section):
                 for value in [getattr(self, name)]
             }
         )
+
+    @property
+    def guest_of(self) -> str | None:
+        """The homeserver of which this node is a guest; None: it is a homeserver itself."""
+        return self.appservice.domain if self.matrix_side == "appservice" else None
 
     @property
     def listen_hosts(self) -> list[str]:

@@ -12,9 +12,11 @@ from cryptography import x509
 
 from bridge.checkup import Finding, fault, note, ok
 from bridge.config import Config, is_loopback
+from bridge.config_appservice import no_guest_yet
 from bridge.service.config_file import LoadedConfig
 from bridge.service.control_client import NotRunning, ask_node
 from bridge.service.names import foreign_claims, homes
+from bridge.service.registration_check import check_registration
 from bridge.service.settings import external_database, listener_settings, tls_files
 from federation.admission import host_of
 from federation.canonical_json import NotCanonical, decode
@@ -28,7 +30,7 @@ from storage.database import connect_once
 from storage.embedded.space import free_space, readable
 from storage.errors import LocalError
 from storage.migrate import pending
-from storage.node import fetch_server_name
+from storage.node import Owner, fetch_owner, wrong_owner
 
 PATIENCE = aiohttp.ClientTimeout(total=10.0)
 RENEWAL = timedelta(days=21)
@@ -89,6 +91,16 @@ async def configuration(patient: Patient) -> Finding:
         "configuration",
         f"{path} has no mistakes." if path is not None else "There is no file; the defaults hold.",
     )
+
+
+async def matrix_side(patient: Patient) -> Finding:
+    config = patient.config
+    if config.guest_of is None:
+        return ok("matrix side", "This node is a homeserver itself.")
+    wrong = await check_registration(config.appservice, config.server_name)
+    if wrong:
+        return fault("matrix side", " ".join(wrong), "`palaver registration --check` says it line by line.")
+    raise no_guest_yet(config.guest_of)
 
 
 async def data_directory(patient: Patient) -> Finding:
@@ -195,17 +207,14 @@ async def database(patient: Patient) -> Finding:
         version = connection.get_server_version()
         refuse_version(version.major, version.minor, address)
         steps = await pending(connection)
-        owner = await fetch_server_name(connection) if steps == () else None
+        owner = await fetch_owner(connection) if steps == () else None
     finally:
         await connection.close()
     if isinstance(steps, LocalError):
         raise steps
-    if owner not in (None, patient.config.server_name):
-        return fault(
-            "database",
-            f"It belongs to the node {owner}, and this node is called {patient.config.server_name}.",
-            "Set server_name back, or point database.url to a database of its own.",
-        )
+    not_ours = wrong_owner(owner, Owner(patient.config.server_name, patient.config.guest_of))
+    if not_ours is not None:
+        raise not_ours
     if steps:
         return note(
             "database",
@@ -289,6 +298,7 @@ async def metrics(patient: Patient) -> Finding:
 EXAMINATIONS: dict[str, Callable[[Patient], Awaitable[Finding]]] = {
     "names": names,
     "configuration": configuration,
+    "matrix side": matrix_side,
     "data directory": data_directory,
     "disk": disk,
     "signing key": signing_key,

@@ -70,6 +70,7 @@ def external_database(config: Config) -> DatabaseAddress | None:
 
 
 def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
+    assert config.guest_of is None, "a guest is no homeserver"
     federation = config.federation
     return HomeserverSettings(
         config.server_name,

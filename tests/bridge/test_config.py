@@ -72,6 +72,9 @@ def test_named_hosts_win() -> None:
         {"federation": {"mode": "ajar"}},
         {"federation": {"name_servers": ["192.168.1.1"]}},
         {"media": {"max_upload_size": 0}},
+        {"matrix_side": "guest"},
+        {"matrix_side": "appservice"},
+        {"matrix_side": "appservice", "appservice": {"domain": "their.server"}},
         {"log": {"level": "loud"}},
     ],
 )
@@ -94,3 +97,13 @@ def test_paths_start_at_the_file() -> None:
     assert config.listener.private_key == Path("/etc/key.pem")
     assert config.peers[0].client_certificate == Path("/srv/palaver/peers/kitchen.pem")
     assert config.database.password_file is None
+    assert config.appservice.registration == Path("/srv/palaver/registration.yaml")
+
+
+def test_a_guest_has_a_homeserver() -> None:
+    """Whose section may stand there while the node is a homeserver itself."""
+    section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
+    assert Config().guest_of is None
+    assert Config.model_validate({"appservice": section}).guest_of is None
+    guest = Config.model_validate({"matrix_side": "appservice", "appservice": section})
+    assert guest.guest_of == "their.server"

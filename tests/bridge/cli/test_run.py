@@ -6,6 +6,7 @@ from typing import Any
 
 from bridge.cli.run import event_loop_factory, next_steps
 from bridge.config import Config
+from tests.bridge.cli.conftest import Palaver
 
 SUMMARY: dict[str, Any] = {
     "server_name": "localhost:7676",
@@ -58,3 +59,12 @@ def test_the_loop_is_a_loop() -> None:
         assert loop.run_until_complete(asyncio.sleep(0, "done")) == "done"
     finally:
         loop.close()
+
+
+def test_a_guest_is_refused_before_anything_is_made(palaver: Palaver) -> None:
+    """No key, no database: the node can still become a homeserver."""
+    section = '[appservice]\nhomeserver = "http://127.0.0.1:8008"\ndomain = "their.server"\n'
+    Path("palaver.toml").write_text(f'matrix_side = "appservice"\n{section}')
+    said = palaver("run")
+    assert (said.code, "cannot carry its rooms on their.server" in said.err) == (1, True)
+    assert [path.name for path in Path().iterdir()] == ["palaver.toml"]

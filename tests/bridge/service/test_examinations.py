@@ -7,13 +7,17 @@ import pytest
 
 from bridge.checkup import Finding, Verdict
 from bridge.config import Config
+from bridge.config_appservice import wanted
 from bridge.service.config_file import LoadedConfig
 from bridge.service.examinations import EXAMINATIONS, Patient, examine
+from bridge.service.registration_file import write
 from federation.service.own_keys import OwnKeyFiles
 from storage.address import DatabaseAddress
 from storage.database import Database, connect_once
+from storage.errors import LocalError
 from storage.migrate import migrate
 from storage.node import claim
+from tests.support.ports import lasting_port
 
 
 def _patient(tmp_path: Path, status: dict[str, Any] | None = None, **values: Any) -> Patient:
@@ -32,6 +36,19 @@ async def test_every_examination_is_in_the_report_once(tmp_path: Path) -> None:
     config = Config.model_validate({"data_dir": tmp_path, "listener": {"port": 0}, "metrics": {"port": 0}})
     findings = await examine(LoadedConfig(config, None))
     assert [found.subject for found in findings] == list(EXAMINATIONS)
+
+
+async def test_a_guest_is_compared_with_its_homeserver(tmp_path: Path) -> None:
+    """As `palaver registration --check` does; a homeserver needs none."""
+    assert (await _find("matrix side", _patient(tmp_path))).verdict is Verdict.OK
+    url = f"http://127.0.0.1:{lasting_port()}"
+    section = {"homeserver": url, "domain": "their.server", "registration": tmp_path / "registration.yaml"}
+    patient = _patient(tmp_path, matrix_side="appservice", appservice=section)
+    with pytest.raises(LocalError, match="There is no registration"):
+        await _find("matrix side", patient)
+    write(tmp_path / "registration.yaml", wanted(patient.config.appservice, "localhost:7676"))
+    found = await _find("matrix side", patient)
+    assert (found.verdict, f"does not answer at {url}" in found.text) == (Verdict.FAULT, True)
 
 
 async def test_a_directory_that_is_none(tmp_path: Path) -> None:
@@ -76,14 +93,14 @@ async def test_the_signing_key_is_counted(tmp_path: Path) -> None:
 async def test_an_external_database_is_looked_at(
     tmp_path: Path, empty_address: DatabaseAddress, database: Database
 ) -> None:
-    """Pending migrations are noted, another node's database is a fault."""
+    """Pending migrations are noted, another node's database is refused, which the report has as a fault."""
     found = await _find("database", _patient(tmp_path, database={"url": empty_address.url}))
     assert (found.verdict, "pending" in found.text) == (Verdict.NOTE, True)
     async with database.transaction() as connection:
         await claim(connection, "kitchen.local")
     patient = _patient(tmp_path, database={"url": database.address.url})
-    found = await _find("database", patient)
-    assert (found.verdict, "kitchen.local" in found.text) == (Verdict.FAULT, True)
+    with pytest.raises(LocalError, match=r"kitchen\.local"):
+        await _find("database", patient)
 
 
 async def test_a_schema_newer_than_the_code_is_a_fault(

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,11 @@ from storage.errors import LocalError
 from tests.support.postgres import Server
 
 
-def _database(address: DatabaseAddress, server_name: str = "localhost:7676") -> tuple[NodeDatabase, Health]:
+def _database(
+    address: DatabaseAddress, server_name: str = "localhost:7676", **more: Any
+) -> tuple[NodeDatabase, Health]:
     config = Config.model_validate(
-        {"server_name": server_name, "data_dir": Path("unused"), "database": {"url": address.url}}
+        {"server_name": server_name, "data_dir": Path("unused"), "database": {"url": address.url}, **more}
     )
     health = Health()
     return NodeDatabase(config, health, Metrics()), health
@@ -54,6 +57,17 @@ async def test_a_database_of_another_node_is_refused(empty_address: DatabaseAddr
     with pytest.raises(LocalError, match=r"kitchen\.local"):
         await other.start()
     assert health.get("migrations") is not None
+
+
+async def test_a_database_of_the_other_side_is_refused(empty_address: DatabaseAddress) -> None:
+    """A homeserver's rooms are no guest's."""
+    database, _ = _database(empty_address)
+    await database.start()
+    await database.stop()
+    section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
+    guest, _ = _database(empty_address, matrix_side="appservice", appservice=section)
+    with pytest.raises(LocalError, match=r"a guest of their\.server"):
+        await guest.start()
 
 
 async def test_an_outage_shows_and_passes(empty_address: DatabaseAddress, postgres_server: Server) -> None:
