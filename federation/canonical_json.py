@@ -59,14 +59,20 @@ def decode(body: bytes) -> Any:
     Numbers keep their kind: `1.0` and `1e2` are floats and 2**64 an integer, so that `encode` sees what was
     sent.
     """
+    return decode_telling(body)[0]
+
+
+def decode_telling(body: bytes) -> tuple[Any, bool]:
+    """The same, and whether there may be floats in it. Where there are none nobody has to look for them
+    again before it is written."""
     try:
         value = orjson.loads(body)
         if not _walk(value, _MAX_DEPTH_READ):
-            return value
+            return value, False
         # orjson reads integers beyond 64 bits as floats. Whether this float was one can only be told by
         # reading again with a parser that has integers of any size; what that one is lax on, orjson has
         # already refused.
-        return json.loads(body)
+        return json.loads(body), True
     except (ValueError, RecursionError) as refused:
         raise NotJson(str(refused)) from None
 

@@ -96,10 +96,10 @@ class Buckets(Generic[K]):
 
     def take(self, key: K, rate: Rate, now: float) -> Excess | None:
         """One more, unless that is too much."""
-        micro = round(now * _MICROSECONDS)
+        micro, interval = round(now * _MICROSECONDS), rate.interval
         full_at = max(self._full_at.get(key, micro), micro)
-        over = full_at + rate.interval - micro - rate.burst * rate.interval
-        self._full_at[key] = full_at if over > 0 else full_at + rate.interval
+        over = full_at + interval - micro - rate.burst * interval
+        self._full_at[key] = full_at if over > 0 else full_at + interval
         self._full_at.move_to_end(key)
         self._forget(micro)
         return Excess(-(-over // 1000)) if over > 0 else None
@@ -139,15 +139,19 @@ class PeerLimiter:
         """A request that this server has signed. In capitals it is the same server."""
         return self._of_servers.take((server.lower(), kind), self.limits.of(kind), now)
 
+    def is_shared(self, address: Address) -> bool:
+        """Whether it is not limited as one."""
+        return is_within(address, self.limits.shared_addresses)
+
     def ask_unsigned(self, address: Address, now: float) -> Excess | None:
         """A request that nobody has to sign."""
-        if is_within(address, self.limits.shared_addresses):
+        if self.is_shared(address):
             return None
         return self._unsigned.take(neighbourhood(address), self.limits.unsigned, now)
 
     def begin_trial(self, address: Address, now: float) -> Excess | None:
         """A request that must be signed, and counts as badly signed until it is shown to be good."""
-        if is_within(address, self.limits.shared_addresses):
+        if self.is_shared(address):
             return None
         return self._trials.take(neighbourhood(address), self.limits.failures, now)
 

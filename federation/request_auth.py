@@ -5,8 +5,8 @@ Server-server API, "Request Authentication". Checking the signature is not here:
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from federation.errors import MatrixError
 from federation.identifiers import is_key_id, is_server_name
@@ -24,6 +24,12 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNQUOTED = re.compile(r'[^\s",\\]+')
 _BLANKS = re.compile(r"[ \t]*")
 _SIGNATURE = re.compile(r"[0-9A-Za-z+/\-_]+={0,2}", re.ASCII)
+# As nearly everybody writes it. What stands on both sides of the signature is whole parameters, so that it is
+# the same whatever the signature is.
+_USUAL = re.compile(
+    r'(X-Matrix (?:[a-z]+="[^"\\]*",)*)sig="([0-9A-Za-z+/\-_]+={0,2})"((?:,[a-z]+="[^"\\]*")*)', re.ASCII
+)
+_MOST_REMEMBERED: Final = 1000
 
 
 class BadAuthorization(MatrixError):
@@ -33,8 +39,7 @@ class BadAuthorization(MatrixError):
         super().__init__("M_UNAUTHORIZED", f"The X-Matrix authorization {problem}.", 401)
 
 
-@dataclass(frozen=True, slots=True)
-class XMatrix:
+class XMatrix(NamedTuple):
     """One header: who asks, whom, with which key, and the signature as it came (base64, not yet decoded)."""
 
     origin: str
@@ -47,6 +52,21 @@ def parse(header: str) -> XMatrix:
     """One `Authorization` header: names in any order and case, values quoted or not."""
     if len(header) > MOST_CHARACTERS:
         raise BadAuthorization("is too long")
+    usual = _USUAL.fullmatch(header)
+    if usual is None:
+        return _parse(header)
+    before, signature, behind = usual.groups()
+    origin, key, _, destination = _without_signature(before, behind)
+    return XMatrix(origin, key, signature, destination)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _without_signature(before: str, behind: str) -> XMatrix:
+    """A server writes the same with each request, but for the signature, which is checked each time."""
+    return _parse(f'{before}sig="A"{behind}')
+
+
+def _parse(header: str) -> XMatrix:
     scheme, blank, rest = _split_scheme(header)
     if scheme != SCHEME or not blank:
         raise BadAuthorization("does not begin with the scheme X-Matrix")
@@ -66,6 +86,8 @@ def parse(header: str) -> XMatrix:
 
 def parse_all(headers: Sequence[str]) -> tuple[XMatrix, ...]:
     """All X-Matrix headers of a request, which must speak for one server; other schemes are not looked at."""
+    if len(headers) == 1 and headers[0].startswith("X-Matrix "):
+        return (parse(headers[0]),)
     ours = [header for header in headers if _split_scheme(header)[0] == SCHEME]
     if len(ours) > MOST_HEADERS:
         raise BadAuthorization("comes in too many headers")

@@ -5,10 +5,9 @@ the one before; what a request fails is said in its refusal.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from federation.canonical_json import NotCanonical, NotJson, decode, encode
+from federation.canonical_json import NotCanonical, NotJson, decode_telling, encode, encode_again
 from federation.errors import MatrixError
 from federation.key_needs import is_known_algorithm
 from federation.request_auth import XMatrix, is_meant_for, parse_all, signed_object
@@ -22,12 +21,11 @@ DEEPEST: Final = 900
 with that event, and not with all that came with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What the head of a request says: who asks, and the signatures that should show it, by key id."""
 
     origin: str
-    signatures: Mapping[str, str]
+    signatures: dict[str, str]
 
     @property
     def key_ids(self) -> list[str]:
@@ -35,8 +33,7 @@ class Claim:
         return [key_id for key_id in self.signatures if is_known_algorithm(key_id)]
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRequest:
+class SignedRequest(NamedTuple):
     """`signed`: the bytes that the signatures must be of. `content` is None where there is none to be."""
 
     claim: Claim
@@ -63,14 +60,14 @@ def read_claim(authorization: Sequence[str], server_name: str, is_allowed: Calla
 
 def read_request(claim: Claim, method: str, uri: str, body: bytes, server_name: str) -> SignedRequest:
     """What must have been signed. `uri` is the request target verbatim. Raises `MatrixError`."""
-    content = _content(body) if method in METHODS_WITH_CONTENT else None
-    signed = _canonical(signed_object(method, uri, claim.origin, server_name, content))
+    content, has_float = _content(body) if method in METHODS_WITH_CONTENT else (None, False)
+    signed = _canonical(signed_object(method, uri, claim.origin, server_name, content), has_float)
     return SignedRequest(claim, signed, content)
 
 
 def verify_request(request: SignedRequest, keys: Mapping[str, VerifyKey]) -> None:
     """Check it with those of the origin's keys that it signs with now. Raises `MatrixError` if it fails."""
-    origin, signatures = request.claim.origin, dict(request.claim.signatures)
+    origin, signatures = request.claim
     match verify(request.signed, {origin: signatures}, origin, keys):
         case Verified():
             return
@@ -88,6 +85,8 @@ def unauthorized(text: str) -> MatrixError:
 
 
 def _signatures(headers: Sequence[XMatrix]) -> dict[str, str]:
+    if len(headers) == 1:
+        return {headers[0].key: headers[0].signature}
     made: dict[str, str] = {}
     for header in headers:
         if made.setdefault(header.key, header.signature) != header.signature:
@@ -95,23 +94,24 @@ def _signatures(headers: Sequence[XMatrix]) -> dict[str, str]:
     return made
 
 
-def _content(body: bytes) -> dict[str, Any]:
+def _content(body: bytes) -> tuple[dict[str, Any], bool]:
     """ "All POST and PUT endpoints require the requesting server to supply a request body containing a
-    (potentially empty) JSON object." """
+    (potentially empty) JSON object." And whether there may be floats in it."""
     try:
-        content = decode(body)
+        content, has_float = decode_telling(body)
     except NotJson:
         raise MatrixError("M_NOT_JSON", "The body of the request is not JSON.") from None
     if not isinstance(content, dict):
         raise MatrixError("M_BAD_JSON", "The body of the request is not a JSON object.")
-    return content
+    return content, has_float
 
 
-def _canonical(value: dict[str, Any]) -> bytes:
+def _canonical(value: dict[str, Any], has_float: bool) -> bytes:
     """Events of room versions 3 to 5 may hold floats and large integers; the transaction that brings them is
     signed all the same, in the form that Python gives them."""
     try:
-        return encode(value)
+        if not has_float:
+            return encode_again(value)
     except NotCanonical:
         pass
     try:

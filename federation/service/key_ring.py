@@ -81,8 +81,10 @@ class KeyRing:
         if server == self._server_name:
             return {}  # a server makes no requests to itself
         now = self._now_ms()
-        await self._obtain([KeyNeed(server, key_id, now) for key_id in key_ids])
-        known = self._of(server)
+        known = self._known.get(server) or {}
+        if not all(key_id in known and known[key_id].valid_until_ts >= now for key_id in key_ids):
+            await self._obtain([KeyNeed(server, key_id, now) for key_id in key_ids])
+            known = self._of(server)
         found = {key_id: known[key_id].for_requests(now) for key_id in key_ids if key_id in known}
         return {key_id: key for key_id, key in found.items() if key is not None}
 

@@ -35,6 +35,21 @@ def test_every_form_that_servers_send_is_read(header: str) -> None:
     assert parse(header) == EXPECTED
 
 
+def test_what_is_remembered_of_a_header_is_not_its_signature() -> None:
+    """Nor is a signature looked for within other values: those end where their quotation marks end."""
+    usual = 'X-Matrix origin="a",destination="b",key="ed25519:x",sig="{}"'
+    for made in ("c2ln", "b3RoZXI", "c2ln"):
+        assert parse(usual.format(made)) == XMatrix("a", "ed25519:x", made, "b")
+    for key, behind in (("ed25519:y", ""), ("ed25519:x", ',new="1"')):
+        header = f'X-Matrix origin="a",key="{key}",sig="c2ln"{behind},destination="c"'
+        assert parse(header) == XMatrix("a", key, "c2ln", "c")
+    for within in (",sig=", 'sig=\\"b3RoZXI', "b3RoZXI"):
+        header = f'X-Matrix new="{within}",origin="a",key="ed25519:x",sig="c2ln",old="{within}"'
+        assert parse(header) == XMatrix("a", "ed25519:x", "c2ln")
+    with pytest.raises(BadAuthorization, match="names a parameter twice"):
+        parse('X-Matrix sig="b3RoZXI",origin="a",key="ed25519:x",sig="c2ln"')
+
+
 def test_a_missing_destination_is_accepted() -> None:
     """Servers before v1.3 of the specification send none."""
     assert parse('X-Matrix origin="a",key="ed25519:x",sig="c2ln"') == XMatrix("a", "ed25519:x", "c2ln")
