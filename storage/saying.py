@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from storage.arrays import text_array
 from storage.database import Connection
 from storage.events import EventRow
 from storage.room_stream import TAG, StreamRow
@@ -59,6 +60,8 @@ class Said:
 async def say(connection: Connection, words: Words, now_ms: int) -> Said | None:
     """None: nothing was written, because somebody else has written to the room, or because
     one of the names has been used in it."""
+    if len(words.events) == 1 and len(words.queue) <= 1 and not words.relations:
+        return await _say_one(connection, words, now_ms)
     rows = await connection.fetch(
         SQL.say,
         words.room_id,
@@ -83,3 +86,40 @@ async def say(connection: Connection, words: Words, now_ms: int) -> Said | None:
         return None
     told = [StreamRow(row[2], words.room_id, row[1], "timeline") for row in rows if row[0] is None]
     return Said(told, [Queued(*row) for row in rows if row[0] is not None])
+
+
+async def _say_one(connection: Connection, words: Words, now_ms: int) -> Said | None:
+    """The same, of one message for at most one server."""
+    (event,) = words.events
+    ((_, transaction_id),) = words.sent or ((None, None),)
+    ((destination, _),) = words.queue or ((None, None),)
+    offered = None if destination is None else words.offered.get(destination)
+    row = await connection.fetchrow(
+        SQL.say_one,
+        words.room_id,
+        words.generation,
+        text_array(words.forward_extremities),
+        transaction_id,
+        event.event_id,
+        event.sender,
+        event.type,
+        event.depth,
+        event.origin_server_ts,
+        text_array(event.prev_events),
+        text_array(event.auth_events),
+        event.state_before,
+        event.state_after,
+        event.canonical,
+        TAG,
+        destination,
+        offered,
+        now_ms,
+    )
+    if row is None:
+        return None
+    position, place, begun_at = row
+    told = [StreamRow(position, words.room_id, event.event_id, "timeline")]
+    if destination is None:
+        return Said(told, [])
+    begun = None if begun_at is None else offered
+    return Said(told, [Queued(destination, event.event_id, place, begun, begun_at)])
