@@ -62,7 +62,7 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
         else:
             updated.append(row)
         groups += [_group_row(draft.room_id, *group) for group in draft.new_groups.values()]
-        events += map(_event_row, draft.written.values())
+        events += map(event_row, draft.written.values())
         news = [event.pdu.event_id for event in draft.timeline]
         told += [(draft.room_id, event_id, "timeline") for event_id in news]
         for key, (before, after) in changed.items():
@@ -122,7 +122,7 @@ async def words_of(
         draft.room_id,
         draft.memory.view.generation,
         memory.view.forward_extremities,
-        [_event_row(event) for event in events],
+        [event_row(event) for event in events],
         sent,
         [relation for event in events for relation in _relations(event)],
         to_queue(committed),
@@ -188,7 +188,7 @@ def _group_row(room_id: str, group: StateGroup, kept: Kept) -> StateGroupRow:
     )
 
 
-def _event_row(event: KnownEvent) -> EventRow:
+def event_row(event: KnownEvent) -> EventRow:
     pdu = event.pdu
     return EventRow(
         pdu.event_id,
