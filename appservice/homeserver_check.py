@@ -1,7 +1,7 @@
-"""What is wrong between us and the homeserver, from what it answers to three questions.
+"""What is wrong between us and the homeserver, from what it answers to four questions.
 
 They are asked in this order, and each makes sense only once the one before is answered well: does it answer
-at all, does it know our token, does it reach us.
+at all, does it know our token, does it let us have our names, does it reach us.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from appservice.registration import Registration, Wanted
-from federation.identifiers import domain
+from federation.identifiers import domain, localpart
 
 MOST_TEXT: Final = 200
 
 VERSIONS: Final = "/_matrix/client/versions"
 WHOAMI: Final = "/_matrix/client/v3/account/whoami"
+REGISTER: Final = "/_matrix/client/v3/register"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,34 @@ def wrong_whoami(heard: Heard, registration: Registration, wanted: Wanted) -> st
             " it reads another file."
         )
     return None
+
+
+def register_body(wanted: Wanted) -> Mapping[str, Any]:
+    """Of `POST`, for the user as whom the node speaks: the node needs it in any case."""
+    return {
+        "type": "m.login.application_service",
+        "username": localpart(wanted.namespaces.node_user),
+        "inhibit_login": True,
+    }
+
+
+def wrong_register(heard: Heard, wanted: Wanted) -> str | None:
+    """It may have been made before."""
+    user, prefix = wanted.namespaces.node_user, wanted.namespaces.user_prefix
+    if isinstance(heard, NoAnswer):
+        return f"The homeserver did not answer when it was asked for the user {user} ({heard.reason})."
+    if heard.status == 200 or heard.errcode == "M_USER_IN_USE":
+        return None
+    # "M_EXCLUSIVE: The resource being requested is reserved by an application service, or the application
+    # service making the request has not created the resource."
+    if heard.errcode == "M_EXCLUSIVE":
+        return (
+            f"The homeserver does not give us {user} (M_EXCLUSIVE): another of its application services"
+            f" reserves users that begin with {prefix} too, or its copy of the registration is an older one."
+            " Choose another appservice.user_prefix and write the registration anew, or start it again with"
+            " the new copy."
+        )
+    return f"The homeserver does not give us {user} ({heard.errcode})."
 
 
 def wrong_ping(heard: Heard, registration: Registration, *, came: bool) -> str | None:

@@ -24,6 +24,9 @@ SENDER: Final = "palaver-"
 """How the user begins whom the registration itself makes. It is in no room: the node speaks as a ghost like
 the others, or each event for it would come twice."""
 
+NODE_AGENT: Final = "palaver"
+"""As whom the node itself speaks: no agent is called so."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRoom:
@@ -46,6 +49,10 @@ class Namespaces:
         name = agent_id if node_id == self.node_id else f"{agent_id}{AT}{node_id}"
         user = f"@{self.user_prefix}{escape(name)}:{self.domain}"
         return user if fits(user) else None
+
+    @property
+    def node_user(self) -> str:
+        return f"@{self.user_prefix}{NODE_AGENT}:{self.domain}"
 
     def agent(self, user: str) -> tuple[str, str] | None:
         """Id and node of the agent whose ghost this is; None if it is nobody's."""

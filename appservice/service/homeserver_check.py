@@ -1,4 +1,4 @@
-"""Asks the homeserver whether it knows us and reaches us."""
+"""Asks the homeserver whether it knows us, gives us our names and reaches us."""
 
 import secrets
 from collections.abc import Callable
@@ -8,13 +8,16 @@ import aiohttp
 from aiohttp import hdrs
 
 from appservice.homeserver_check import (
+    REGISTER,
     VERSIONS,
     WHOAMI,
     Answer,
     Heard,
     NoAnswer,
     ping_path,
+    register_body,
     wrong_ping,
+    wrong_register,
     wrong_versions,
     wrong_whoami,
 )
@@ -33,7 +36,8 @@ async def check_homeserver(
     wanted: Wanted,
     came: Callable[[str], bool] | None,
 ) -> str | None:
-    """The first thing that is wrong, in a sentence with what to do about it. `came` says whether a ping with
+    """The first thing that is wrong, in a sentence with what to do about it. If nothing is, there is the user
+    as whom the node speaks. `came` says whether a ping with
     this transaction id has been heard, which is asked after the homeserver says that it brought it; None
     where this process does not listen, and no ping is asked for."""
     wrong = wrong_versions(await _ask(session, "GET", url + VERSIONS), url)
@@ -41,6 +45,10 @@ async def check_homeserver(
         return wrong
     token = registration.secrets.as_token
     wrong = wrong_whoami(await _ask(session, "GET", url + WHOAMI, token), registration, wanted)
+    if wrong is not None:
+        return wrong
+    registered = await _ask(session, "POST", url + REGISTER, token, register_body(wanted))
+    wrong = wrong_register(registered, wanted)
     if wrong is not None or came is None:
         return wrong
     transaction_id = secrets.token_hex(8)

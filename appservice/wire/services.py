@@ -8,11 +8,17 @@ from aiohttp import hdrs, web
 
 from appservice import credentials
 from appservice.namespaces import AgentRoom, Namespaces
-from appservice.service.intake import Intake
+from appservice.transaction import Transaction
 
 V1 = "/_matrix/app/v1"
 UNSTABLE = "/_matrix/app/unstable"
 """Of `thirdparty` alone. The other paths had no prefix at all before; homeservers fall back to both."""
+
+
+class TakesIn(Protocol):
+    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
+        """When it returns, all of it has been committed; whether anything was new. Raises `MatrixError`."""
+        ...
 
 
 class Inhabitants(Protocol):
@@ -40,7 +46,7 @@ class AppServices:
 
     hs_token: str = field(repr=False)
     namespaces: Namespaces
-    intake: Intake
+    intake: TakesIn
     inhabitants: Inhabitants
     pinged: Callable[[str | None], None] = lambda transaction_id: None
 

@@ -29,6 +29,7 @@ MODULES: Final[Mapping[str, str]] = {
         "audit",
         "config",
         "keys",
+        "registration",
         "migrate",
         "db",
     )

@@ -10,7 +10,9 @@ from appservice.homeserver_check import (
     Heard,
     NoAnswer,
     ping_path,
+    register_body,
     wrong_ping,
+    wrong_register,
     wrong_versions,
     wrong_whoami,
 )
@@ -30,7 +32,10 @@ def test_all_is_well() -> None:
     """Then nothing is said."""
     assert wrong_versions(Answer(200, {"versions": ["v1.7"]}), URL) is None
     assert wrong_whoami(Answer(200, {"user_id": ME}), REGISTRATION, WANTED) is None
+    assert wrong_register(Answer(200, {"user_id": "@_agent_palaver:their.server"}), WANTED) is None
+    assert wrong_register(refused(400, "M_USER_IN_USE"), WANTED) is None
     assert wrong_ping(Answer(200, {"duration_ms": 3}), REGISTRATION, came=True) is None
+    assert register_body(WANTED)["username"] == "_agent_palaver"
     assert ping_path(REGISTRATION) == "/_matrix/client/v1/appservice/palaver/ping"
 
 
@@ -67,6 +72,20 @@ def test_the_homeserver_does_not_know_us(heard: Heard, part: str) -> None:
     found = wrong_whoami(heard, REGISTRATION, WANTED) or ""
     assert part in found
     assert SECRETS.as_token not in found
+
+
+@pytest.mark.parametrize(
+    ("heard", "part"),
+    [
+        (NoAnswer("it took too long"), "@_agent_palaver:their.server (it took too long)"),
+        (refused(400, "M_EXCLUSIVE"), "reserves users that begin with _agent_ too"),
+        (refused(500, "M_UNKNOWN"), "does not give us @_agent_palaver:their.server (M_UNKNOWN)"),
+        (Answer(502), "(HTTP status 502)"),
+    ],
+)
+def test_the_homeserver_does_not_give_us_our_names(heard: Heard, part: str) -> None:
+    """Because somebody else has them, in words of its own."""
+    assert part in (wrong_register(heard, WANTED) or "")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,11 @@ NODES = st.sampled_from(["kitchen.local", "cellar.local", "host:7676", "[::1]:76
 NAMES = st.text(st.sampled_from("ab=4013cfeA_.:@é/"), max_size=12)
 
 
+def test_the_node_has_a_user_of_its_own() -> None:
+    """As whom it speaks; a ghost like the others."""
+    assert OURS.node_user == OURS.user("palaver", "kitchen.local") == "@_agent_palaver:their.server"
+
+
 @pytest.mark.parametrize(
     ("agent_id", "node_id", "user"),
     [

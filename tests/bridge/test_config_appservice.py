@@ -3,9 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from appservice.namespaces import Namespaces
+from appservice.namespaces import NODE_AGENT, Namespaces
 from appservice.registration import Wanted
 from bridge.config_appservice import AppService, check_appservice, no_guest_yet, wanted
+from bridge.connectors.cis.settings import NODE_USER
 from bridge.toml_text import toml_value
 
 FULL = AppService(homeserver="http://127.0.0.1:8008/", domain="their.server")
@@ -38,6 +39,11 @@ def test_what_the_registration_has_to_say() -> None:
     behind = FULL.model_copy(update={"url": "https://palaver.internal/app", "id": "other"})
     assert wanted(behind, "kitchen.local").url == "https://palaver.internal/app"
     assert AppService(host="::1").reached_at == "http://[::1]:7678"
+
+
+def test_the_node_is_called_the_same_on_both_sides() -> None:
+    """No agent of the configuration has its name."""
+    assert NODE_AGENT == NODE_USER
 
 
 def test_an_address_has_no_slash_at_its_end() -> None:

@@ -21,10 +21,12 @@ ME = {"user_id": f"@{SECRETS.sender_localpart}:their.server"}
 @dataclass
 class Played:
     """A homeserver as far as it is asked here. It remembers who showed which token, and which pings it
-    brought."""
+    brought: to `brings_to` with a token, where it was given one."""
 
     versions: Any = field(default_factory=lambda: {"versions": ["v1.7"]})
     whoami: Any = field(default_factory=lambda: ME)
+    registered: Any = field(default_factory=dict)
+    brings_to: tuple[str, str] | None = None
     pinged: list[str] = field(default_factory=list)
     shown: list[str | None] = field(default_factory=list)
 
@@ -35,12 +37,27 @@ class Played:
                 said = self.versions
             case "/_matrix/client/v3/account/whoami":
                 said = self.whoami
+            case "/_matrix/client/v3/register" if request.method == "POST":
+                said = self.registered
             case "/_matrix/client/v1/appservice/palaver/ping" if request.method == "POST":
-                self.pinged.append((await request.json())["transaction_id"])
-                said = {"duration_ms": 1}
+                said = await self._bring(await request.json())
             case _:
                 return web.json_response({"errcode": "M_UNRECOGNIZED"}, status=404)
         return said if isinstance(said, web.Response) else web.json_response(said)
+
+    async def _bring(self, ping: Any) -> Any:
+        self.pinged.append(ping["transaction_id"])
+        if self.brings_to is not None:
+            url, token = self.brings_to
+            headers = {"Authorization": f"Bearer {token}"}
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(f"{url}/_matrix/app/v1/ping", json=ping, headers=headers) as answer,
+            ):
+                if answer.status != 200:
+                    failed = {"errcode": "M_BAD_STATUS", "status": answer.status}
+                    return web.json_response(failed, status=502)
+        return {"duration_ms": 1}
 
 
 @asynccontextmanager
@@ -69,7 +86,8 @@ async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
         assert len(played.pinged) == 1
         assert await checked(url, None) is None
         assert len(played.pinged) == 1
-    assert played.shown == [None, *[f"Bearer {SECRETS.as_token}"] * 2, None, f"Bearer {SECRETS.as_token}"]
+    shown = f"Bearer {SECRETS.as_token}"
+    assert played.shown == [None, shown, shown, shown, None, shown, shown]
 
 
 async def test_a_ping_that_did_not_come_here_is_told() -> None:
@@ -98,6 +116,14 @@ async def test_something_else_is_there(versions: web.Response, part: str) -> Non
     async with served(played) as url:
         assert part in (await checked(url, None) or "")
     assert played.shown == [None]
+
+
+async def test_names_that_somebody_else_has() -> None:
+    """It is asked for no ping."""
+    played = Played(registered=web.json_response({"errcode": "M_EXCLUSIVE"}, status=400))
+    async with served(played) as url:
+        assert "reserves users that begin with _agent_" in (await checked(url, lambda pinged: True) or "")
+    assert played.pinged == []
 
 
 async def test_a_homeserver_that_does_not_know_us() -> None:

@@ -1,0 +1,91 @@
+"""`palaver registration`: the file by which a homeserver knows a node that is its guest."""
+
+import asyncio
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bridge.cli.options import ConfigFile, Json, loaded
+from bridge.cli.output import FAILED, Output
+from bridge.config import Config
+from bridge.config_appservice import wanted
+from bridge.service.registration_check import check_registration
+from bridge.service.registration_file import write
+from storage.errors import LocalError
+
+
+def registration(
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; compare it with the configuration, and ask the homeserver."
+        ),
+    ] = False,
+    new_tokens: Annotated[
+        bool, typer.Option("--new-tokens", help="Give it other tokens than the file has that is there.")
+    ] = False,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write the file by which a homeserver knows this node as its guest. Written again it keeps its
+    tokens."""
+    output = Output(as_json=as_json)
+    config = loaded(path).config
+    if config.guest_of is None:
+        raise LocalError(
+            "This node is a homeserver itself, which no other one has to know by a registration.",
+            'For a guest write matrix_side = "appservice" into the configuration, and its [appservice].',
+        )
+    if check and new_tokens:
+        raise LocalError("Who only looks gives no new tokens.", "Say --check, or --new-tokens.")
+    if check:
+        _check(output, config)
+    else:
+        _write(output, config, "" if path is None else f" -c {shlex.quote(str(path))}", new_tokens=new_tokens)
+
+
+def _check(output: Output, config: Config) -> None:
+    file, homeserver = config.appservice.registration, config.appservice.homeserver
+    wrong = asyncio.run(check_registration(config.appservice, config.server_name))
+
+    def report(console: Console) -> None:
+        for sentence in wrong:
+            console.print("[red]✗[/] ", end="")
+            console.print(sentence, markup=False)
+        if not wrong:
+            console.print("[green]✓[/] ", end="")
+            console.print(
+                f"{config.guest_of} at {homeserver} has {file}, and reaches this node.", markup=False
+            )
+
+    output.show({"registration": str(file), "homeserver": homeserver, "wrong": list(wrong)}, report)
+    if wrong:
+        raise typer.Exit(FAILED)
+
+
+def _write(output: Output, config: Config, option: str, *, new_tokens: bool) -> None:
+    file = config.appservice.registration
+    written = write(file, wanted(config.appservice, config.server_name), new_tokens=new_tokens)
+    output.show(
+        {
+            "registration": str(file),
+            "id": written.id,
+            "url": written.url,
+            "users": [one.regex for one in written.users],
+            "aliases": [one.regex for one in written.aliases],
+        },
+        lambda console: console.print(_next_steps(config, file, option), markup=False),
+    )
+
+
+def _next_steps(config: Config, file: Path, option: str) -> str:
+    return "\n".join(
+        [
+            f"Wrote {file}. Next, on {config.guest_of}:",
+            f"  let the homeserver read it, Synapse by app_service_config_files: [{file.resolve()}]",
+            f"  start it again, then here: palaver registration --check{option}",
+        ]
+    )
