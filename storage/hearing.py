@@ -5,7 +5,9 @@ It takes no lock before: whoever judged the events knew the room as it stood at 
 written when it has another one by now.
 """
 
+from storage.arrays import text_array
 from storage.database import Connection
+from storage.events import EventRow
 from storage.incoming_transactions import Answered
 from storage.room_stream import TAG, StreamRow
 from storage.saying import Words
@@ -20,6 +22,13 @@ async def hear(connection: Connection, words: Words, answered: Answered) -> list
     what others say."""
     assert not words.sent, "names are given to what this server says"
     assert not words.queue, "everybody sends what is his own"
+    event = words.events[0]
+    if (
+        not words.relations
+        and tuple(words.forward_extremities) == (event.event_id,)
+        and len(words.events) == 1
+    ):
+        return await _hear_one(connection, words.generation, event, answered)
     rows = await connection.fetch(
         SQL.hear,
         words.room_id,
@@ -37,3 +46,30 @@ async def hear(connection: Connection, words: Words, answered: Answered) -> list
         *(answered.audit or (None,) * 9),
     )
     return [StreamRow(*row) for row in rows]
+
+
+async def _hear_one(
+    connection: Connection, generation: int, event: EventRow, answered: Answered
+) -> list[StreamRow]:
+    """The same, of one message that is the end of the room."""
+    position = await connection.fetchval(
+        SQL.hear_one,
+        event.room_id,
+        generation,
+        event.event_id,
+        event.type,
+        event.sender,
+        event.depth,
+        event.origin_server_ts,
+        text_array(event.prev_events),
+        text_array(event.auth_events),
+        event.state_before,
+        event.state_after,
+        event.canonical,
+        answered.origin,
+        answered.transaction_id,
+        answered.answer,
+        TAG,
+        *(answered.audit or (None,) * 9),
+    )
+    return [] if position is None else [StreamRow(position, event.room_id, event.event_id, "timeline")]
