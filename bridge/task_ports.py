@@ -4,7 +4,7 @@ Everything here may be called more than once for the same task, because a proces
 it and remembering that it did.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -78,6 +78,15 @@ class Watcher(Protocol):
 
     def progress(self, task: Task, content: Mapping[str, Any]) -> Awaitable[None]:
         """What the agent says of its work. Some of this may be lost by a kill."""
+        ...
+
+
+@runtime_checkable
+class WatchesMany(Watcher, Protocol):
+    """One for which to show many tasks at once is less than to show each."""
+
+    def show_all(self, tasks: Sequence[Task]) -> Awaitable[None]:
+        """If it raises, perhaps some of them were shown."""
         ...
 
 

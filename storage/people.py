@@ -4,6 +4,7 @@ The events themselves are found again under the transaction ids that they are se
 leads from a message to its task, for as long as somebody may still answer there.
 """
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from storage.database import Connection
@@ -32,9 +33,41 @@ class ShownRow(NamedTuple):
     made_at: int
 
 
+class EndedRow(NamedTuple):
+    """A task that was shown from its beginning to its end at once, in the order of the statement."""
+
+    task: int
+    requester_node: str
+    request_id: str
+    agent: str
+    room_id: str
+    root: str
+    sign: str
+    answer: str
+    made_at: int
+
+
 async def insert_shown(connection: Connection, row: ShownRow) -> None:
     """What is known of the task already stays."""
     await connection.execute(SQL.insert_shown, *row)
+
+
+async def keep_shown(connection: Connection, row: ShownRow) -> ShownRow:
+    """The same, and what is known of the task now."""
+    known = await connection.fetchrow(SQL.keep_shown, *row)
+    assert known is not None, "it is there now"
+    return ShownRow(*known)
+
+
+async def insert_ended(connection: Connection, rows: Sequence[EndedRow]) -> set[int]:
+    """Those of which nothing was known; the others stay what they are."""
+    columns = map(list, zip(*rows, strict=True))
+    return {row["task"] for row in await connection.fetch(SQL.insert_ended, *columns)} if rows else set()
+
+
+async def find_known(connection: Connection, tasks: Collection[int]) -> set[int]:
+    """Of these tasks, those of which something has been shown."""
+    return {row["task"] for row in await connection.fetch(SQL.find_known, list(tasks))}
 
 
 async def fetch_shown(connection: Connection, task: int) -> ShownRow | None:

@@ -8,6 +8,34 @@ INSERT INTO people_tasks (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (task) DO NOTHING;
 
+-- What is known of the task already stays. Either way this gives what is known of it now.
+-- name: keep_shown
+INSERT INTO people_tasks (
+    task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,
+    answer, withdrawn_by, made_at
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+ON CONFLICT (task) DO UPDATE SET task = excluded.task
+RETURNING
+    task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,
+    answer, withdrawn_by, made_at;
+
+-- Many that no person has asked for, and of which nothing is to be added any more. Gives those that are new.
+-- name: insert_ended
+INSERT INTO people_tasks (
+    task, requester_node, request_id, agent, room_id, root, request, is_threaded, sign, answer, made_at
+)
+SELECT task, requester_node, request_id, agent, room_id, root, root, true, sign, answer, made_at
+FROM unnest(
+    $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[]
+) AS given (task, requester_node, request_id, agent, room_id, root, sign, answer, made_at)
+ORDER BY task
+ON CONFLICT (task) DO NOTHING
+RETURNING task;
+
+-- name: find_known
+SELECT task FROM people_tasks WHERE task = ANY($1::bigint[]);
+
 -- name: fetch_shown
 SELECT
     task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,

@@ -6,7 +6,7 @@ is tried again; what goes on failing stays due, and is found by the desk's next 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from bridge.task_ports import (
     Routes,
     TaskObserver,
     Watcher,
+    WatchesMany,
 )
 from bridge.task_request import TaskKey
 from federation.bounded_cache import BoundedCache
@@ -41,6 +42,10 @@ MOST_ONCE: Final = 20_000
 PAUSE: Final = 0.05
 """Seconds for which is gathered what has been done, and what people are shown meanwhile. After a kill that
 much may be done again."""
+GATHERED: Final = 0.1
+"""Seconds for which tasks are gathered that people are shown together, after those that they wait anyway."""
+MOST_TOGETHER: Final = 10
+"""Of them at once: what others wait for gets in between."""
 MOST_PROGRESS: Final = 100
 """Messages of one task that wait to be passed on. The oldest is left out: the newest tells most."""
 
@@ -93,6 +98,9 @@ class TaskEffects:
         self._not_here = not_here
         self._lanes: dict[tuple[TaskKey, Due], _Lane] = {}
         self._talking: dict[TaskKey, _Talk] = {}
+        # That are to be shown, each with when; and what waits for the first of them.
+        self._to_show: deque[tuple[float, _Lane]] = deque()
+        self._showing: asyncio.TimerHandle | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._cleared: dict[int, tuple[int, set[Due]]] = {}
         self._once: BoundedCache[tuple[int, Due], bool] = BoundedCache(MOST_ONCE)
@@ -108,6 +116,8 @@ class TaskEffects:
         works = [lane.work for lane in self._lanes.values() if lane.work is not None]
         works += [talk.work for talk in self._talking.values() if talk.work is not None]
         works += filter(None, [self._cleaner])
+        if self._showing is not None:
+            self._showing.cancel()
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
@@ -126,7 +136,10 @@ class TaskEffects:
                     lane.task = task  # perhaps it is no longer due
             elif due in task.due and not self._was_done(task, due):
                 lane = self._lanes[task.key, due] = _Lane(task)
-                lane.work = asyncio.create_task(self._run(due, lane, announce=announce))
+                if due is Due.SHOW and self._ports.shown_after:
+                    self._show_later(lane)
+                else:
+                    lane.work = asyncio.create_task(self._run(due, lane, announce=announce))
 
     def say(self, task: Task, content: Mapping[str, Any]) -> None:
         """Pass on what an agent says of its work, in its order."""
@@ -143,8 +156,6 @@ class TaskEffects:
         key = lane.task.key
         failures = 0
         try:
-            if due is Due.SHOW:
-                await asyncio.sleep(self._ports.shown_after)
             while due in lane.task.due:
                 task = lane.task
                 outcome = await self._try(due, task)
@@ -176,7 +187,7 @@ class TaskEffects:
         try:
             if due is Due.CANCEL:
                 await self._after_delivery(task.key)
-            elif due is Due.ANSWER:
+            elif due is Due.ANSWER and task.key in self._talking:
                 await self._after_talk(task.key)
             async with self._turns, asyncio.timeout(PATIENCE):
                 return await self._perform(due, task)
@@ -244,6 +255,54 @@ class TaskEffects:
                         self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)
         finally:
             del self._talking[task.key]
+
+    # -- showing people --
+
+    def _show_later(self, lane: _Lane) -> None:
+        """Many together, and most of them with how they have ended."""
+        loop = asyncio.get_running_loop()
+        after = self._ports.shown_after
+        self._to_show.append((loop.time() + after, lane))
+        if self._showing is None:
+            self._showing = loop.call_later(after + GATHERED, self._show_gathered)
+
+    def _show_gathered(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._showing = None
+        lanes: list[_Lane] = []
+        while self._to_show and self._to_show[0][0] <= now and len(lanes) < MOST_TOGETHER:
+            lanes.append(self._to_show.popleft()[1])
+        if self._to_show:
+            self._showing = loop.call_at(max(now, self._to_show[0][0] + GATHERED), self._show_gathered)
+        work = asyncio.create_task(self._show(lanes))
+        for lane in lanes:
+            lane.work = work
+
+    async def _show(self, lanes: Sequence[_Lane]) -> None:
+        """Together if that can be. What cannot be shown with others is no harm to them."""
+        watcher = self._ports.watcher
+        tasks = [lane.task for lane in lanes]
+        wanted = [task for task in tasks if Due.SHOW in task.due]
+        is_shown = False
+        if isinstance(watcher, WatchesMany) and wanted:
+            try:
+                async with self._turns, asyncio.timeout(PATIENCE):
+                    await watcher.show_all(wanted)
+                is_shown = True
+            except (ConnectionLost, TimeoutError):
+                pass  # what is still so then is told of each
+            except Exception as error:
+                self._ports.observer.problem("Some tasks could not be shown together.", error)
+        for lane, task in zip(lanes, tasks, strict=True):
+            if is_shown and Due.SHOW in task.due:
+                self._done(task, Due.SHOW)
+            if Due.SHOW not in lane.task.due or (is_shown and lane.task is task):
+                del self._lanes[task.key, Due.SHOW]
+            elif is_shown:
+                self._show_later(lane)  # it has gone on meanwhile
+            else:
+                lane.work = asyncio.create_task(self._run(Due.SHOW, lane, announce=False))
 
     # -- remembering --
 

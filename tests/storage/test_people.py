@@ -2,7 +2,7 @@
 
 from storage import people
 from storage.database import Database
-from storage.people import ShownRow
+from storage.people import EndedRow, ShownRow
 
 ASKED = ShownRow(
     task=7,
@@ -40,6 +40,45 @@ async def test_what_is_known_of_a_task_stays(database: Database) -> None:
     async with database.transaction() as connection:
         assert await people.fetch_shown(connection, 7) == ASKED
         assert await people.fetch_shown(connection, 8) is None
+
+
+async def test_what_is_known_of_a_task_is_told(database: Database) -> None:
+    """By whoever records it once more."""
+    async with database.transaction() as connection:
+        assert await people.keep_shown(connection, ASKED) == ASKED
+        assert await people.keep_shown(connection, ASKED._replace(root="$other")) == ASKED
+
+
+async def test_many_that_have_ended(database: Database) -> None:
+    """No person has asked for them, and the message that asks begins the thread."""
+    await put(database, ASKED)
+    row = EndedRow(7, "here", "people-1", "worker@here", "!room", "$r", "done", "$a", 6)
+    async with database.transaction() as connection:
+        assert await people.insert_ended(connection, [row._replace(task=9), row, row._replace(task=8)]) == {
+            8,
+            9,
+        }
+        assert await people.insert_ended(connection, []) == set()
+        assert await people.find_known(connection, [6, 7, 9]) == {7, 9}
+        assert await people.fetch_shown(connection, 7) == ASKED
+        shown = ShownRow(
+            9,
+            "here",
+            "people-1",
+            "worker@here",
+            "!room",
+            "$r",
+            "$r",
+            None,
+            True,
+            "done",
+            None,
+            None,
+            "$a",
+            None,
+            6,
+        )
+        assert await people.fetch_shown(connection, 9) == shown
 
 
 async def test_a_message_leads_to_its_tasks(database: Database) -> None:

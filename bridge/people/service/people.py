@@ -20,6 +20,7 @@ from bridge.people.service.listener import Listener
 from bridge.people.service.reader import Reader
 from bridge.people.service.reporting import Reporting
 from bridge.people.service.room_memory import RoomMemory
+from bridge.people.service.short_tasks import ShortTasks
 from bridge.people.service.showing import Showing
 from bridge.people.service.shown_tasks import ShownTasks
 from bridge.people.service.telling import Telling
@@ -95,7 +96,8 @@ class People:
         )
         self._reporting = Reporting(showing, report)
         self._is_ready = asyncio.Event()
-        self.watcher: Watcher = _Watching(showing, self._reporting, self._is_ready)
+        short_tasks = ShortTasks(settings, showing, tasks=self._tasks, voice=self._voice, now_ms=now_ms)
+        self.watcher: Watcher = _Watching(showing, short_tasks, self._reporting, self._is_ready)
         self.reply: Reply = _Answering(self.watcher)
         self._door = Door(
             settings.node_user,
@@ -225,8 +227,11 @@ class People:
 class _Watching:
     """What the desk tells of tasks. There is nothing to show before the rooms are there."""
 
-    def __init__(self, showing: Showing, reporting: Reporting, is_ready: asyncio.Event) -> None:
+    def __init__(
+        self, showing: Showing, short_tasks: ShortTasks, reporting: Reporting, is_ready: asyncio.Event
+    ) -> None:
         self._showing = showing
+        self._short_tasks = short_tasks
         self._reporting = reporting
         self._is_ready = is_ready
 
@@ -235,6 +240,16 @@ class _Watching:
         if task.state.is_final:
             self._reporting.ended(task)
         await self._showing.show(task)
+
+    async def show_all(self, tasks: Sequence[Task]) -> None:
+        await self._is_ready.wait()
+        for task in tasks:
+            if task.state.is_final:
+                self._reporting.ended(task)
+        left = await self._short_tasks.show(tasks)
+        for failed in await asyncio.gather(*map(self._showing.show, left), return_exceptions=True):
+            if failed is not None:
+                raise failed
 
     async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
         if self._is_ready.is_set():

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from bridge.address import AgentAddress
 from bridge.matrix_side import MatrixSide
 from bridge.people.agent_words import File
 from bridge.people.service.agents_rooms import AgentsRooms
@@ -59,7 +60,7 @@ class Showing:
 
     async def show(self, task: Task) -> None:
         """It has got into this state, or was in it before."""
-        if not self._is_shown(task):
+        if not self.is_shown(task):
             return
         async with self._turn(task.id):
             shown = await self._fetch(task) or await self._begin(task)
@@ -77,7 +78,7 @@ class Showing:
 
     async def report(self, task: Task, said: Text) -> bool:
         """What is known of its progress. Whether people see it."""
-        if not self._is_shown(task):
+        if not self.is_shown(task):
             return False
         async with self._turn(task.id):
             shown = await self._fetch(task) or await self._begin(task)
@@ -88,7 +89,7 @@ class Showing:
             )
             if shown.progress is not None:
                 return await self._voice.edit(shown.room_id, shown.progress, content) is not None
-            speaker = await self._speaker(shown, as_agent=True)
+            speaker = await self.speaker(shown.room_id, shown.agent, as_agent=True)
             if speaker is None:
                 return False
             event_id = await self._say(shown, speaker, content, f"task/{task.id}/progress")
@@ -98,7 +99,8 @@ class Showing:
 
     # -- the beginning --
 
-    def _is_shown(self, task: Task) -> bool:
+    def is_shown(self, task: Task) -> bool:
+        """By the settings."""
         return task.request.origin.protocol == NAME or self._settings.show == "all"
 
     async def _fetch(self, task: Task) -> Shown | None:
@@ -106,11 +108,9 @@ class Showing:
             return None
         return await self._tasks.fetch(task.id)
 
-    async def _begin(self, task: Task) -> Shown | None:
-        """The message that asks, where no person has written one."""
+    async def room_for(self, task: Task) -> str | None:
+        """Where one that no person has asked for begins to be shown; None if it is not."""
         request = task.request
-        if request.origin.protocol == NAME:
-            return None
         room_id = self._rooms.room(request.to_address, request.from_address)
         if room_id is None:
             return None
@@ -120,8 +120,18 @@ class Showing:
                 self._left_out[room_id] = self._left_out.get(room_id, 0) + 1
             return None
         await self._tell_left_out(room_id)
+        return room_id
+
+    async def _begin(self, task: Task) -> Shown | None:
+        """The message that asks, where no person has written one."""
+        request = task.request
+        if request.origin.protocol == NAME:
+            return None
+        room_id = await self.room_for(task)
+        if room_id is None:
+            return None
         sign = sign_of(task.state)
-        content = self._request(task, sign)
+        content = self.request(task, sign)
         root = await self._voice.say(room_id, self._settings.node_user, content, f"task/{task.id}")
         if root is None:
             return None
@@ -140,7 +150,8 @@ class Showing:
             )
         )
 
-    def _request(self, task: Task, sign: Sign) -> Content:
+    def request(self, task: Task, sign: Sign) -> Content:
+        """The message that asks, as it looks when the task stands like this."""
         said = request_text(task, sign, self._settings.server_name)
         return content_of(said, Kind.REQUEST, task_id=task.request.task_id, most_bytes=MOST_BYTES_EDITABLE)
 
@@ -154,13 +165,13 @@ class Showing:
 
     async def _sign(self, task: Task, shown: Shown, sign: Sign) -> None:
         if shown.asked_by is None:
-            content = self._request(task, sign)
+            content = self.request(task, sign)
             await self._voice.edit(shown.room_id, shown.root, content, f"task/{task.id}/{sign}")
             await self._tasks.set_sign(task.id, sign, None)
             return
         # "status by reaction": the message is a person's, and stays what it is.
         await self._take_sign_back(shown)
-        speaker = await self._speaker(shown, as_agent=True)
+        speaker = await self.speaker(shown.room_id, shown.agent, as_agent=True)
         event_id = None
         if speaker is not None:
             event_id = await self._voice.react(
@@ -177,16 +188,16 @@ class Showing:
 
     async def _answer(self, task: Task, shown: Shown) -> None:
         came = outcome(task)
-        speaker = await self._speaker(shown, as_agent=came.is_of_agent)
+        speaker = await self.speaker(shown.room_id, shown.agent, as_agent=came.is_of_agent)
         event_id = None
         if speaker is not None:
-            content = self._words(task, came, speaker)
+            content = self.words(task, came, speaker)
             event_id = await self._say(shown, speaker, content, f"task/{task.id}/answer")
             if came.file is not None:
                 await self._send_file(task, shown, speaker, came.file)
         await self._tasks.set_answer(task.id, event_id or NO_ANSWER)
 
-    def _words(self, task: Task, came: Outcome, speaker: str) -> Content:
+    def words(self, task: Task, came: Outcome, speaker: str) -> Content:
         """Nobody is called by it, whatever is in it."""
         said = came.text
         agent = task.request.to_address
@@ -214,14 +225,15 @@ class Showing:
         related = beside(content, request=shown.request, root=shown.root if shown.is_threaded else None)
         return await self._voice.say(shown.room_id, speaker, related, name)
 
-    async def _speaker(self, shown: Shown, *, as_agent: bool) -> str | None:
+    async def speaker(self, room_id: str, agent: AgentAddress, *, as_agent: bool) -> str | None:
         """The agent for its own words, the node for what it has to say itself; each for the other one where
         only one of them is."""
-        ghost, node_user = self._identities.ghost_of(shown.agent), self._settings.node_user
-        if as_agent and ghost is not None and self._rooms.namespace(shown.room_id) is not None:
-            await self._rooms.let_in(shown.room_id, ghost)
+        ghost, node_user = self._identities.ghost_of(agent), self._settings.node_user
+        is_of_agents = as_agent and ghost is not None and self._rooms.namespace(room_id) is not None
+        if ghost is not None and is_of_agents and await self._rooms.let_in(room_id, ghost):
+            return ghost
         wanted = (ghost, node_user) if as_agent else (node_user, ghost)
-        return await self._voice.speaker(shown.room_id, wanted)
+        return await self._voice.speaker(room_id, wanted)
 
     @contextlib.asynccontextmanager
     async def _turn(self, task: int) -> AsyncIterator[None]:

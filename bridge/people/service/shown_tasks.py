@@ -1,14 +1,31 @@
 """Tasks as people see them, in the database."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
 from bridge.address import AgentAddress
 from bridge.people.thread import Shown, Sign
 from bridge.task_request import TaskKey
 from storage import people
 from storage.database import Connection, Database
-from storage.people import ShownRow
+from storage.people import EndedRow, ShownRow
 
 MOST_OF_THREAD = 50
 """Tasks of one thread that are looked at, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One that no person has asked for, and that was shown from its beginning to its end at once."""
+
+    task: int
+    key: TaskKey
+    agent: AgentAddress
+    room_id: str
+    root: str
+    sign: Sign
+    answer: str
+    made_at: int
 
 
 def row_of(shown: Shown) -> ShownRow:
@@ -72,22 +89,42 @@ class ShownTasks:
 
     async def add(self, shown: Shown) -> Shown:
         """One of which no task hangs; what is known already stays."""
-        async with self._database.transaction() as connection:
-            await people.insert_shown(connection, row_of(shown))
-            row = await people.fetch_shown(connection, shown.task)
-        assert row is not None, "it was written"
-        return shown_of(row)
+        async with self._database.statements() as connection:
+            return shown_of(await people.keep_shown(connection, row_of(shown)))
+
+    async def known(self, tasks: Collection[int]) -> set[int]:
+        """Of these, those that have been begun to be shown."""
+        return await self._database.look(lambda connection: people.find_known(connection, tasks))
+
+    async def add_ended(self, ended: Iterable[Ended]) -> set[int]:
+        """Gives those of which nothing was known; what is known already stays."""
+        rows = [
+            EndedRow(
+                task=one.task,
+                requester_node=one.key.node_id,
+                request_id=one.key.request_id,
+                agent=str(one.agent),
+                room_id=one.room_id,
+                root=one.root,
+                sign=one.sign.value,
+                answer=one.answer,
+                made_at=one.made_at,
+            )
+            for one in ended
+        ]
+        async with self._database.statements() as connection:
+            return await people.insert_ended(connection, rows)
 
     async def set_sign(self, task: int, sign: Sign | None, event_id: str | None) -> None:
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await people.set_sign(connection, task, None if sign is None else sign.value, event_id)
 
     async def set_progress(self, task: int, event_id: str) -> None:
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await people.set_progress(connection, task, event_id)
 
     async def set_answer(self, task: int, event_id: str) -> None:
-        async with self._database.transaction() as connection:
+        async with self._database.statements() as connection:
             await people.set_answer(connection, task, event_id)
 
     async def withdraw(self, task: int, event_id: str) -> bool:

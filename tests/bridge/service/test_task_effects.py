@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from bridge.retry import RetryPolicy
-from bridge.service.task_effects import MOST_PROGRESS, Ports, TaskEffects
+from bridge.service.task_effects import MOST_PROGRESS, MOST_TOGETHER, Ports, TaskEffects
 from bridge.service.task_store import TaskStore
 from bridge.task import Task, receive
 from bridge.task_error import ErrorCode, TaskError
@@ -126,6 +126,67 @@ async def test_whoever_waits_is_answered_before_people_are_shown(database: Datab
     known = await one.store.load(over.key)
     assert known is not None
     assert Due.SHOW in known.due
+
+
+class Crowd(Onlooker):
+    """Is shown many at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[Task] = []
+        self.fails = False
+        self.going, self.release = asyncio.Event(), asyncio.Event()
+        self.release.set()
+
+    async def show_all(self, tasks: Sequence[Task]) -> None:
+        self.going.set()
+        await self.release.wait()
+        if self.fails:
+            raise ConnectionError("too many")
+        self.together += tasks
+
+
+async def test_people_are_shown_many_tasks_together(database: Database) -> None:
+    """Each once, in their order, however many there are; of each the last of its steps."""
+    crowd = Crowd()
+    async with bench(database, shown_after=0.01, watcher=crowd) as one:
+        keys = [TaskKey("living", f"r{number}") for number in range(MOST_TOGETHER + 3)]
+        accepted = [await one.stored(Accept(), key=key) for key in keys]
+        for task in accepted:
+            one.effects.do(task, {Due.SHOW})
+        assert all([Due.SHOW not in await one.due(task) for task in accepted])
+    assert crowd.together == accepted
+    assert crowd.seen.empty()
+
+
+async def test_what_cannot_be_shown_together_is_shown_alone(database: Database) -> None:
+    """One that fails is no harm to the others."""
+    crowd = Crowd()
+    crowd.fails = True
+    async with bench(database, shown_after=0.01, watcher=crowd) as one:
+        accepted = [await one.stored(Accept(), key=TaskKey("living", name)) for name in "ab"]
+        for task in accepted:
+            one.effects.do(task, {Due.SHOW})
+        assert all([Due.SHOW not in await one.due(task) for task in accepted])
+    assert {crowd.seen.get_nowait().key for _ in accepted} == {task.key for task in accepted}
+    assert any("together" in problem for problem in one.notebook.problems)
+
+
+async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Database) -> None:
+    """What people see last is how it stands."""
+    crowd = Crowd()
+    crowd.release.clear()
+    async with bench(database, shown_after=0.01, watcher=crowd) as one:
+        accepted = await one.stored(Accept())
+        one.effects.do(accepted, {Due.SHOW})
+        await crowd.going.wait()
+        over = receive(accepted, Cancel("alice"), NOW).task
+        async with one.database.transaction() as connection:
+            assert await one.store.step(connection, over, 1)
+        one.effects.do(over, {Due.SHOW})
+        crowd.release.set()
+        assert Due.SHOW not in await one.due(over)
+    assert crowd.together == [accepted, over]
 
 
 async def test_what_was_done_of_an_older_step_is_not_ticked_off(one: Bench) -> None:

@@ -231,6 +231,7 @@ async def scene(
     agents: Sequence[str] = ("worker-1",),
     namespaces_of: NamespacesOf | None = None,
     names: Mapping[str, str] | None = None,
+    shown_after: float = 0.0,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
     settings = PeopleSettings(**{"server_name": node.name, "rights": RIGHTS, **changed})
@@ -256,7 +257,14 @@ async def scene(
     )
     desk = TaskDesk(
         node.database,
-        Ports({"cis": courier}, {"test": requester, NAME: people.reply}, routes, notebook, people.watcher),
+        Ports(
+            {"cis": courier},
+            {"test": requester, NAME: people.reply},
+            routes,
+            notebook,
+            people.watcher,
+            shown_after=shown_after,
+        ),
         now_ms=now_ms,
         settings_of=lambda agent: agent_settings.get(agent.agent_id, AgentSettings(None)),
         sweep=3600.0,

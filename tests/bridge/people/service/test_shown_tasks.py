@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bridge.people.service.shown_tasks import ShownTasks, row_of, shown_of
+from bridge.people.service.shown_tasks import Ended, ShownTasks, row_of, shown_of
 from bridge.people.thread import Shown, Sign
 from bridge.task_request import TaskKey
 from storage.database import Database
@@ -49,3 +49,27 @@ async def test_they_are_kept_and_found(database: Database) -> None:
     assert found is not None
     assert (found.sign, found.withdrawn_by) == (None, "$w")
     assert await tasks.prune(6, 10) == 1
+
+
+async def test_those_that_were_shown_at_once(database: Database) -> None:
+    """Many by one statement; what is known already stays, and is told."""
+    tasks = ShownTasks(database)
+    await tasks.add(SHOWN)
+    one = Ended(7, SHOWN.key, SHOWN.agent, "!room", "$r7", Sign.DONE, "$a7", 6)
+    other = replace(one, task=8, key=TaskKey("there", "b"), root="$r8", sign=Sign.FAILED, answer="-")
+    assert await tasks.known([7, 8]) == {7}
+    assert await tasks.add_ended([one, other]) == {8}
+    assert await tasks.add_ended([]) == set()
+    assert await tasks.known([7, 8]) == {7, 8}
+    assert await tasks.fetch(7) == SHOWN
+    assert await tasks.fetch(8) == replace(
+        SHOWN,
+        task=8,
+        key=other.key,
+        root="$r8",
+        request="$r8",
+        asked_by=None,
+        made_at=6,
+        sign=Sign.FAILED,
+        answer="-",
+    )
