@@ -56,6 +56,11 @@ async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> N
         async with database.transaction() as connection:
             assert database.after_commit(connection, lambda: done.append(4))
             raise KeyError
+    async with database.transaction() as connection:
+        assert database.after_commit(connection, lambda: done.append(6))
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await connection.execute("SELECT 1/0")
+        # Postgres will answer the commit with a rollback.
     async with database.statements() as connection:
         await connection.execute("UPDATE node SET server_name = 'there'")
         # Each statement is committed by itself.
@@ -87,14 +92,6 @@ async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAd
         finally:
             await other.close()
         assert await database.look(read) == (1, False)
-
-
-async def test_json_is_what_it_was_in_python(database: Database) -> None:
-    """Both kinds of column take and give plain values."""
-    value = {"text": "ä\u2028", "number": 2**53, "list": [None, True, 1.5, {}], "": ""}
-    async with database.connection() as connection:
-        row = await connection.fetchrow("SELECT $1::json, $2::jsonb, $2::jsonb -> 'list' -> 1", value, value)
-    assert tuple(row) == (value, value, True)
 
 
 async def test_a_session_ends_with_its_context(database_address: DatabaseAddress) -> None:
@@ -169,6 +166,49 @@ async def test_the_pool_tells_how_full_it_is(database_address: DatabaseAddress) 
             assert (database.stats.size, database.stats.idle) == (1, 0)
         await waiting
         assert database.stats.waiting == 0
+
+
+async def test_the_same_connection_serves_one_after_the_other(database: Database) -> None:
+    """It is warm, and the others are left for those who come at the same time."""
+    used: set[Connection] = set()
+    for _ in range(3):
+        async with database.transaction(readonly=True) as connection:
+            used.add(connection)
+        async with database.statements() as connection:
+            used.add(connection)
+
+        async def look(connection: Connection) -> None:
+            used.add(connection)
+
+        await database.look(look)
+    assert len(used) == 1
+    async with database.statements() as connection, database.statements() as other:
+        assert connection is not other
+
+
+async def test_a_statement_that_is_cancelled_gives_its_connection_back(
+    database_address: DatabaseAddress,
+) -> None:
+    """The same one, and with nothing under way on it."""
+    async with pool_on(database_address, maximum=1) as database:
+
+        async def sleep(connection: Connection) -> None:
+            await connection.execute("SELECT pg_sleep(600)")
+
+        async def sleep_by_itself() -> None:
+            async with database.statements() as connection:
+                await sleep(connection)
+
+        async with database.statements() as connection:
+            before = await connection.fetchval("SELECT pg_backend_pid()")
+        for work in (database.look(sleep), sleep_by_itself()):
+            task = asyncio.create_task(work)
+            await until(lambda: database.stats.idle == 0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            async with database.statements() as connection:
+                assert await connection.fetchval("SELECT pg_backend_pid()") == before
 
 
 async def test_a_terminated_session_is_a_lost_connection(database: Database) -> None:

@@ -168,8 +168,7 @@ def _at(port: int) -> PeerSettings:
 
 def _take_away_database(node: Node) -> None:
     """All connections end where they are, and there is nothing to connect to any more."""
-    node.database._pool.set_connect_args("postgresql://nobody@127.0.0.1:1/nothing")
-    connections = [holder._con for holder in node.database._pool._holders]
-    for connection in (*connections, node.outbox._lease._connection):
+    node.database._pool.address = DatabaseAddress("postgresql://nobody@127.0.0.1:1/nothing")
+    for connection in (*node.database._pool.connections, node.outbox._lease._connection):
         if connection is not None:
             connection._transport.abort()

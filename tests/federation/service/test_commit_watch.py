@@ -69,10 +69,9 @@ async def test_the_pool_tells_of_its_own_transactions(database: Database, watche
 async def test_of_what_was_rolled_back_nothing_is_told(database: Database, watched: Watched) -> None:
     """It never was."""
     async with database.transaction() as connection:
-        nested = connection.transaction()
-        await nested.start()
+        await connection.execute("SAVEPOINT before")
         written_by = await write(connection)
-        await nested.rollback()
+        await connection.execute("ROLLBACK TO before")
     assert written_by
     try:
         async with database.transaction() as connection:

@@ -291,15 +291,16 @@ async def test_pruning_goes_on_when_the_database_was_away(
         left.parent.mkdir(parents=True)
         left.write_bytes(b"left by a kill")
         media = kept.media()
-        database._pool.set_connect_args("postgresql://nobody@127.0.0.1:1/nothing")
-        await database._pool.expire_connections()
+        database._pool.address = DatabaseAddress("postgresql://nobody@127.0.0.1:1/nothing")
+        for connection in database._pool.connections:
+            connection.terminate()
         with capture_logs() as logged:
             pruning = asyncio.create_task(media.keep_pruned())
             async with asyncio.timeout(60):
                 while not logged:
                     await asyncio.sleep(0)
                 assert left.exists()
-                database._pool.set_connect_args(database_address.url)
+                database._pool.address = database_address
                 media._much_fetched.set()
                 while left.exists():
                     await asyncio.sleep(0.01)

@@ -84,7 +84,6 @@ class FarAgents(FarApart):
                 if name in ends:
                     cut.enter_context(link.broken_off())
             # All that it opens connections with leads nowhere.
-            node.database._pool.set_connect_args(NOWHERE)
             object.__setattr__(address, "url", NOWHERE)
             await self._server.admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
