@@ -6,6 +6,7 @@ current one, and each that state resolution tries.
 """
 
 from collections.abc import Container, Mapping
+from typing import Final
 
 from federation.auth_rules.aliases import check_aliases
 from federation.auth_rules.auth_event_selection import CREATE
@@ -21,6 +22,25 @@ from federation.auth_rules.third_party_invite import check_third_party_invite
 from federation.auth_rules.verdict import ALLOWED, Refused, Verdict
 from federation.pdu import EventId, Pdu, StateKey
 from federation.room_version import RoomVersion
+
+_JUDGED_BY_CONTENT: Final = frozenset(
+    {
+        "m.room.create",
+        "m.room.aliases",
+        "m.room.member",
+        "m.room.third_party_invite",
+        "m.room.power_levels",
+    }
+)
+
+
+def is_judged_by_name(type_: str) -> bool:
+    """Whether the rules look at nothing of a message of this type but its sender and what it names as its
+    auth events: in the same state they say of all what they say of one."""
+    # 1., 4. (until 5), 5., 7. and 10. begin with "If type is". What is left asks for the domain of the sender
+    # (4.), its membership (6.), its power and that which the type requires (8.), and a `state_key` (9.),
+    # which a message has not.
+    return type_ not in _JUDGED_BY_CONTENT
 
 
 def check_independent(

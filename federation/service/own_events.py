@@ -15,9 +15,12 @@ from federation.peer_errors import PeerRefused
 from federation.policy_server import needs_signature
 from federation.receipt import Accepted, Dropped, Genuine, Receipt
 from federation.room_version import RoomVersion
+from federation.service.plain_speech import PlainSpeech
 from federation.service.policy_signing import PolicySigning
+from federation.service.room_commit import Plain
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import InCreation, NewEvent, RoomObserver
+from federation.service.room_store import RoomMemory, RoomStore
 from federation.service.room_writing import RoomWriting, Session
 from storage.sent_transactions import Sent, fetch_sent, insert_sent
 
@@ -54,6 +57,7 @@ class OwnEvents:
     def __init__(
         self,
         server_name: str,
+        store: RoomStore,
         writing: RoomWriting,
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
@@ -61,6 +65,7 @@ class OwnEvents:
         policy_signing: PolicySigning,
     ) -> None:
         self._policy_signing = policy_signing
+        self._plain = PlainSpeech(store, signer, now_ms)
         self._server_name = server_name
         self._writing = writing
         self._signer = signer
@@ -177,9 +182,21 @@ class OwnEvents:
 
     async def _say(self, room_id: str, batch: Sequence[_Waiting]) -> "_Made | None":
         """Messages are nearly always allowed and new, and then one statement is enough. None: it was not."""
-        if any(one.event.state_key is not None or one.event.redacts is not None for one in batch):
+        events = [one.event for one in batch]
+        if any(event.state_key is not None or event.redacts is not None for event in events):
             return None
+
+        def speak(memory: RoomMemory) -> Plain | None:
+            return self._plain.speak(memory, events, [one.sent for one in batch])
+
+        plain = await self._writing.say_plainly(room_id, speak)
+        if plain is not None:
+            return _Made(dict(enumerate(plain)), {}, len(plain)) if plain else None
+        return await self._say_the_long_way(room_id, batch)
+
+    async def _say_the_long_way(self, room_id: str, batch: Sequence[_Waiting]) -> "_Made | None":
         made = _Made({}, {}, 0)
+        drafts: list[RoomDraft] = []
 
         async def make(draft: RoomDraft) -> dict[Sent, EventId] | None:
             sent: dict[Sent, EventId] = {}
@@ -194,9 +211,14 @@ class OwnEvents:
                 made.new += 1
                 if one.sent is not None:
                     sent[one.sent] = pdu.event_id
+            drafts.append(draft)
             return sent
 
-        return made if await self._writing.say(room_id, make) else None
+        if not await self._writing.say(room_id, make):
+            return None
+        for pdu in made.events.values():
+            await self._plain.learn(drafts[0], pdu)
+        return made
 
     async def _try_to_commit(self, room_id: str, batch: Sequence[_Waiting], *, has_repeated: bool) -> "_Made":
         """Hardly ever is something sent again: what was sent before is looked up once it turns out that

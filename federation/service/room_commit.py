@@ -9,7 +9,7 @@ from federation.known_event import KnownEvent
 from federation.message_content import relations_of
 from federation.pdu import EventId, Pdu, StateKey
 from federation.service.room_draft import RoomDraft
-from federation.service.room_ports import Committed
+from federation.service.room_ports import Committed, OwnQueue, RoomView
 from federation.service.room_store import RoomMemory, RoomStore
 from federation.state_groups import Kept, StateGroup, changes
 from storage import room_stream
@@ -26,6 +26,18 @@ from storage.state_groups import StateGroupRow, insert_state_groups
 
 Queue = list[tuple[str, EventId]]
 """Servers and the events that they get."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Messages that follow each other, the first one the only end of its room's graph, and leave the state as
+    it is."""
+
+    events: Sequence[KnownEvent]
+    sent: Mapping[Sent, EventId]
+    """By the names under which they are found when they are sent again."""
+    destinations: Sequence[frozenset[str]]
+    """Of each of them the servers that must be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,29 @@ async def words_of(
         to_queue(committed),
     )
     return words, Outcome([memory], committed, ())
+
+
+def words_after(memory: RoomMemory, plain: Plain, queue: OwnQueue) -> tuple[Words, Outcome]:
+    """Plain messages of ours, as one statement writes them."""
+    view = memory.view
+    committed = [
+        Committed(event.pdu, view.version, None, destinations)
+        for event, destinations in zip(plain.events, plain.destinations, strict=True)
+    ]
+    end = (plain.events[-1].pdu.event_id,)
+    queued = queue.to_queue(committed)
+    words = Words(
+        view.room_id,
+        view.generation,
+        end,
+        [event_row(event) for event in plain.events],
+        plain.sent,
+        [relation for event in plain.events for relation in _relations(event)],
+        queued,
+        queue.offered({destination for destination, _ in queued}),
+    )
+    after = RoomView(view.room_id, view.version, view.generation + 1, end, view.state_group)
+    return words, Outcome([RoomMemory(after, memory.joined, memory.merges, memory.edges)], committed, ())
 
 
 def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:

@@ -59,7 +59,7 @@ class RoomGraph(RoomReading):
         writing = RoomWriting(
             database, store, on_commit, observer, self.stream.wake, queue=queue, now_ms=now_ms
         )
-        self._own_events = OwnEvents(server_name, writing, signer, now_ms, observer, policy)
+        self._own_events = OwnEvents(server_name, store, writing, signer, now_ms, observer, policy)
         self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer, arrivals)
         self._import = RoomImport(server_name, writing, examiner)
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 
 from federation.errors import MatrixError
-from federation.pdu import EventId
+from federation.pdu import EventId, Pdu
 from federation.room_version import RoomVersion
-from federation.service.room_commit import remember, words_of, write_drafts
+from federation.service.room_commit import Plain, remember, words_after, words_of, write_drafts
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import CommitHook, OwnQueue, RoomObserver
-from federation.service.room_store import RoomStore
+from federation.service.room_store import RoomMemory, RoomStore
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.hearing import hear
@@ -100,6 +100,35 @@ class RoomWriting:
             if outcome.told:
                 self._committed(outcome.told, False)
 
+    async def say_plainly(
+        self, room_id: str, make: Callable[[RoomMemory], Plain | None]
+    ) -> Sequence[Pdu] | None:
+        """The plain messages that `make` makes for a room as this process remembers it, written by one
+        statement. None: it cannot make them. Nothing in it: they have not been written, and a session shows
+        why."""
+        queue = self._queue
+        if queue is None or self._store.remembered_room(room_id) is None:
+            return None
+        room = await self._enter(room_id)
+        try:
+            memory = self._store.remembered_room(room_id)
+            plain = None if memory is None else make(memory)
+            if memory is None or plain is None:
+                return None
+            words, outcome = words_after(memory, plain, queue)
+            async with self._database.statements() as connection:
+                said = await say(connection, words, self._now_ms())
+            if said is None:
+                return ()
+            for event in plain.events:
+                self._store.remember_event(event)
+            self._store.remember_room(outcome.memories[0])
+        finally:
+            self._leave(room_id, room)
+        queue.queued(outcome.committed, said.queued)
+        self._committed(said.told, True)
+        return [event.pdu for event in plain.events]
+
     async def say(self, room_id: str, make: Callable[[RoomDraft], Awaitable[Named | None]]) -> bool:
         """Messages at the head of a room as this process remembers it, written by one statement. `make`
         places them and says under which names they are sent, or None if it cannot. False: nothing has been
@@ -164,12 +193,29 @@ class RoomWriting:
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, room_id: str) -> AsyncIterator[None]:
-        room = self._locks.setdefault(room_id, _RoomLock())
+        room = await self._enter(room_id)
+        try:
+            yield
+        finally:
+            self._leave(room_id, room)
+
+    async def _enter(self, room_id: str) -> _RoomLock:
+        room = self._locks.get(room_id)
+        if room is None:
+            room = self._locks[room_id] = _RoomLock()
         room.users += 1
         try:
-            async with room.lock:
-                yield
-        finally:
-            room.users -= 1
-            if not room.users:
-                del self._locks[room_id]
+            await room.lock.acquire()
+        except BaseException:
+            self._forget(room_id, room)
+            raise
+        return room
+
+    def _leave(self, room_id: str, room: _RoomLock) -> None:
+        room.lock.release()
+        self._forget(room_id, room)
+
+    def _forget(self, room_id: str, room: _RoomLock) -> None:
+        room.users -= 1
+        if not room.users:
+            del self._locks[room_id]

@@ -1,0 +1,85 @@
+"""What is said again and again: messages of a sender and a type that the rules have allowed before, while the
+room's state is the very same. Everything else is made the long way, by `OwnEvents`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from federation.auth_rules import is_judged_by_name
+from federation.bounded_cache import BoundedCache
+from federation.known_event import KnownEvent
+from federation.new_event import NewEvent
+from federation.pdu import EventId, Pdu, Signer
+from federation.pdu.builder import depth_after
+from federation.pdu.message import Frame, frame_of, message
+from federation.policy_server import POLICY
+from federation.service.room_commit import Plain
+from federation.service.room_draft import RoomDraft
+from federation.service.room_store import RoomMemory, RoomStore
+from storage.sent_transactions import Sent
+
+MOST_REMEMBERED: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    frame: Frame
+    destinations: frozenset[str]
+
+
+class PlainSpeech:
+    def __init__(self, store: RoomStore, signer: Callable[[], Signer], now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._signer = signer
+        self._now_ms = now_ms
+        # By the state, the sender and the type. A state belongs to one room and never changes.
+        self._allowed: BoundedCache[tuple[int, str, str], _Allowed] = BoundedCache(MOST_REMEMBERED)
+
+    async def learn(self, draft: RoomDraft, pdu: Pdu) -> None:
+        """A message that was made the long way, and allowed."""
+        before = draft.known[pdu.event_id].state_before
+        current = await draft.current()
+        if (
+            before != current.id
+            or not is_judged_by_name(pdu.type)
+            # A policy server is asked each time.
+            or POLICY in current.state
+        ):
+            return
+        frame = frame_of(pdu, draft.version)
+        if frame is not None:
+            # "Servers joined in the state before the event" are the same as well.
+            allowed = _Allowed(frame, draft.destinations[pdu.event_id])
+            self._allowed.put((before, pdu.sender, pdu.type), allowed)
+
+    def speak(
+        self, memory: RoomMemory, events: Sequence[NewEvent], names: Sequence[Sent | None]
+    ) -> Plain | None:
+        """The events, one after the other. None if one of them has to be made the long way."""
+        view = memory.view
+        if len(view.forward_extremities) != 1:
+            return None
+        (last,) = view.forward_extremities
+        end = self._store.remembered_event(last)
+        if end is None or end.state_after != view.state_group:
+            return None
+        signer, depth = self._signer(), end.pdu.depth
+        made: list[KnownEvent] = []
+        sent: dict[Sent, EventId] = {}
+        destinations = []
+        for event, name in zip(events, names, strict=True):
+            allowed = self._allowed.get((view.state_group, event.sender, event.type))
+            if allowed is None or event.state_key is not None or event.redacts is not None or name in sent:
+                return None
+            ts = self._now_ms() if event.ts is None else event.ts
+            depth = depth_after((depth,))
+            pdu = message(allowed.frame, event.content, (last,), depth, ts, signer)
+            if pdu is None:
+                return None
+            last = pdu.event_id
+            # The state after a message is the state before it.
+            made.append(KnownEvent(pdu, "accepted", None, view.state_group, view.state_group))
+            destinations.append(allowed.destinations)
+            if name is not None:
+                sent[name] = last
+        return Plain(made, sent, destinations)
