@@ -115,7 +115,9 @@ def is_room_alias(text: str) -> bool:
 
 def is_event_id(text: str) -> bool:
     """`$opaque_id`: "intended to be treated as fully opaque strings"."""
-    return text.startswith("$") and len(text) > 1 and fits(text) and "\0" not in text
+    return (
+        text[:1] == "$" and "\0" not in text and len(text) > 1 and (len(text) <= MAX_BYTES // 4 or fits(text))
+    )
 
 
 def is_key_id(text: str) -> bool:

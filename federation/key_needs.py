@@ -1,8 +1,7 @@
 """Which keys of other servers are needed, and whether a key that is known will do."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from federation.key_documents import ServerKey
 from federation.pdu.event_signatures import required_signatures
@@ -16,8 +15,7 @@ AHEAD_MS: Final = 3600 * 1000
 """How far ahead every document reaches: none is published for less than an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyNeed:
+class KeyNeed(NamedTuple):
     """A key of a server that was valid at a time, in milliseconds."""
 
     server: str

@@ -81,9 +81,14 @@ ACCEPTED: Final = Accepted()
 
 
 def examine(
-    parsed: Parsed, version: RoomVersion, keys: Mapping[str, Mapping[str, VerifyKey]], now_ms: int
+    parsed: Parsed,
+    version: RoomVersion,
+    keys: Mapping[str, Mapping[str, VerifyKey]],
+    now_ms: int,
+    signed: bytes | None = None,
 ) -> Examination:
-    """Steps 1 to 3, which need nothing but the event and the keys of those who signed it.
+    """Steps 1 to 3, which need nothing but the event and the keys of those who signed it; `signed` as `read`
+    gives it, if it does.
 
     When `NeedKeys` comes back after the keys were asked for, they are not to be had: see `unsigned`.
     """
@@ -97,7 +102,7 @@ def examine(
         case Pdu() as pdu:
             oversized = None
     # 2. Passes signature checks, otherwise it is dropped.
-    match verify_event(pdu, version, keys, now_ms):
+    match verify_event(pdu, version, keys, now_ms, signed):
         case NotSigned(server):
             return Dropped(f"step 2, signature checks: {server or 'no server'} has not signed it")
         case BadSignature(server, key_id):

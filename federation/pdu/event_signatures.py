@@ -53,14 +53,19 @@ def required_signatures(pdu: Pdu, version: RoomVersion) -> list[RequiredSignatur
 
 
 def verify_event(
-    pdu: Pdu, version: RoomVersion, keys: Mapping[str, Mapping[str, VerifyKey]], now_ms: int
+    pdu: Pdu,
+    version: RoomVersion,
+    keys: Mapping[str, Mapping[str, VerifyKey]],
+    now_ms: int,
+    signed: bytes | None = None,
 ) -> Verification:
     """Check every signature that the event needs against the keys that are known, by server and key id.
 
     The first signature that is missing or wrong decides. Otherwise `NeedKeys` names all servers of which a
-    key is needed at once.
+    key is needed at once. `signed`: what the signatures are of, if it is at hand.
     """
-    signed = signed_bytes(pdu.event, version)
+    if signed is None:
+        signed = signed_bytes(pdu.event, version)
     missing: dict[str, tuple[str, ...]] = {}
     for server in {required.server: None for required in required_signatures(pdu, version)}:
         result = verify(

@@ -5,12 +5,21 @@ For an event to be valid, it must contain a `room_id`, and it must comply with t
 version."
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from federation.canonical_json import NotCanonical, encode
-from federation.identifiers import domain, is_event_id, is_room_id, is_server_name, looks_like_user_id
+from federation.identifiers import (
+    MAX_BYTES,
+    domain,
+    is_event_id,
+    is_room_id,
+    is_server_name,
+    looks_like_user_id,
+)
 from federation.pdu import hashes, limits
 from federation.pdu.pdu import Pdu, create_event_id, view
 from federation.pdu.unsigned import strip_unsigned
@@ -38,6 +47,17 @@ class Oversized:
 Parsed = Pdu | Malformed | Oversized
 
 
+class Read(NamedTuple):
+    parsed: Parsed
+    signed: bytes
+    """What its signatures are of; nothing for what is malformed."""
+
+
+_MOST_REMEMBERED: Final = 4_000
+# 32 bytes in base64 without padding; in other forms it is looked at more closely.
+_USUAL_HASH: Final = re.compile(r"[A-Za-z0-9+/]{43}", re.ASCII)
+
+
 def room_id_of(event: object) -> str | None:
     """The room that an event says it is in, before anybody can tell its version and parse it.
 
@@ -45,86 +65,99 @@ def room_id_of(event: object) -> str | None:
     is ignored, since a room becomes known by joining it and not by hearing of its creation.
     """
     room_id = event.get("room_id") if isinstance(event, dict) else None
-    return room_id if isinstance(room_id, str) and is_room_id(room_id) else None
+    return room_id if isinstance(room_id, str) and _names_room(room_id) else None
 
 
 def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> Parsed:
+    """As `read`, for who checks no signature."""
+    return read(event, version, enforce_counts=enforce_counts).parsed
+
+
+def read(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> Read:
     """Check the form of an event from a peer, strip its `unsigned`, and compute its id.
 
     `enforce_counts=False` leaves out how many events it refers to: what backfill returns was accepted long
     ago.
     """
     if not isinstance(event, dict):
-        return Malformed("an event is an object")
+        return Read(Malformed("an event is an object"), b"")
     event = strip_unsigned(event)
     problem = _missing_or_wrong(event) or _wrong_identifier(event, version)
     if problem is None and enforce_counts:
         problem = _too_many_references(event)
     if problem is not None:
-        return Malformed(problem)
+        return Read(Malformed(problem), b"")
     try:
         canonical = encode(event, strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
     except NotCanonical as not_canonical:
-        return Malformed(f"it has no canonical form: {not_canonical}")
+        return Read(Malformed(f"it has no canonical form: {not_canonical}"), b"")
     if len(canonical) > limits.MAX_PDU_BYTES:
-        return Malformed(f"it is larger than {limits.MAX_PDU_BYTES} bytes")
+        return Read(Malformed(f"it is larger than {limits.MAX_PDU_BYTES} bytes"), b"")
     overlong = limits.overlong_field(event)
     if overlong is not None and (overlong[1] or version.strict_byte_limits):
-        return Malformed(f"{overlong[0]} is longer than 255 bytes")
-    pdu = view(event, canonical, hashes.event_id(event, version), version)
-    return Oversized(pdu, f"{overlong[0]} is longer than 255 bytes") if overlong is not None else pdu
+        return Read(Malformed(f"{overlong[0]} is longer than 255 bytes"), b"")
+    signed = hashes.signed_bytes(event, version)
+    pdu = view(event, canonical, hashes.event_id_of(signed, version), version)
+    if overlong is not None:
+        return Read(Oversized(pdu, f"{overlong[0]} is longer than 255 bytes"), signed)
+    return Read(pdu, signed)
 
 
-def _is_string(value: object) -> bool:
-    return isinstance(value, str)
+def _are_event_ids(values: list[Any]) -> bool:
+    for value in values:  # noqa: SIM110 - a generator costs more than what it looks at
+        if type(value) is not str or not is_event_id(value):
+            return False
+    return True
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_integer(value: object) -> bool:
-    return type(value) is int  # True and False are integers to Python and not to JSON
-
-
-def _is_list_of_event_ids(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) and is_event_id(item) for item in value)
-
-
-def _has_sha256(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(isinstance(item, str) for item in value.values())
-        and decode_base64(value.get("sha256")) is not None
+def _are_hashes(made: Mapping[str, Any]) -> bool:
+    for value in made.values():
+        if type(value) is not str:
+            return False
+    sha256 = made.get("sha256")
+    return sha256 is not None and (
+        _USUAL_HASH.fullmatch(sha256) is not None or decode_base64(sha256) is not None
     )
 
 
-def _are_signatures(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(made, dict) and all(isinstance(item, str) for item in made.values())
-        for made in value.values()
-    )
+def _are_signatures(signatures: Mapping[str, Any]) -> bool:
+    for made in signatures.values():
+        if type(made) is not dict:
+            return False
+        for value in made.values():
+            if type(value) is not str:
+                return False
+    return True
 
 
-_REQUIRED: Final[Mapping[str, Callable[[object], bool]]] = {
-    "type": _is_string,
-    "sender": _is_string,
-    "content": _is_object,
-    "origin_server_ts": _is_integer,
-    "depth": _is_integer,
-    "prev_events": _is_list_of_event_ids,
-    "auth_events": _is_list_of_event_ids,
-    "hashes": _has_sha256,
-    "signatures": _are_signatures,
-}
+# What JSON is read as. True and False are integers to Python and not to JSON.
+_REQUIRED: Final = (
+    ("type", str),
+    ("sender", str),
+    ("content", dict),
+    ("origin_server_ts", int),
+    ("depth", int),
+    ("prev_events", list),
+    ("auth_events", list),
+    ("hashes", dict),
+    ("signatures", dict),
+)
 
 
 def _missing_or_wrong(event: Mapping[str, Any]) -> str | None:
     """The structure that the page of every room version prints: which properties, of which types."""
-    for name, has_its_type in _REQUIRED.items():
+    for name, kind in _REQUIRED:
         if name not in event:
             return f"{name} is missing"
-        if not has_its_type(event[name]):
+        if type(event[name]) is not kind:
+            return f"{name} is not what it should be"
+    for name, holds in (
+        ("prev_events", _are_event_ids),
+        ("auth_events", _are_event_ids),
+        ("hashes", _are_hashes),
+        ("signatures", _are_signatures),
+    ):
+        if not holds(event[name]):
             return f"{name} is not what it should be"
     if "state_key" in event and not isinstance(event["state_key"], str):
         return "state_key is not a string"
@@ -140,22 +173,45 @@ def _wrong_identifier(event: Mapping[str, Any], version: RoomVersion) -> str | N
     # The sender's server has to sign, so the sender must name one. The length is checked with the other
     # lengths.
     sender = event["sender"]
-    if not looks_like_user_id(sender) or not is_server_name(domain(sender) or ""):
+    if not _names_server(sender):
         return "sender is not a user id"
     # No identifier may hold NUL. An event type or state key is not an identifier, but a server that keeps its
     # events in Postgres cannot keep this one, and that is nearly all of them.
-    if any("\0" in text for text in (sender, event["type"], event.get("state_key", ""))):
+    if "\0" in sender or "\0" in event["type"] or "\0" in event.get("state_key", ""):
         return "NUL in sender, type or state_key"
     if version.create_event_is_room_id and event["type"] == "m.room.create" and event.get("state_key") == "":
         # Room version 12: the create event has no room id. Its own id is the room's.
         return "the create event of this room version has no room_id" if "room_id" in event else None
     room_id = event.get("room_id")
-    if not isinstance(room_id, str) or not is_room_id(room_id):
+    if not isinstance(room_id, str) or not _names_room(room_id):
         return "room_id is not a room id"
     # Room version 12: "The `m.room.create` event MUST NOT be selected for `auth_events` on events."
     if version.create_event_is_room_id and create_event_id(room_id) in event["auth_events"]:
         return "auth_events name the create event"
     return None
+
+
+def _names_server(sender: str) -> bool:
+    if len(sender) <= MAX_BYTES:
+        return _short_names_server(sender)
+    return looks_like_user_id(sender) and is_server_name(domain(sender) or "")
+
+
+def _names_room(room_id: str) -> bool:
+    return len(room_id) <= MAX_BYTES and _short_names_room(room_id)
+
+
+# The same few come again and again; what is too long to be one is not remembered.
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _short_names_server(sender: str) -> bool:
+    return looks_like_user_id(sender) and is_server_name(domain(sender) or "")
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _short_names_room(room_id: str) -> bool:
+    return is_room_id(room_id)
 
 
 def _too_many_references(event: Mapping[str, Any]) -> str | None:

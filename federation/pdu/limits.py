@@ -37,8 +37,10 @@ def overlong_field(event: Mapping[str, Any]) -> tuple[str, bool] | None:
     """
     longest: tuple[str, bool] | None = None
     for name in _BOUNDED_FIELDS:
-        value = event.get(name)
-        if not isinstance(value, str) or len(value) <= MAX_BYTES // 4:
+        if name not in event:
+            continue
+        value = event[name]
+        if type(value) is not str or len(value) <= MAX_BYTES // 4:
             continue
         if len(value) > MAX_BYTES:
             return name, True

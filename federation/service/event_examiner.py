@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from federation.key_needs import KeyNeed, needs_of
-from federation.pdu import Malformed, Parsed, Pdu, parse
+from federation.pdu import Malformed, Parsed, Pdu, parse, read
 from federation.receipt import Dropped, Examination, Genuine, examine, unsigned
 from federation.room_version import RoomVersion
 from federation.service.room_ports import Keys
@@ -25,6 +25,14 @@ class EventExaminer:
     ) -> list[tuple[Parsed, Genuine | Dropped]]:
         """Each event with its room's version, in their order."""
         return await self.check(await self.parse(events, enforce_counts=enforce_counts))
+
+    async def examine_one(self, event: Any, version: RoomVersion) -> Genuine | Dropped:
+        """A single one, of which the id is not needed before."""
+        parsed, signed = read(event, version)
+        if isinstance(parsed, Malformed):
+            return _finally(examine(parsed, version, {}, 0))
+        keys = await self._keys.keys_for(needs_of(parsed if isinstance(parsed, Pdu) else parsed.pdu, version))
+        return _finally(examine(parsed, version, keys, self._now_ms(), signed))
 
     async def parse(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True

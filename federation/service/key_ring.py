@@ -16,7 +16,7 @@ from federation.errors import PeerError
 from federation.fetch_gate import FetchGate
 from federation.identifiers import is_server_name
 from federation.key_documents import KeyDocument, ServerKey, merge
-from federation.key_needs import KeyNeed, unmet
+from federation.key_needs import KeyNeed, suffices, unmet
 from federation.server_keys import OwnKeys
 from federation.service.client import FederationClient
 from federation.service.key_fetch import KeyFetcher, KeyObserver
@@ -69,12 +69,12 @@ class KeyRing:
         Never raises for what another server does; the verification says then what is missing.
         """
         wanted = tuple(needs)
-        await self._obtain(wanted)
-        servers = {need.server for need in wanted}
-        return {
-            server: self._own() if server == self._server_name else _for_events(self._of(server))
-            for server in servers
-        }
+        if any(not self._has(need) for need in wanted):
+            await self._obtain(wanted)
+        keys: Keys = {}
+        for server in {need.server for need in wanted}:
+            keys[server] = self._own() if server == self._server_name else _for_events(self._of(server))
+        return keys
 
     async def request_keys(self, server: str, key_ids: Collection[str]) -> dict[str, VerifyKey]:
         """Those of the keys that the server signs with now, to verify a request with."""
@@ -106,6 +106,10 @@ class KeyRing:
     async def close(self) -> None:
         await self._fetching.close()
         await self._queue.close()
+
+    def _has(self, need: KeyNeed) -> bool:
+        known = self._known.get(need.server)
+        return known is not None and suffices(known.get(need.key_id), need, self._now_ms())
 
     def _of(self, server: str) -> dict[str, ServerKey]:
         return self._known.get(server) or {}

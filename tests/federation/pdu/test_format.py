@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation import canonical_json
-from federation.pdu import Malformed, Oversized, Pdu, parse, room_id_of
+from federation.pdu import Malformed, Oversized, Pdu, parse, read, room_id_of
+from federation.pdu.hashes import signed_bytes
 from federation.pdu.limits import MAX_NESTING, MAX_PDU_BYTES
 from federation.room_version import ROOM_VERSIONS, RoomVersion
 
@@ -45,6 +46,14 @@ def test_a_well_formed_event(version: str) -> None:
     assert (pdu.prev_events, pdu.auth_events) == (("$p",), ("$a", "$b"))
     assert pdu.unsigned == {"age": 1}
     assert pdu.canonical == canonical_json.encode(event(state_key="", unsigned={"age": 1}))
+
+
+@pytest.mark.parametrize("version", ALL)
+def test_what_its_signatures_are_of_comes_with_it(version: str) -> None:
+    """Whoever checks them need not make it again. Of what is no event nothing can be signed."""
+    sent, room_version = event(state_key="", unsigned={"age": 1}), ROOM_VERSIONS[version]
+    assert read(sent, room_version) == (parse(sent, room_version), signed_bytes(sent, room_version))
+    assert read(5, room_version) == (parse(5, room_version), b"")
 
 
 @pytest.mark.parametrize("version", ALL)

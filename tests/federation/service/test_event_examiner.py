@@ -38,6 +38,17 @@ async def test_all_keys_are_asked_for_at_once_and_each_once() -> None:
     ]
 
 
+async def test_one_is_examined_like_many() -> None:
+    """Good, changed on its way, signed by nobody, of another form, and no event at all."""
+    room = public_room("11", BOB)
+    good = room.say(ALICE).event
+    changed, unsigned, pointless = {**good, "content": {}}, {**good, "signatures": {}}, {**good, "depth": -1}
+    examiner = EventExaminer(KnownKeys(), lambda: NOW)
+    for event in (good, changed, unsigned, pointless, 5):
+        ((_, together),) = await examiner.examine([(event, room.version)])
+        assert await examiner.examine_one(event, room.version) == together
+
+
 async def test_events_are_answered_in_their_order() -> None:
     """With what is wrong with each; one whose key is not to be had counts as unsigned."""
     room = public_room("12", BOB)
