@@ -9,6 +9,9 @@ Connection: TypeAlias = Any
 """A connection of `storage.database` with a transaction that the caller commits. A module outside the shells
 may not import its type."""
 
+Place: TypeAlias = tuple[str, int, int]
+"""Of a reader, as `storage.consumers` has it."""
+
 
 class Subscription(Protocol):
     """Everything that happens in the rooms of this node's users, in one order, from a cursor on that is kept
@@ -27,3 +30,10 @@ class Subscription(Protocol):
         """Everything up to here is done. Called in the transaction that commits what was made of it, so that
         both are kept or neither. Raises `TakenOver` too."""
         ...
+
+    def place(self, position: int) -> Place:
+        """For a statement of one's own that does what `advance` does, together with what was made of
+        everything up to here, and is a transaction by itself. `came_to` follows it, if it has done so."""
+        ...
+
+    def came_to(self, position: int) -> None: ...

@@ -4,10 +4,16 @@ A session that holds the lock of a name is its reader. It may end without the pr
 lock alone would let two advance: each reader has a term besides, and only the newest one's counts.
 """
 
+from typing import TypeAlias
+
 from storage.database import Connection
 from storage.statements import load
 
 SQL = load("storage", "consumers.sql")
+
+Place: TypeAlias = tuple[str, int, int]
+"""To which a reader has come: its name, its term, and the position. Statements that advance it together with
+what was made of what it read are given one."""
 
 
 class TakenOver(Exception):

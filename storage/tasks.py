@@ -8,6 +8,9 @@ whose lock can be taken are anybody's.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+import asyncpg
+
+from storage.consumers import Place, TakenOver
 from storage.database import Connection
 from storage.statements import load
 
@@ -44,6 +47,26 @@ class TaskRow(NamedTuple):
     desk: int | None
 
 
+class StepRow(NamedTuple):
+    """What a step may change of a task, in the order of the statements that take it. `before` is the version
+    upon which it was decided."""
+
+    id: int
+    before: int
+    origin: str
+    reference: bytes
+    asked: int
+    state: str
+    started_at: int | None
+    finished_at: int | None
+    runner: str | None
+    lease_until: int | None
+    error_code: str | None
+    answer: bytes | None
+    due: Sequence[str]
+    desk: int | None
+
+
 class LoadRow(NamedTuple):
     """How many tasks an agent has, how many wait for it, and one of the former."""
 
@@ -68,27 +91,29 @@ async def insert_task(connection: Connection, row: TaskRow) -> int | None:
     return task
 
 
-async def update_task(connection: Connection, row: TaskRow) -> bool:
-    """`row.version` is that of the step; it is taken if the one before is still the newest. What is asked for
-    does not change, and is not looked at."""
-    taken: bool | None = await connection.fetchval(
-        SQL.update_task,
-        row.id,
-        row.version - 1,
-        row.origin,
-        row.reference,
-        row.asked,
-        row.state,
-        row.started_at,
-        row.finished_at,
-        row.runner,
-        row.lease_until,
-        row.error_code,
-        row.answer,
-        row.due,
-        row.desk,
-    )
+async def accept_task(connection: Connection, row: TaskRow, at_once: int | None, place: Place) -> int | None:
+    """The same, of a task that its agent may have now, together with the place of the reader that read of it:
+    by one statement. None, and nothing of it, also when the agent has no room for it or others wait;
+    `at_once` is how many it takes, None for one that takes as many as come. Raises `TakenOver`."""
+    try:
+        task: int | None = await connection.fetchval(SQL.accept_task, *row[1:], at_once, *place)
+    except asyncpg.RaiseError:
+        raise TakenOver(place[0]) from None
+    return task
+
+
+async def update_task(connection: Connection, row: StepRow) -> bool:
+    """Whether the version upon which it was decided is still the newest, so that it is taken."""
+    taken: bool | None = await connection.fetchval(SQL.update_task, *row)
     return taken is not None
+
+
+async def update_task_and_advance(connection: Connection, row: StepRow, place: Place) -> tuple[bool, bool]:
+    """The same, together with the place of the reader that read of it: whether the step is taken, and whether
+    the reader has come there, which it has not without the step."""
+    found = await connection.fetchrow(SQL.update_task_and_advance, *row, *place)
+    assert found is not None, "it says what became of it"
+    return found[0], found[1]
 
 
 async def clear_due(connection: Connection, done: Sequence[tuple[int, int, Sequence[str]]]) -> None:

@@ -7,6 +7,22 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 ON CONFLICT (requester_node, request_id) DO NOTHING
 RETURNING id;
 
+-- The same for an agent of this node with room for it, together with the place of the reader that read of it. Either
+-- all is written or nothing; what is not, is an error if the reader is another one by now. $23 is null for an agent
+-- that takes as many as come: then nothing is locked, and nobody counts.
+-- name: accept_task
+WITH taken AS (
+    INSERT INTO tasks (
+        requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+        version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+    )
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
+    WHERE $23::integer IS NULL OR agent_has_room($5, $23)
+    ON CONFLICT (requester_node, request_id) DO NOTHING
+    RETURNING id
+)
+SELECT id FROM taken WHERE advance_reader($24, $25, $26);
+
 -- Of two that decided upon the same version one is right.
 -- name: update_task
 UPDATE tasks SET
@@ -14,6 +30,22 @@ UPDATE tasks SET
     runner = $9, lease_until = $10, error_code = $11, answer = $12, due = $13, desk = $14
 WHERE id = $1 AND version = $2
 RETURNING true;
+
+-- The same, together with the place of the reader that read of it: whether the step was taken, and whether the reader
+-- has come there. It has not without the step, and the step stays when it has not.
+-- name: update_task_and_advance
+WITH taken AS (
+    UPDATE tasks SET
+        origin = $3, reference = $4, asked = $5, state = $6, version = version + 1, started_at = $7, finished_at = $8,
+        runner = $9, lease_until = $10, error_code = $11, answer = $12, due = $13, desk = $14
+    WHERE id = $1 AND version = $2
+    RETURNING id
+), advanced AS (
+    UPDATE consumer_cursors SET position = $17 FROM taken
+    WHERE consumer_cursors.name = $15 AND consumer_cursors.term = $16 AND consumer_cursors.position <= $17
+    RETURNING consumer_cursors.position
+)
+SELECT EXISTS (SELECT FROM taken), EXISTS (SELECT FROM advanced);
 
 -- name: fetch_task
 SELECT

@@ -118,6 +118,13 @@ class Subscription:
     async def advance(self, connection: Connection, position: int) -> None:
         await consumers.advance(connection, self._name, self._term, position)
 
+    def place(self, position: int) -> consumers.Place:
+        """For a statement that advances to it by itself."""
+        return self._name, self._term, position
+
+    def came_to(self, position: int) -> None:
+        """The database is asked for it each time."""
+
     async def _fetch_position(self) -> int:
         """Raises `TakenOver`."""
         return await self._database.look(

@@ -70,6 +70,15 @@ class AgentQueues:
             return admit(Load(), settings, agent.status)
         return admit(await self._load(connection, address), settings, agent.status)
 
+    def would_accept(self, address: AgentAddress) -> AgentSettings | None:
+        """How many tasks an agent of this node takes, if it accepts the next one as soon as it has room and
+        nobody waits; None if it would not."""
+        agent = self._routes.agent(address)
+        if agent is None or not agent.is_here:
+            return None
+        settings = self._settings_of(agent)
+        return settings if isinstance(admit(Load(), settings, agent.status), Accept) else None
+
     def freed(self, address: AgentAddress) -> None:
         """It may have room for another one."""
         self._waiting[address] = None

@@ -45,6 +45,7 @@ from bridge.task_messages import (
 from bridge.task_ports import SettingsOf
 from bridge.task_request import TaskKey, TaskRequest, encoded
 from storage import tasks
+from storage.consumers import Place
 from storage.database import Connection, Database
 from storage.tasks import ProgressRow
 
@@ -125,6 +126,7 @@ class TaskDesk:
             kept_ms=kept_ms,
         )
         self._intake = TaskIntake(
+            database,
             store=self._store,
             steps=self._steps,
             queues=self._queues,
@@ -171,10 +173,21 @@ class TaskDesk:
         self.go_on(submitted)
         return submitted
 
-    async def take_in(self, connection: Connection, request: TaskRequest) -> Submitted:
+    async def take_in(
+        self, connection: Connection, request: TaskRequest, *, is_allowed: bool = False
+    ) -> Submitted:
         """In the transaction of the caller, who calls `go_on` after its end: so that a reader's cursor is
-        kept with it. "a repeated request id gets the stored answer"."""
-        return await self._intake.take_in(connection, request)
+        kept with it. "a repeated request id gets the stored answer". `is_allowed`: `take_in_read` has found
+        it to be within the limits."""
+        return await self._intake.take_in(connection, request, is_allowed=is_allowed)
+
+    async def take_in_read(self, request: TaskRequest, place: Place) -> Submitted | None:
+        """What most often becomes of a request that was read, by one statement with the reader's place; then
+        it is on its way. None, or a refusal: nothing was written, not even the place. Raises `TakenOver`."""
+        submitted = await self._intake.take_read(request, place)
+        if submitted is not None:
+            self.go_on(submitted)
+        return submitted
 
     def go_on(self, submitted: Submitted) -> None:
         """The transaction in which it was taken in has been committed."""
@@ -227,6 +240,12 @@ class TaskDesk:
         if runner is None or task is None:
             return task
         return task if (task.runner, task.answer) == (runner, result.answer) else None
+
+    async def finish_read(self, key: TaskKey, answer: Answer, place: Place, *, by: AgentAddress) -> bool:
+        """The same for an answer that was read, by one statement with the reader's place. False: it is not
+        that simple, and nothing was written. Raises `TakenOver`."""
+        result = Result(kept(answer, self._limits.most_output_bytes))
+        return await self._steps.take_read(key, result, place, by=by)
 
     async def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Task | None:
         """With one of the five codes."""

@@ -1,4 +1,5 @@
-"""Takes tasks in: what is asked for again is found, what is new is decided upon, all in one transaction."""
+"""Takes tasks in: what is asked for again is found, what is new is decided upon, all in one transaction or
+one statement."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from bridge.task_limits import TaskLimiter
 from bridge.task_messages import Accept, AskAgain, Error, Message
 from bridge.task_ports import Routes
 from bridge.task_request import TaskRequest, invalid
-from storage.database import Connection
+from storage.consumers import Place
+from storage.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Submitted:
 class TaskIntake:
     def __init__(
         self,
+        database: Database,
         *,
         store: TaskStore,
         steps: TaskSteps,
@@ -43,6 +46,7 @@ class TaskIntake:
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
     ) -> None:
+        self._database = database
         self._store = store
         self._steps = steps
         self._queues = queues
@@ -53,9 +57,11 @@ class TaskIntake:
         self._now_ms = now_ms
         self._monotonic = monotonic
 
-    async def take_in(self, connection: Connection, request: TaskRequest) -> Submitted:
-        """In the transaction of the caller."""
-        refusal = self._refusal(request)
+    async def take_in(
+        self, connection: Connection, request: TaskRequest, *, is_allowed: bool = False
+    ) -> Submitted:
+        """In the transaction of the caller. `is_allowed`: it has been found to be within the limits."""
+        refusal = None if is_allowed else self._refusal(request)
         if refusal is not None:
             return Submitted(None, refusal)
         task, message = await self._decide(connection, request)
@@ -64,6 +70,25 @@ class TaskIntake:
         if new is not None:
             return Submitted(new, is_new=True, step=step._replace(task=new))
         return await self._ask_again(connection, request)
+
+    async def take_read(self, request: TaskRequest, place: Place) -> Submitted | None:
+        """Together with the place of the reader that read of it, by one statement: if its agent is here and
+        may have it at once, and it was not asked for before. None: it is not that simple. Then, and with a
+        refusal, nothing was written, and it was found to be within the limits, or beyond them."""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return Submitted(None, refusal)
+        address = request.to_address
+        settings = self._queues.would_accept(address)
+        if settings is None or not isinstance(self._routes.route(address), Local):
+            return None
+        now_ms = self._now_ms()
+        task = Task(request, now_ms, now_ms + self._limiter.limits.timeout_ms(request.timeout_ms))
+        step = receive(task, Accept(), now_ms)
+        async with self._database.statements() as connection:
+            desk = self._lease.number
+            new = await self._store.accept(connection, step.task, desk, settings.at_once, place)
+        return None if new is None else Submitted(new, is_new=True, step=step._replace(task=new))
 
     def _refusal(self, request: TaskRequest) -> TaskError | None:
         node_id = request.key.node_id

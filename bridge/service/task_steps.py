@@ -15,6 +15,7 @@ from bridge.task_messages import Dropped, Freed, Message, Progress, SendProgress
 from bridge.task_ports import HearsProgress, TaskObserver
 from bridge.task_request import TaskKey, encoded
 from storage import tasks
+from storage.consumers import Place, TakenOver
 from storage.database import Connection, Database
 
 MOST_PROGRESS: Final = 100
@@ -75,6 +76,25 @@ class TaskSteps:
             if taken:
                 self.went(task, step)
                 return step.task
+
+    async def take_read(self, key: TaskKey, message: Message, place: Place, *, by: AgentAddress) -> bool:
+        """The same by one statement, together with the place of the reader that read of it. False: it is not
+        that simple, and nothing was written. Raises `TakenOver` for who is not the reader any more; the step
+        was taken all the same, as it would have been before."""
+        task = self._store.remembered(key)
+        if task is None or by != task.request.to_address:
+            return False
+        step = receive(task, message, self._now_ms())
+        if step.task == task or _talks(step):
+            return False
+        async with self._database.statements() as connection:
+            desk = self._lease.number
+            taken, advanced = await self._store.step_and_advance(connection, step.task, desk, place)
+        if taken:
+            self.went(task, step)
+            if not advanced:
+                raise TakenOver(place[0])
+        return taken
 
     async def store(self, connection: Connection, before: Task, step: Step) -> bool:
         """In a transaction of the caller, who calls `went` after its end. Whether it is the next step."""

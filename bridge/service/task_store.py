@@ -4,8 +4,9 @@ What is remembered may be out of date; a step that was decided upon it is then n
 again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Final
 
 import orjson
@@ -18,12 +19,20 @@ from bridge.task_messages import Due
 from bridge.task_request import Origin, TaskKey, TaskRequest, encoded
 from federation.weighted_cache import WeightedCache
 from storage import tasks
+from storage.consumers import Place
 from storage.database import Connection, Database
-from storage.tasks import TaskRow
+from storage.tasks import StepRow, TaskRow
 
 REMEMBERED: Final = 64 << 20
 """Bytes, of what the tasks hold."""
 OVERHEAD: Final = 2_000
+
+_WORDS: Final[Mapping[frozenset[Due], Sequence[str]]] = {
+    frozenset(due): sorted(one.value for one in due)
+    for number in range(len(Due) + 1)
+    for due in combinations(Due, number)
+}
+"""What may be due, as it is written."""
 
 
 class TaskStore:
@@ -57,10 +66,26 @@ class TaskStore:
         number = await tasks.insert_task(connection, row_of(task, desk))
         return None if number is None else replace(task, id=number)
 
+    async def accept(
+        self, connection: Connection, task: Task, desk: int, at_once: int | None, place: Place
+    ) -> Task | None:
+        """The same by one statement, if its agent has room for it, with the place of the reader that read of
+        it. None: nothing was written."""
+        number = await tasks.accept_task(connection, row_of(task, desk), at_once, place)
+        return None if number is None else replace(task, id=number)
+
     async def step(self, connection: Connection, after: Task, desk: int) -> bool:
         """Whether this is the next step of the task. If not, what was remembered was out of date."""
         self._cache.forget(after.key)
-        return await tasks.update_task(connection, row_of(after, desk, content=b""))
+        return await tasks.update_task(connection, step_of(after, desk))
+
+    async def step_and_advance(
+        self, connection: Connection, after: Task, desk: int, place: Place
+    ) -> tuple[bool, bool]:
+        """The same by one statement with the place of the reader that read of it, and whether that is its
+        place now."""
+        self._cache.forget(after.key)
+        return await tasks.update_task_and_advance(connection, step_of(after, desk), place)
 
     def committed(self, task: Task) -> None:
         """The transaction of the step has ended well."""
@@ -83,35 +108,54 @@ class TaskStore:
             self._cache.put(task.key, task, weight + OVERHEAD)
 
 
-def row_of(task: Task, desk: int | None, content: bytes | None = None) -> TaskRow:
-    """`desk` is who works on what is left to do, if anything is. `content` is what is asked for, where
-    that need not be written once more."""
-    request = task.request
-    is_over = task.state.is_final and not task.due
+def row_of(task: Task, desk: int | None) -> TaskRow:
+    """`desk` is who works on what is left to do, if anything is."""
+    request, answer = task.request, task.answer
     return TaskRow(
-        id=task.id,
-        requester_node=request.key.node_id,
-        request_id=request.key.request_id,
-        task_id=request.task_id,
-        from_agent=str(request.from_address),
-        to_agent=str(request.to_address),
-        elsewhere=task.elsewhere,
-        content=_bytes(request.content()) if content is None else content,
-        origin=request.origin.protocol,
-        reference=_bytes(request.origin.reference),
-        asked=task.asked,
-        state=task.state.value,
-        version=task.version,
-        received_at=task.received_at,
-        deadline=task.deadline,
-        started_at=task.started_at,
-        finished_at=task.finished_at,
-        runner=task.runner,
-        lease_until=task.lease_until,
-        error_code=None if task.answer is None else task.answer.error_code,
-        answer=None if task.answer is None else _answer_bytes(task.answer),
-        due=_words(task.due),
-        desk=None if is_over else desk,
+        task.id,
+        request.key.node_id,
+        request.key.request_id,
+        request.task_id,
+        str(request.from_address),
+        str(request.to_address),
+        task.elsewhere,
+        _bytes(request.content()),
+        request.origin.protocol,
+        _bytes(request.origin.reference),
+        task.asked,
+        task.state.value,
+        task.version,
+        task.received_at,
+        task.deadline,
+        task.started_at,
+        task.finished_at,
+        task.runner,
+        task.lease_until,
+        None if answer is None else answer.error_code,
+        None if answer is None else _answer_bytes(answer),
+        _WORDS[task.due],
+        desk if task.due or task.finished_at is None else None,
+    )
+
+
+def step_of(task: Task, desk: int | None) -> StepRow:
+    """What of it may be another than before its newest step."""
+    origin, answer = task.request.origin, task.answer
+    return StepRow(
+        task.id,
+        task.version - 1,
+        origin.protocol,
+        _bytes(origin.reference),
+        task.asked,
+        task.state.value,
+        task.started_at,
+        task.finished_at,
+        task.runner,
+        task.lease_until,
+        None if answer is None else answer.error_code,
+        None if answer is None else _answer_bytes(answer),
+        _WORDS[task.due],
+        desk if task.due or task.finished_at is None else None,
     )
 
 
@@ -158,10 +202,6 @@ def same_work(one: TaskRequest, other: TaskRequest) -> bool:
         other.to_address,
         other.task_id,
     ) and encoded(one.content()) == encoded(other.content())
-
-
-def _words(due: frozenset[Due]) -> Sequence[str]:
-    return sorted(one.value for one in due)
 
 
 def _address(text: str) -> AgentAddress:

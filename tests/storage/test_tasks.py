@@ -5,9 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from storage import tasks
+from storage import consumers, tasks
+from storage.consumers import Place, TakenOver
 from storage.database import Database, connect_once
-from storage.tasks import LoadRow, ProgressRow, TaskRow
+from storage.tasks import LoadRow, ProgressRow, StepRow, TaskRow
 
 TASK = TaskRow(
     id=0,
@@ -50,9 +51,14 @@ async def fetch(database: Database, row: TaskRow) -> TaskRow:
     return found
 
 
+def step_to(row: TaskRow) -> StepRow:
+    changed = {name: value for name, value in row._asdict().items() if name in StepRow._fields}
+    return StepRow(before=row.version - 1, **changed)
+
+
 async def update(database: Database, row: TaskRow) -> bool:
     async with database.transaction() as connection:
-        return await tasks.update_task(connection, row)
+        return await tasks.update_task(connection, step_to(row))
 
 
 def ended(row: TaskRow, **changed: object) -> TaskRow:
@@ -82,6 +88,112 @@ async def test_a_step_is_taken_once(database: Database) -> None:
     assert await update(database, finished)
     assert await fetch(database, stored) == finished
     assert not await update(database, finished)
+
+
+# ---- what was read -----------------------------------------------------------------------------------
+
+
+async def begin_reading(database: Database) -> int:
+    async with database.transaction() as connection:
+        return await consumers.take_over(connection, "reader", 0)
+
+
+async def position(database: Database) -> int:
+    async with database.transaction() as connection:
+        return (await consumers.list_cursors(connection))["reader"]
+
+
+async def accept(database: Database, row: TaskRow, at_once: int | None, place: Place) -> int | None:
+    async with database.statements() as connection:
+        return await tasks.accept_task(connection, row, at_once, place)
+
+
+async def test_a_task_that_was_read_is_kept_with_the_readers_place_or_not_at_all(database: Database) -> None:
+    """It is not when the agent has no room, when others wait for it, and when it was asked for before. How
+    much an agent has does not matter for one that takes as many as come."""
+    term = await begin_reading(database)
+    number = await accept(database, TASK, 1, ("reader", term, 5))
+    assert number is not None
+    assert await fetch(database, TASK) == TASK._replace(id=number)
+    assert await position(database) == 5
+    other = TASK._replace(request_id="req-2")
+    assert await accept(database, other, 1, ("reader", term, 6)) is None, "it has no room"
+    assert await accept(database, TASK, 9, ("reader", term, 6)) is None, "it was asked for before"
+    assert await position(database) == 5
+    assert await accept(database, other, 2, ("reader", term, 6)) is not None
+    await insert(database, TASK._replace(request_id="req-3", state="queued"))
+    last = TASK._replace(request_id="req-4")
+    assert await accept(database, last, 9, ("reader", term, 7)) is None, "another one waits"
+    assert await accept(database, last, None, ("reader", term, 7)) is not None
+    assert await position(database) == 7
+
+
+async def test_who_is_not_the_reader_any_more_keeps_no_task(database: Database) -> None:
+    """The one that is reads of it again."""
+    before = await begin_reading(database)
+    term = await begin_reading(database)
+    with pytest.raises(TakenOver):
+        await accept(database, TASK, 1, ("reader", before, 5))
+    assert await position(database) == 0
+    assert await accept(database, TASK, 1, ("reader", term, 5)) is not None
+    with pytest.raises(TakenOver):
+        await accept(database, TASK._replace(request_id="req-2"), 9, ("reader", term, 4))
+
+
+async def test_of_many_that_are_read_at_once_an_agent_is_given_what_it_takes(database: Database) -> None:
+    """Whichever processes read them."""
+    term = await begin_reading(database)
+    rows = [TASK._replace(request_id=f"of-{number}") for number in range(12)]
+    taken = await asyncio.gather(*(accept(database, row, 3, ("reader", term, 5)) for row in rows))
+    assert len([one for one in taken if one is not None]) == 3
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_whether_there_is_room_is_seen_once_whoever_was_before_has_committed(
+    database: Database, is_kept: bool
+) -> None:
+    """Another process gives the agent its last place while the statement has begun already."""
+    term = await begin_reading(database)
+    async with database.connection() as other:
+        transaction = other.transaction()
+        await transaction.start()
+        await tasks.lock_agent(other, TASK.to_agent)
+        await tasks.insert_task(other, TASK._replace(requester_node="attic"))
+        accepting = asyncio.create_task(accept(database, TASK, 1, ("reader", term, 5)))
+        await someone_waits(database)
+        await (transaction.commit() if is_kept else transaction.rollback())
+    assert (await accepting is None) == is_kept
+
+
+async def someone_waits(database: Database) -> None:
+    """For an advisory lock."""
+    async with database.connection() as looking:
+        while not await looking.fetchval(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'"
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_step_is_taken_with_the_place_of_who_read_of_it(database: Database) -> None:
+    """The place is not kept without the step. The step is kept without it, as if the reader had been killed
+    in between: taken again it changes nothing."""
+    before = await begin_reading(database)
+    term = await begin_reading(database)
+    stored = await insert(database, TASK)
+    finished = ended(stored)
+
+    async def step(row: TaskRow, *place: int) -> tuple[bool, bool]:
+        async with database.statements() as connection:
+            return await tasks.update_task_and_advance(connection, step_to(row), ("reader", *place))
+
+    assert await step(finished._replace(version=5), term, 5) == (False, False)
+    assert await position(database) == 0
+    assert await step(finished, term, 5) == (True, True)
+    assert await position(database) == 5
+    assert await fetch(database, stored) == finished
+    assert await step(finished._replace(version=3), before, 6) == (True, False)
+    assert await position(database) == 5
 
 
 @pytest.mark.parametrize(
@@ -220,7 +332,7 @@ async def test_only_the_newest_progress_is_kept(database: Database) -> None:
             ProgressRow(number, number - 1, b"{}") for number in (3, 4, 5)
         ]
         assert [row.number for row in await tasks.list_progress(connection, one.id, 4)] == [5]
-        assert await tasks.update_task(connection, ended(one))
+        assert await tasks.update_task(connection, step_to(ended(one)))
         assert await tasks.insert_progress(connection, one.id, 9, b"{}", 3) is None
 
 

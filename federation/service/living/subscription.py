@@ -70,10 +70,14 @@ class Subscription:
 
     async def advance(self, connection: Connection, position: int) -> None:
         await consumers.advance(connection, self._name, self._term, position)
-        if not self._database.after_commit(connection, partial(self._came_to, position)):
+        if not self._database.after_commit(connection, partial(self.came_to, position)):
             self._position = None
 
-    def _came_to(self, position: int) -> None:
+    def place(self, position: int) -> consumers.Place:
+        """For a statement that advances to it by itself; when it has, `came_to` says so."""
+        return self._name, self._term, position
+
+    def came_to(self, position: int) -> None:
         self._position = position
         self._confirmed = time.monotonic()
 

@@ -41,6 +41,9 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Guest) -> 
         async with guest.database.transaction() as connection:
             await subscription.advance(connection, entries[0].position)
         assert [entry.event.event_id for entry in await subscription.next(1)] == ["$1"]
+        async with guest.database.statements() as connection:
+            await consumers.advance(connection, *subscription.place(entries[0].position))
+        subscription.came_to(entries[0].position)
     async with guest.stream.subscription("a") as subscription:
         assert [entry.event.event_id for entry in await subscription.next()] == ["$1", "$2"]
     async with guest.stream.subscription("b") as subscription:

@@ -10,6 +10,7 @@ from bridge.task_error import ErrorCode
 from bridge.task_limits import TaskLimits
 from bridge.task_request import TaskKey
 from federation.peer_limits import Rate
+from storage import consumers
 from storage.database import Database
 from tests.support.agents import NOW, Clock, address, registered
 from tests.support.desk import Process, process, request
@@ -82,3 +83,80 @@ async def test_a_request_of_long_ago_is_another_one(one: Process) -> None:
     async with one.database.transaction() as connection:
         await connection.execute("DELETE FROM tasks")
     assert (await one.desk.submit(request(to="worker@kitchen"))).is_new
+
+
+# ---- what was read, by one statement -----------------------------------------------------------------
+
+
+async def reader(database: Database) -> int:
+    async with database.transaction() as connection:
+        return await consumers.take_over(connection, "reader", 0)
+
+
+async def position(database: Database) -> int:
+    async with database.transaction() as connection:
+        return (await consumers.list_cursors(connection))["reader"]
+
+
+async def test_what_an_agent_accepts_is_kept_with_the_place_of_who_read_of_it(
+    one: Process, database: Database
+) -> None:
+    """And is on its way."""
+    term = await reader(database)
+    submitted = await one.desk.take_in_read(request(), ("reader", term, 7))
+    assert submitted is not None
+    assert submitted.is_new
+    assert submitted.task == await one.task()
+    assert submitted.task.state is State.ACCEPTED
+    assert await position(database) == 7
+    assert (await one.courier.delivered.get()).key == TaskKey("living", "req-1")
+
+
+@pytest.mark.parametrize(
+    ("to", "changed"),
+    [
+        ("worker@here", {"request_id": "second"}),
+        ("worker@here", {}),
+        ("worker@kitchen", {}),
+        ("nobody@here", {}),
+    ],
+)
+async def test_what_is_not_that_simple_is_not_written(
+    one: Process, database: Database, to: str, changed: dict[str, str]
+) -> None:
+    """An agent that is busy, a request that comes again, an agent that is not here: with a transaction it is
+    taken in as ever, and the limits are not asked twice."""
+    term = await reader(database)
+    await one.desk.submit(request("req-1", "worker@here"))
+    asked = request(changed.get("request_id", "req-1"), to)
+    assert await one.desk.take_in_read(asked, ("reader", term, 7)) is None
+    assert await position(database) == 0
+    async with database.transaction() as connection:
+        submitted = await one.desk.take_in(connection, asked, is_allowed=True)
+    assert (submitted.task is None) != (submitted.refusal is None)
+
+
+async def test_the_limits_are_asked_once_for_what_goes_the_longer_way(database: Database) -> None:
+    """Else whoever asks busy agents could ask half as often."""
+    limits = TaskLimits(of_agent=Rate(1, 1))
+    async with process(database, Clock(), limits=limits, monotonic=lambda: 50.0) as one:
+        term = await reader(database)
+        assert await one.desk.take_in_read(request(to="nobody@here"), ("reader", term, 7)) is None
+        async with database.transaction() as connection:
+            submitted = await one.desk.take_in(connection, request(to="nobody@here"), is_allowed=True)
+        assert submitted.task is not None
+        refused = await one.desk.take_in_read(request("b"), ("reader", term, 8))
+        assert refused is not None
+        assert refused.refusal is not None
+        assert await position(database) == 0
+
+
+async def test_who_has_been_followed_by_another_reader_takes_nothing_in(
+    one: Process, database: Database
+) -> None:
+    """That one reads of it again."""
+    before = await reader(database)
+    await reader(database)
+    with pytest.raises(consumers.TakenOver):
+        await one.desk.take_in_read(request(), ("reader", before, 7))
+    assert await one.desk.task(TaskKey("living", "req-1")) is None

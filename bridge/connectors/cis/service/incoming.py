@@ -24,7 +24,6 @@ from federation.identifiers import domain
 from federation.room_event import EventHead, RoomEvent, StreamedEvent
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
-from storage.database import Connection
 
 AT_ONCE: Final = 200
 _MEMBER: Final = "m.room.member"
@@ -87,9 +86,15 @@ class Incoming:
                 return
             [entry] = entries
             self._observer.problem(f"The event {entry.event.event_id} was not worked on.", error)
-            await self._commit(subscription, [], entry.position)
+            await self._taking.take_read([], subscription, entry.position)
 
     async def _take(self, subscription: Subscription, entries: Sequence[StreamedEvent]) -> None:
+        if len(entries) == 1:
+            [entry] = entries
+            found = await self._look_at(entry)
+            if len(found) < 2:
+                await self._taking.take_read(found, subscription, entry.position)
+                return
         read = [_Read(entry.position, tuple(await self._look_at(entry))) for entry in entries]
         while read:
             count = taken_together([effect for one in read for effect in one.effects])
@@ -102,13 +107,7 @@ class Incoming:
                 together += 1
             batch, read = read[:together], read[together:]
             effects = [effect for one in batch for effect in one.effects]
-            await self._commit(subscription, effects, batch[-1].position)
-
-    async def _commit(self, subscription: Subscription, effects: Sequence[Effect], position: int) -> None:
-        async def commit(connection: Connection) -> None:
-            await subscription.advance(connection, position)
-
-        await self._taking.take(effects, commit, is_one=True)
+            await self._taking.take_read(effects, subscription, batch[-1].position)
 
     # -- one entry --
 

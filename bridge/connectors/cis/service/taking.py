@@ -28,6 +28,7 @@ from bridge.connectors.cis.request_ids import key_of
 from bridge.connectors.cis.service.announcing import NamespacesOf
 from bridge.connectors.cis.service.refusing import Refusing
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix_stream import Subscription
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.task_error import ErrorCode, TaskError
@@ -86,25 +87,59 @@ class Taking:
 
         return end
 
-    async def take(self, effects: Sequence[Effect], commit: Commit, *, is_one: bool = False) -> None:
-        """All of it, and `commit` in the transaction in which it is kept. `is_one`: `commit` is a single
-        statement, for which alone no transaction has to be begun."""
-        effects = [self._held_to_namespaces(effect) for effect in effects if self._is_heard(effect)]
+    async def take(self, effects: Sequence[Effect], commit: Commit) -> None:
+        """All of it, and `commit` in the transaction in which it is kept."""
+        await self._take([self._held_to_namespaces(one) for one in effects if self._is_heard(one)], commit)
+
+    async def take_read(self, effects: Sequence[Effect], reader: Subscription, position: int) -> None:
+        """All of it, and that the reader has come there: by one statement where that is enough."""
+        effects = [self._held_to_namespaces(one) for one in effects if self._is_heard(one)]
+        is_allowed = False
+        if len(effects) == 1:
+            [effect] = effects
+            if isinstance(effect, Asked):
+                submitted = await self._desk.take_in_read(effect.request, reader.place(position))
+                if submitted is not None and submitted.refusal is None:
+                    reader.came_to(position)
+                    return
+                is_allowed = True
+                if submitted is not None and submitted.refusal is not None:
+                    effects = [_refused(effect, submitted.refusal)]
+            elif isinstance(effect, Answered):
+                place = reader.place(position)
+                if await self._desk.finish_read(effect.key, effect.answer, place, by=effect.by):
+                    reader.came_to(position)
+                    return
+
+        async def commit(connection: Connection) -> None:
+            await reader.advance(connection, position)
+
+        await self._take(effects, commit, is_one=True, is_allowed=is_allowed)
+
+    async def _take(
+        self, effects: Sequence[Effect], commit: Commit, *, is_one: bool = False, is_allowed: bool = False
+    ) -> None:
+        """`is_one`: `commit` is a single statement, for which alone no transaction has to be begun."""
         await self._take_steps(effects)
         asked = [one for one in effects if isinstance(one, Asked)]
         news = [one.said for one in effects if isinstance(one, News)]
-        database = self._database
-        is_one = is_one and not asked and not news
-        async with database.statements() if is_one else database.transaction() as connection:
-            applied = await self._routes.apply(connection, news)
-            submitted = [await self._desk.take_in(connection, one.request) for one in asked]
-            await commit(connection)
-        await self._routes.committed(applied)
-        for one, result in zip(asked, submitted, strict=True):
-            self._desk.go_on(result)
-            if result.refusal is not None:
-                self._refusing.refuse(_refused(one, result.refusal))
-        self._look_at(news, applied.verdicts)
+        if is_one and not asked and not news:
+            async with self._database.statements() as connection:
+                await commit(connection)
+        else:
+            async with self._database.transaction() as connection:
+                applied = await self._routes.apply(connection, news) if news else None
+                submitted = [
+                    await self._desk.take_in(connection, one.request, is_allowed=is_allowed) for one in asked
+                ]
+                await commit(connection)
+            if applied is not None:
+                await self._routes.committed(applied)
+                self._look_at(news, applied.verdicts)
+            for one, result in zip(asked, submitted, strict=True):
+                self._desk.go_on(result)
+                if result.refusal is not None:
+                    self._refusing.refuse(_refused(one, result.refusal))
         self._tell(effects)
 
     def _is_heard(self, effect: Effect) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from federation.room_event import EventHead
 from storage.address import DatabaseAddress
-from storage.consumers import TakenOver, list_cursors, take_over
+from storage.consumers import TakenOver, advance, list_cursors, take_over
 from storage.database import Database, connect_once
 from tests.federation.service.living.homes import PATIENCE, Home, bodies, home_on
 
@@ -50,6 +50,21 @@ async def test_a_reader_may_begin_with_what_is_to_come(home: Home) -> None:
             said.append(body)
             await home.say(room_id, alice, body)
             assert bodies(entry.event for entry in await subscription.next()) == said
+
+
+async def test_a_statement_of_ones_own_may_advance_a_reader(home: Home) -> None:
+    """It is given the place, and has to say when it has come there."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    async with home.rooms.subscription("a", from_now=True) as subscription:
+        said = [await home.say(room_id, alice, body) for body in ("first", "second")]
+        entries = await subscription.next()
+        async with home.database.statements() as connection:
+            await advance(connection, *subscription.place(entries[0].position))
+        subscription.came_to(entries[0].position)
+        assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
+    async with home.rooms.subscription("a") as subscription:
+        assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
 
 
 async def test_what_does_not_concern_a_reader_is_passed_over(home: Home) -> None:

@@ -28,7 +28,11 @@ from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.task import State
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode
+from bridge.task_limits import TaskLimits
 from bridge.task_request import TaskKey
+from federation.peer_limits import Rate
+from federation.service.living.subscription import Subscription
+from storage import consumers
 from storage.database import Connection, Database
 from tests.bridge.connectors.cis.cis_nodes import Eyes, peers_of
 from tests.bridge.connectors.cis.made import COORDINATOR, message, request
@@ -64,23 +68,27 @@ class Table:
         await self.taking.take(effects, commit)
 
 
+def table_of(desk: Process) -> Table:
+    refusals, eyes = Refusals(), Eyes()
+    taking = Taking(
+        desk.database,
+        desk.routes,
+        SETTINGS,
+        refusals,  # type: ignore[arg-type]
+        eyes,
+        namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
+    )
+    taking.use_desk(desk.desk)
+    return Table(taking, desk, refusals, eyes)
+
+
 @pytest.fixture
 async def table(database: Database) -> AsyncIterator[Table]:
     async with process(database) as desk:
-        refusals, eyes = Refusals(), Eyes()
-        taking = Taking(
-            database,
-            desk.routes,
-            SETTINGS,
-            refusals,  # type: ignore[arg-type]
-            eyes,
-            namespaces_of=lambda agent: ("alpha",) if agent.agent_id == "secret" else ("default",),
-        )
-        taking.use_desk(desk.desk)
-        one = Table(taking, desk, refusals, eyes)
-        taking.missed = one.events.append
-        taking.unknown = lambda *said: one.events.append(said)
-        taking.registered = one.events.append
+        one = table_of(desk)
+        one.taking.missed = one.events.append
+        one.taking.unknown = lambda *said: one.events.append(said)
+        one.taking.registered = one.events.append
         await desk.routes.take([registered("worker@here"), registered("secret@here")])
         yield one
 
@@ -115,6 +123,71 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
     await table.take(asked(), news)
     assert table.events == ["kitchen"]
     assert table.desk.routes.agent(address("new@kitchen")) is not None
+
+
+@pytest.fixture
+async def reader(database: Database) -> Subscription:
+    async with database.transaction() as connection:
+        term = await consumers.take_over(connection, "reader", 0)
+    graph: Any = None  # nothing is read here: only how far it has come is kept
+    return Subscription("reader", term, database, graph)
+
+
+async def test_what_was_read_is_kept_with_the_readers_place(
+    table: Table, reader: Subscription, database: Database
+) -> None:
+    """A request that its agent accepts, one that comes again, one for an agent that is busy, an answer, and
+    nothing at all: each is done with, and only once."""
+    await table.desk.routes.take([registered("worker@kitchen")])
+    key, by = TaskKey("here", "a"), address("worker@kitchen")
+    await table.desk.desk.submit(task("a", "worker@kitchen", key=key, from_address=address("boss@here")))
+    assert (await table.desk.courier.delivered.get()).key == key
+    await table.taking.take_read([asked()], reader, 1)
+    assert (await table.desk.courier.delivered.get()).key == TaskKey("living.local", "req-1")
+    await table.taking.take_read([asked()], reader, 2)
+    await table.taking.take_read([asked(request_id="req-2")], reader, 3)
+    busy = await table.desk.desk.task(TaskKey("living.local", "req-2"))
+    assert busy is not None
+    assert busy.state is State.FAILED
+    await table.taking.take_read([Answered(key, Answer(True, "ok", 0), by)], reader, 4)
+    answered = await table.desk.desk.task(key)
+    assert answered is not None
+    assert answered.state is State.DONE
+    await table.taking.take_read([Answered(key, Answer(True, "late", 0), by)], reader, 5)
+    await table.taking.take_read([], reader, 6)
+    async with database.transaction() as connection:
+        assert await consumers.list_cursors(connection) == {"reader": 6}
+    again = await table.desk.desk.task(TaskKey("living.local", "req-1"))
+    assert again is not None
+    assert (again.asked, again.state) == (2, State.ACCEPTED)
+    assert table.refusals.told == []
+
+
+async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
+    table: Table, reader: Subscription, database: Database
+) -> None:
+    """Its successor reads it again."""
+    async with database.transaction() as connection:
+        await consumers.take_over(connection, "reader", 0)
+    with pytest.raises(consumers.TakenOver):
+        await table.taking.take_read([asked()], reader, 1)
+    assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
+
+
+async def test_what_is_beyond_the_limits_is_refused_and_done_with(
+    database: Database, reader: Subscription
+) -> None:
+    """It is told once, and not read again."""
+    limits = TaskLimits(of_agent=Rate(1, 1))
+    async with process(database, limits=limits, monotonic=lambda: 50.0) as desk:
+        table = table_of(desk)
+        await desk.routes.take([registered("worker@here")])
+        for number in range(1, 3):
+            await table.taking.take_read([asked(request_id=f"req-{number}")], reader, number)
+        [refused] = table.refusals.told
+        assert (refused.event.request_id, refused.error.code) == ("req-2", ErrorCode.AGENT_BUSY)
+        async with database.transaction() as connection:
+            assert await consumers.list_cursors(connection) == {"reader": 2}
 
 
 async def test_who_is_not_trusted_any_more_is_not_heard(table: Table) -> None:
