@@ -173,8 +173,8 @@ class DestinationSender:
         result: Answered | Failed
         target = request_target(SEND, txnId=transaction.transaction_id)
         try:
-            answer = await self._client.request(
-                "PUT", self._destination, target, transaction.body, timeout=self._patience
+            answer = await self._client.transaction(
+                self._destination, target, transaction.body, timeout=self._patience
             )
         except PeerError as error:
             problem, failure = error, error.problem

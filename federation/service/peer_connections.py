@@ -4,9 +4,11 @@ Server-server API, "TLS": "Servers should respect SNI when making requests where
 sent for the certificate which is expected, unless that certificate is expected to be an IP address".
 """
 
+import asyncio
 import io
 import ssl
 from collections.abc import Mapping, Sequence
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,7 @@ from federation.peer_settings import NOTHING_SPECIAL, Peers, Trust
 from federation.server_discovery import Candidate, Route
 from federation.service.addresses import Addresses
 from federation.service.dns import Dns
+from federation.service.kept_connection import KeptConnection
 from federation.service.transport_errors import NOT_CONNECTED, peer_error
 from storage.errors import LocalError
 
@@ -29,6 +32,8 @@ CONNECT: Final = 10.0
 KEEP: Final = 55.0
 MOST_CONNECTIONS: Final = 500
 MOST_TO_ONE: Final = 16
+MOST_KEPT: Final = 200
+"""Of those that `keep` opens, one for each server."""
 # aiohttp writes a larger body in one piece, and warns of it.
 LARGE_BODY: Final = 512 * 1024
 
@@ -51,10 +56,12 @@ class PeerConnections:
     ) -> None:
         """Raises LocalError when a certificate cannot be read. There must be a running event loop."""
         self._peers = peers
+        self._user_agent = user_agent
         self._authorities = authorities
         self._contexts = self._load()
         self._known = _Way(Addresses(dns), user_agent)
         self._strangers = _Way(Addresses(dns, blocked), user_agent)
+        self._kept: dict[str, KeptConnection] = {}
 
     def reload(self) -> None:
         """Read the certificates again, for new connections. Raises LocalError, and the old ones stay then."""
@@ -86,6 +93,64 @@ class PeerConnections:
         assert problem is not None, "a route has candidates"
         raise peer_error(peer, problem) from problem
 
+    def kept(self, peer: str, route: Route) -> KeptConnection | None:
+        """One that was kept for that server, on which a request can be written now, and which leads where a
+        new one would."""
+        kept = self._kept.get(peer)
+        if kept is None or not kept.is_free:
+            return None
+        if kept.leads != self._leads(peer, route):
+            kept.abort()
+            return None
+        return kept
+
+    async def keep(self, peer: str, route: Route, *, limit: int) -> KeptConnection | None:
+        """Connect to the first candidate, as `send` would, and keep that. None where it is not to be had:
+        what is wrong `send` finds out. `limit`: bytes of an answer."""
+        if peer in self._kept or len(self._kept) >= MOST_KEPT:
+            return None
+        candidate, settings, way = route.candidates[0], self._peers.of(peer), self._way(peer)
+        leads = self._leads(peer, route)
+        lines = {
+            "Host": route.host_header,
+            "User-Agent": self._user_agent,
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
+        prefix = "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "Authorization: "
+
+        def made() -> KeptConnection:
+            return KeptConnection(prefix, leads, limit=limit, keep=KEEP, ended=partial(self._forget, peer))
+
+        try:
+            context = None if settings.plain else self._context_of(peer, settings.trust)
+            async with asyncio.timeout(CONNECT):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    made,
+                    await way.address(peer, candidate),
+                    candidate.port,
+                    ssl=context,
+                    # A certificate holds names without the dot at their end.
+                    server_hostname=None if context is None else route.certificate_name.rstrip("."),
+                )
+        except (OSError, ValueError, PeerUnreachable):
+            return None
+        if peer in self._kept or not connection.is_free:
+            connection.abort()
+            return None
+        self._kept[peer] = connection
+        return connection
+
+    def _leads(self, peer: str, route: Route) -> object:
+        """What decides where a connection leads, and what it is believed by: compared, it is nearly always
+        the very same."""
+        return route, self._peers.of(peer), self._way(peer), self._contexts
+
+    def _forget(self, peer: str, connection: KeptConnection) -> None:
+        if self._kept.get(peer) is connection:
+            del self._kept[peer]
+
     async def get(self, url: URL, peer: str) -> aiohttp.ClientResponse:
         """A page of the public web, without signature or client certificate; redirects are not followed."""
         assert url.scheme == "https", "a well-known is never read in the open"
@@ -116,6 +181,8 @@ class PeerConnections:
         return {address: addresses.is_blocked(address) for address in found}
 
     async def close(self) -> None:
+        for connection in tuple(self._kept.values()):
+            connection.abort()
         await self._known.close()
         await self._strangers.close()
 
@@ -211,6 +278,13 @@ class _Way:
             raise PeerUnreachable(peer, "has no address that could be found") from None
         if self.addresses.is_blocked(address):
             raise PeerUnreachable(peer, "leads to an address that this server does not connect to")
+
+    async def address(self, peer: str, candidate: Candidate) -> str:
+        """The first that may be connected to. Raises PeerUnreachable or OSError."""
+        self.refuse_blocked(peer, candidate.host)
+        if _is_taken_for_an_address(candidate.host):
+            return candidate.host
+        return (await self.addresses.resolve(candidate.host, candidate.port))[0]["host"]
 
     async def close(self) -> None:
         await self.session.close()

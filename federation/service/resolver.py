@@ -91,6 +91,13 @@ class Resolver:
             raise PeerUnreachable(server_name, route.reason)
         return route
 
+    def known(self, server_name: str) -> Route | None:
+        """The way there, if nobody need be asked for it."""
+        found = self._found.get(server_name)
+        if found is None or self._clock() >= found.until or isinstance(found.route, NoRoute):
+            return None
+        return found.route
+
     def led_nowhere(self, server_name: str) -> None:
         """Nobody was found at the end of the way: the server may have moved since it was looked for."""
         found = self._found.get(server_name)

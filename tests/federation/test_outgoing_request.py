@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.canonical_json import NotCanonical, encode
-from federation.outgoing_request import authorization, encoded, to_be_signed
+from federation.outgoing_request import Signer, authorization, encoded, to_be_signed
 from federation.request_auth import parse, signed_object
 from federation.server_keys import key_from_seed
 from federation.signatures import Verified, VerifyKey, verify
@@ -39,6 +39,14 @@ def test_the_header_verifies() -> None:
     for content, holds in (({"x": 1}, True), ({"x": 2}, False), (None, False)):
         signed = encode(signed_object("PUT", "/a", "a.test", "b.test", content))
         assert (verify(signed, signatures, "a.test", keys) == Verified()) is holds
+
+
+@given(content=JSON, uri=st.text())
+def test_a_signer_signs_as_everybody_does(content: dict[str, Any], uri: str) -> None:
+    """What it remembers of one request is the same in the next."""
+    signer = Signer("PUT", "a.test", "b.test:8448", KEY)
+    body = encode(content)
+    assert signer.authorization(uri, body) == authorization("PUT", uri, "a.test", "b.test:8448", body, KEY)
 
 
 def test_bytes_are_sent_as_they_are() -> None:

@@ -401,6 +401,29 @@ async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
     assert isinstance(witness.told[-1][-1], asyncio.CancelledError)
 
 
+async def test_each_transaction_is_witnessed(neighbourhood: Neighbourhood) -> None:
+    """Once, whichever way it goes."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    reach = neighbourhood.reach()
+    name = f"a.test:{server.port}"
+    witness = Witness()
+    client = FederationClient(
+        OWN_NAME,
+        lambda: OWN_KEYS,
+        reach.resolver,
+        reach.connections,
+        may_contact=lambda _: True,
+        witness=witness,
+    )
+    for _ in range(3):
+        assert await client.transaction(name, SEND, b"{}") == {}
+    server.handler = answering({}, 500)
+    with pytest.raises(PeerRefused) as refused:
+        await client.transaction(name, SEND, b"{}")
+    assert witness.told == [(name, "PUT", SEND, b"{}", told) for told in (None, None, None, refused.value)]
+    assert len(server.connections) == 2
+
+
 async def test_a_cancelled_request_leaves_nothing_behind(neighbourhood: Neighbourhood) -> None:
     """Whoever asked may give up at any time."""
     came = asyncio.Event()

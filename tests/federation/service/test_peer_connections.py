@@ -263,3 +263,63 @@ async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         peers = Peers({"a": PeerSettings(client_certificate=CertificateFiles(file, file))})
         with pytest.raises(LocalError, match=file.name):
             PeerConnections(Dns(), peers, user_agent="test")
+
+
+async def test_one_is_kept_where_it_would_be_made_anew(neighbourhood: Neighbourhood) -> None:
+    """Not when the way, the settings or the certificates to believe have become others."""
+    server = await neighbourhood.server(answering({}), "a.test", "b.test")
+    added: dict[str, PeerSettings] = {}
+    reach = neighbourhood.reach(added=added)
+    name = f"a.test:{server.port}"
+    route, other = await reach.resolver.route(name), await reach.resolver.route(f"b.test:{server.port}")
+
+    async def is_kept() -> bool:
+        connection = await reach.connections.keep(name, route, limit=1)
+        assert connection is not None
+        assert await reach.connections.keep(name, route, limit=1) is None
+        return reach.connections.kept(name, route) is connection
+
+    assert await is_kept()
+    assert reach.connections.kept(name, other) is None
+    assert await is_kept()
+    added[name] = PeerSettings(address="127.0.0.1:1")
+    assert reach.connections.kept(name, route) is None
+    assert await is_kept()
+    reach.connections.reload()
+    assert reach.connections.kept(name, route) is None
+    assert await is_kept()
+    await reach.connections.close()
+    assert reach.connections.kept(name, route) is None
+
+
+async def test_none_is_kept_that_could_not_be_made(neighbourhood: Neighbourhood) -> None:
+    """With the wrong certificate, where nobody listens, into a blocked network, to a name without address, or
+    with certificates that cannot be read."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    neighbourhood.names.add("wrong.test", "A", "127.0.0.1")
+    added: dict[str, PeerSettings] = {}
+    reach = neighbourhood.reach(added=added)
+    blocked = neighbourhood.reach(blocked=[ip_network("127.0.0.0/8")])
+    for name in (f"wrong.test:{server.port}", "a.test:1", "127.0.0.1:1", "nowhere.test:1"):
+        route = await reach.resolver.route(name)
+        assert await reach.connections.keep(name, route, limit=1) is None
+    name = f"a.test:{server.port}"
+    added[name] = PeerSettings(certificates="nonsense")
+    assert await reach.connections.keep(name, await reach.resolver.route(name), limit=1) is None
+    for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}"):
+        route = await blocked.resolver.route(name)
+        assert await blocked.connections.keep(name, route, limit=1) is None
+    assert server.requests == []
+
+
+async def test_what_is_kept_leads_in_the_open_where_that_is_wanted(neighbourhood: Neighbourhood) -> None:
+    """As for published CIS nodes."""
+    server = await neighbourhood.server(answering({}), "a.test", plain=True)
+    name = f"a.test:{server.port}"
+    reach = neighbourhood.reach({name: PeerSettings(plain=True)})
+    connection = await reach.connections.keep(name, await reach.resolver.route(name), limit=100)
+    assert connection is not None
+    answer = await connection.put("/a", "me", b"{}")
+    assert (answer.head.status, answer.body) == (200, b"{}")
+    [request] = server.requests
+    assert request.headers["Host"] == name

@@ -49,11 +49,14 @@ async def test_srv_is_asked_over_dns(neighbourhood: Neighbourhood) -> None:
 async def test_an_answer_is_kept_as_long_as_it_says(neighbourhood: Neighbourhood) -> None:
     """And asked for again after that."""
     server, reach = await delegating(neighbourhood, Cache_Control="max-age=7200")
-    await reach.resolver.route("a.test")
+    assert reach.resolver.known("a.test") is None
+    route = await reach.resolver.route("a.test")
     neighbourhood.clock.now += 2 * HOUR - 1
     await reach.resolver.route("a.test")
+    assert reach.resolver.known("a.test") is route
     assert len(server.requests) == 1
     neighbourhood.clock.now += 1
+    assert reach.resolver.known("a.test") is None
     await reach.resolver.route("a.test")
     assert len(server.requests) == 2
 
