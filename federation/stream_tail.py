@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -25,41 +24,38 @@ class StreamTail(Generic[T]):
         """`most` is how much may be remembered, by weight."""
         self._most = most
         self._weight = 0
-        self._begin = 0
-        self._end = 0
         self._entries: deque[Entry[T]] = deque()
-
-    @property
-    def end(self) -> int:
+        self.begin = 0
+        """For a reader who has read until there nothing is missing here."""
+        self.end = 0
         """So far has been read."""
-        return self._end
-
-    def covers(self, after: int) -> bool:
-        """Whether nothing is missing here for a reader who has read until there."""
-        return after >= self._begin
 
     def after(self, position: int, limit: int) -> list[T]:
         """What follows a position that is covered."""
+        found: list[T] = []
         # Readers are near the end, so that one looks from there.
-        behind = sum(1 for _ in takewhile(lambda entry: entry.position > position, reversed(self._entries)))
-        first = len(self._entries) - behind
-        return [entry.value for entry in islice(self._entries, first, first + limit)]
+        for entry in reversed(self._entries):
+            if entry.position <= position:
+                break
+            found.append(entry.value)
+        found.reverse()
+        return found[:limit]
 
     def begin_at(self, position: int) -> None:
         """Nothing until there is of interest any more."""
-        if position > self._begin:
-            self._begin = position
-            self._end = max(self._end, position)
+        if position > self.begin:
+            self.begin = position
+            self.end = max(self.end, position)
             while self._entries and self._entries[0].position <= position:
                 self._weight -= self._entries.popleft().weight
 
     def add(self, entries: Iterable[Entry[T]], upto: int) -> None:
         """All that there is between the end and `upto`."""
         for entry in entries:
-            assert self._end < entry.position <= upto, "it follows what has been read"
+            assert self.end < entry.position <= upto, "it follows what has been read"
             self._entries.append(entry)
             self._weight += entry.weight
-            self._end = entry.position
-        self._end = max(self._end, upto)
+            self.end = entry.position
+        self.end = max(self.end, upto)
         while self._weight > self._most:
             self.begin_at(self._entries[0].position)

@@ -53,6 +53,17 @@ async def last_position(connection: Connection) -> int:
     return position
 
 
+async def lock_listener(connection: Connection) -> None:
+    """Until its end this session counts as one that listens. To be called before it does."""
+    await connection.execute(SQL.lock_listener)
+
+
+async def is_only_listener(connection: Connection) -> bool:
+    """Whether no session but this one counts as one that listens."""
+    is_only: bool = await connection.fetchval(SQL.is_only_listener)
+    return is_only
+
+
 async def notify(connection: Connection, process: str) -> None:
     """Wake the readers, and say which process does. Apart from the transaction that wrote: a transaction that
     notifies keeps all others that do from committing at the same time."""

@@ -34,3 +34,14 @@ WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3;
 
 -- name: notify
 SELECT pg_notify('palaver_room_stream', $1);
+
+-- name: lock_listener
+SELECT pg_advisory_lock_shared(hashtextextended('listens to the stream', 0));
+
+-- All who listen share the lock; a session's own part in it does not keep it from having it alone for a moment.
+-- name: is_only_listener
+SELECT CASE
+    WHEN pg_try_advisory_lock(hashtextextended('listens to the stream', 0))
+    THEN pg_advisory_unlock(hashtextextended('listens to the stream', 0))
+    ELSE false
+END;

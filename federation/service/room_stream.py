@@ -5,8 +5,6 @@ loses nor repeats one, whatever is killed when.
 """
 
 import asyncio
-import contextlib
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +12,14 @@ from typing import Final
 
 from federation.canonical_json import decode
 from federation.pdu import Pdu, view
+from federation.room_event import Wanted, everything
 from federation.room_version import ROOM_VERSIONS
 from federation.service.room_store import RoomStore
+from federation.service.stream_notices import StreamNotices
 from federation.stream_tail import Entry, StreamTail
 from federation.stripped_state import Stripped
 from storage import room_stream
-from storage.connecting import ConnectionLost
-from storage.database import BROKEN, Connection, Database
+from storage.database import Database
 from storage.outside_memberships import OutsideMembership, fetch_by_events
 from storage.room_stream import Kind, StreamRow
 
@@ -47,11 +46,47 @@ class StreamEntry:
 @dataclass(frozen=True, slots=True)
 class Read:
     """`upto`: everything until there has been read, also what is told to nobody any more. `is_all`: there was
-    nothing more."""
+    nothing more. `is_whole`: when the entries were committed, a moment ago, no redaction asked for any."""
 
-    entries: list[StreamEntry]
+    entries: Sequence[StreamEntry]
     upto: int
     is_all: bool = True
+    is_whole: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A reader that has read all there is, until `upto`. It is not told that there was something for others
+    before there is more of it than until `patience`."""
+
+    upto: int
+    limit: int
+    wanted: Wanted
+    patience: int
+    woken: "asyncio.Future[Read | None]"
+
+    def offer(self, after: int, entries: Sequence[StreamEntry], is_whole: bool) -> bool:
+        """All that follows a position. Whether the reader wants any of it, or has to look by itself."""
+        if self.upto != after:
+            return self.wake(None)
+        try:
+            wanted = [entry for entry in entries if self.wanted(entry.pdu)]
+        except Exception:
+            # It is the reader's mistake, and not of whoever has committed: it comes upon it by itself.
+            return self.wake(None)
+        self.upto = entries[-1].position
+        if len(wanted) > self.limit:
+            wanted = wanted[: self.limit]
+            return self.wake(Read(wanted, wanted[-1].position, is_whole=is_whole))
+        if wanted or self.upto > self.patience:
+            return self.wake(Read(wanted, self.upto, is_whole=is_whole))
+        return False
+
+    def wake(self, read: Read | None) -> bool:
+        """With what there is to read; with nothing, it has to look."""
+        if not self.woken.done():
+            self.woken.set_result(read)
+        return True
 
 
 class RoomStream:
@@ -60,9 +95,10 @@ class RoomStream:
     def __init__(self, database: Database, store: RoomStore) -> None:
         self._database = database
         self._store = store
-        self._name = secrets.token_hex(8)
-        self._woken = asyncio.Event()
-        self._to_tell = asyncio.Event()
+        self._notices = StreamNotices(database, self._wake_readers)
+        self._waiting: list[_Waiting] = []
+        # When they look by themselves, as long as there are any.
+        self._timer: asyncio.TimerHandle | None = None
         self._tail: StreamTail[StreamEntry] = StreamTail(MOST_REMEMBERED)
         self._reading = asyncio.Lock()
         # How often something may have been committed, and of how many of them it has been looked for.
@@ -70,60 +106,64 @@ class RoomStream:
         self._looked = 0
         # The last place of what was committed here.
         self._written = 0
-        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._tell_for_ever()), asyncio.create_task(self._hear_for_ever())]
+        self._notices.start()
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self._notices.close()
 
     def wake(self, rows: Sequence[StreamRow] = (), is_whole: bool = False) -> None:
-        """Something was committed here: these entries, or some that nobody has counted."""
-        if rows and self._hand_on(rows):
-            self._wake_waiting()
-        else:
+        """Something was committed here: these entries, or some that nobody has counted. `is_whole`: no
+        redaction asks for any of them."""
+        if not rows or not self._hand_on(rows, is_whole):
             self._wake_readers()
-        self._to_tell.set()
+        self._notices.tell()
 
-    async def read(self, after: int, limit: int = 100) -> list[StreamEntry]:
+    async def read(self, after: int, limit: int = 100) -> Sequence[StreamEntry]:
         """What follows a position, as the database has it; nothing, when all has been read."""
         return (await self._read_on(after, limit)).entries
 
     async def read_on(self, after: int, limit: int = 100) -> Read:
         """Some of it, and how far that is: for a reader who will ask again. An invite that has been answered,
         or has been followed by another one, is told to nobody any more."""
-        if after > self._tail.end:
+        tail = self._tail
+        if after > tail.end:
             self._news += 1
             # Whoever is furthest decides where the common part begins; the others catch up with it.
-            self._tail.begin_at(after)
-        if self._tail.covers(after):
+            tail.begin_at(after)
+        if self._looked < self._news and after >= tail.begin:
             await self._look_together()
-        if not self._tail.covers(after):
+        if after < tail.begin:
             return await self._read_on(after, limit)
-        entries = self._tail.after(after, limit)
-        return Read(entries, entries[-1].position if entries else self._tail.end)
+        entries = tail.after(after, limit)
+        return Read(entries, entries[-1].position if entries else tail.end)
 
-    def _hand_on(self, rows: Sequence[StreamRow]) -> bool:
+    def _hand_on(self, rows: Sequence[StreamRow], is_whole: bool) -> bool:
         """From memory what takes the very next places: no place is given out twice, so that nothing of
         anybody else can still appear before it. Whether that is all that is known to have been committed;
         what lies behind a gap is read from the database."""
         self._written = max(self._written, rows[-1].position)
+        tail = self._tail
+        begin = tail.end
+        added = []
         for row in rows:
             known = self._store.remembered_event(row.event_id)
-            if known is None or row.position != self._tail.end + 1:
+            if known is None or row.position != tail.end + 1:
                 break
             entry = StreamEntry(row.position, row.kind, known.pdu)
-            self._tail.add([Entry(row.position, len(known.pdu.canonical), entry)], row.position)
-        return self._tail.end >= self._written
+            tail.add([Entry(row.position, len(known.pdu.canonical), entry)], row.position)
+            added.append(entry)
+        if added:
+            self._waiting = [one for one in self._waiting if not one.offer(begin, added, is_whole)]
+        return tail.end >= self._written
 
     async def _look_together(self) -> None:
         """Readers are woken together, and wait for the same: one of them looks."""
         wanted = self._news
-        if self._looked >= wanted:
-            return
         async with self._reading:
             if self._looked < wanted:
                 news = self._news
@@ -170,61 +210,49 @@ class RoomStream:
 
     async def next(self, after: int, limit: int = 100) -> Sequence[StreamEntry]:
         """Some of it, waiting until there is something."""
-        while True:
-            woken = self._woken
-            read = await self.read_on(after, limit)
-            if read.entries:
-                return read.entries
+        while not (read := await self.follow(after, limit, everything, 0)).entries:
             after = read.upto
-            try:
-                async with asyncio.timeout(LONGEST_WAIT):
-                    await woken.wait()
-            except TimeoutError:
-                self._news += 1
+        return read.entries
+
+    async def follow(self, after: int, limit: int, wanted: Wanted, patience: int) -> Read:
+        """What a reader wants of it, waiting until there is something; or nothing, once more than `patience`
+        places have been passed over."""
+        tail = self._tail
+        patience += after
+        while True:
+            if after != tail.end or self._looked < self._news:
+                before = self._news, tail.end
+                read = await self.read_on(after, limit)
+                entries = [entry for entry in read.entries if wanted(entry.pdu)]
+                if entries or read.upto > patience:
+                    return Read(entries, read.upto)
+                if read.upto != after or before != (self._news, tail.end):
+                    after = read.upto
+                    continue
+            loop = asyncio.get_running_loop()
+            if self._timer is None:
+                self._timer = loop.call_later(LONGEST_WAIT, self._look_again)
+            waiting = _Waiting(after, limit, wanted, patience, loop.create_future())
+            self._waiting.append(waiting)
+            handed = await waiting.woken
+            if handed is not None:
+                return handed
+            after = waiting.upto
 
     async def last_position(self) -> int:
         """Where to begin for whoever wants only what is to come."""
         return await self._database.look(room_stream.last_position)
 
     def _wake_readers(self) -> None:
+        """They have to look."""
         self._news += 1
-        self._wake_waiting()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.wake(None)
 
-    def _wake_waiting(self) -> None:
-        self._woken.set()
-        self._woken = asyncio.Event()
-
-    async def _tell_for_ever(self) -> None:
-        """One notice for all that is committed while the one before is on its way."""
-        while True:
-            await self._to_tell.wait()
-            self._to_tell.clear()
-            with contextlib.suppress(ConnectionLost):
-                await self._database.look(partial(room_stream.notify, process=self._name))
-
-    async def _hear_for_ever(self) -> None:
-        while True:
-            with contextlib.suppress(ConnectionLost):
-                async with self._database.connection() as connection:
-                    await self._hear(connection)
-            await asyncio.sleep(LONGEST_WAIT)
-
-    async def _hear(self, connection: Connection) -> None:
-        """Until the connection ends."""
-        ended = asyncio.Event()
-        connection.add_termination_listener(lambda _: ended.set())
-        await connection.add_listener(room_stream.CHANNEL, self._heard)
-        self._wake_readers()  # for what was missed until now
-        try:
-            await ended.wait()
-        finally:
-            if not connection.is_closed():
-                # One that breaks at this very moment must not hide that this process is to stop.
-                with contextlib.suppress(*BROKEN):
-                    await connection.remove_listener(room_stream.CHANNEL, self._heard)
-
-    def _heard(self, connection: object, pid: int, channel: str, process: object) -> None:
-        if process != self._name:  # what this one has written it knows already
+    def _look_again(self) -> None:
+        self._timer = None
+        if self._waiting:
             self._wake_readers()
 
 

@@ -1,7 +1,17 @@
 """The order of everything that was taken in."""
 
 from storage.database import Database
-from storage.room_stream import CHANNEL, SQL, StreamRow, append, last_position, notify, read
+from storage.room_stream import (
+    CHANNEL,
+    SQL,
+    StreamRow,
+    append,
+    is_only_listener,
+    last_position,
+    lock_listener,
+    notify,
+    read,
+)
 
 
 async def test_entries_are_read_in_the_order_in_which_they_were_written(database: Database) -> None:
@@ -51,3 +61,19 @@ async def test_readers_are_woken(database: Database) -> None:
     assert CHANNEL in SQL.notify
     async with database.connection() as connection:
         await notify(connection, "this one")
+
+
+async def test_whoever_listens_knows_whether_others_do(database: Database) -> None:
+    """Sessions count from when they say so until they end; each sees the others, whatever they ask."""
+    async with database.connection() as one:
+        await lock_listener(one)
+        assert await is_only_listener(one)
+        async with database.connection() as other:
+            assert not await is_only_listener(other)
+            await lock_listener(other)
+            assert [await is_only_listener(session) for session in (one, other)] == [False, False]
+        assert await is_only_listener(one)
+        # Nor does anybody wait for them who writes.
+        async with database.transaction() as connection:
+            [position] = await append(connection, [("!r", "$a", "timeline")])
+        assert [row.position for row in await read(one, 0, 10)] == [position]

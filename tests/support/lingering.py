@@ -29,10 +29,6 @@ class Lingering:
         """Have the server end the sessions that hold advisory locks, and wait for its last words."""
         await self._end("pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')")
 
-    async def end_listeners(self) -> None:
-        """The same, of those that hear what others tell."""
-        await self._end("query LIKE 'LISTEN%'")
-
     async def _end(self, which: str) -> None:
         self._ended.clear()
         self._is_asked = True
@@ -73,7 +69,7 @@ class Lingering:
 
     async def _onwards(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with self._database.connection() as connection:
-            place = connection._con._addr
+            place = connection._addr
         if isinstance(place, str):
             return await asyncio.open_unix_connection(place)
         return await asyncio.open_connection(*place)

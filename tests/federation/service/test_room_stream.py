@@ -1,18 +1,21 @@
 """The stream of everything taken in."""
 
 import asyncio
+from functools import partial
 
 import orjson
 import pytest
 
+from federation.pdu import Pdu
+from federation.room_event import EventHead, Wanted, everything
 from federation.service.room_store import RoomStore
 from federation.service.room_stream import RoomStream
 from federation.stripped_state import strip
-from storage.database import Connection, Database
+from storage.database import Database
+from storage.incoming_transactions import Answered
 from storage.outside_memberships import OutsideMembership, delete_membership, keep_invite
 from storage.room_stream import Kind, StreamRow, append
-from tests.support.graph import HERE, US, graph_on, join
-from tests.support.lingering import lingering
+from tests.support.graph import HERE, US, graph_on, join, raw
 from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
@@ -186,6 +189,153 @@ async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> Non
         assert [one.pdu for one in await here.graph.stream.read(0)] == [joined, sent]
 
 
+def says(body: str) -> Wanted:
+    """Messages with that beginning."""
+    return lambda event: isinstance(event, Pdu) and str(event.content.get("body")).startswith(body)
+
+
+async def test_a_reader_is_handed_what_it_wants(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as it asks for at once, and where that ends; the rest the next time."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        waiting = asyncio.create_task(stream.follow(end, 2, says("b"), 100))
+        other = asyncio.create_task(stream.follow(end, 2, says("c"), 100))
+        await here.graph.receive("b.example", raw(room.say(BOB, "a1")))
+        said = [room.say(BOB, body) for body in ("a2", "b1", "b2", "b3", "a3")]
+        await here.graph.receive("b.example", raw(*said))
+        async with asyncio.timeout(PATIENCE):
+            read = await waiting
+            assert ([one.pdu for one in read.entries], read.upto) == (said[1:3], end + 4)
+            read = await stream.follow(read.upto, 2, says("b"), 100)
+            assert ([one.pdu for one in read.entries], read.upto) == (said[3:4], end + 6)
+            assert not other.done()
+            last = await here.graph.send_event(room.room_id, "m.room.message", {"body": "c"}, US)
+            assert [one.pdu for one in (await other).entries] == [last]
+
+
+async def test_a_reader_is_told_where_there_is_nothing_for_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once that is enough; what was there before it waited counts."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        await here.graph.send_event(room.room_id, "m.room.message", {"body": "0"}, US)
+        waiting = asyncio.create_task(stream.follow(end, 100, says("b"), 2))
+        for number in (1, 2):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            await here.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
+        async with asyncio.timeout(PATIENCE):
+            read = await waiting
+            assert (read.entries, read.upto) == ([], end + 3)
+            read = await stream.follow(end, 100, says("b"), 2)
+            assert (read.entries, read.upto) == ([], end + 3)
+
+
+async def test_the_mistake_of_a_reader_is_its_own(database: Database) -> None:
+    """Whoever has committed hears nothing of it, nor does another reader."""
+    room = public_room("12", BOB)
+
+    def fail(event: EventHead) -> bool:
+        raise KeyError(event.room_id)
+
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        failing = asyncio.create_task(stream.follow(end, 100, fail, 100))
+        waiting = asyncio.create_task(stream.next(end))
+        await asyncio.sleep(0)
+        sent = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        assert [one.pdu for one in await waiting] == [sent]
+        with pytest.raises(KeyError):
+            await failing
+
+
+def answer(pdu: Pdu, results: object) -> Answered:
+    """To a transaction of one event."""
+    return Answered("b.example", pdu.event_id, b"{}")
+
+
+async def test_what_no_redaction_asks_for_is_known_when_it_is_committed(database: Database) -> None:
+    """Of messages; and if one has come before them, or they are read later, it has to be looked for."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        start = room.head
+        end = (await stream.next(0))[-1].position
+        first, second = (room.say(BOB, body, after=start) for body in ("first", "second"))
+        redaction = room.propose("m.room.redaction", BOB, {"redacts": second.event_id}, after=start)
+        whole = []
+        for pdu in (first, redaction, second):
+            waiting = asyncio.create_task(stream.follow(end, 100, everything, 100))
+            await asyncio.sleep(0)
+            await here.graph.receive("b.example", raw(pdu), answered=partial(answer, pdu))
+            read = await waiting
+            assert [one.pdu for one in read.entries] == [pdu]
+            whole.append(read.is_whole)
+            assert not (await stream.follow(end, 100, everything, 100)).is_whole
+            end = read.upto
+        waiting = asyncio.create_task(stream.follow(end, 100, everything, 100))
+        await asyncio.sleep(0)
+        await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        whole.append((await waiting).is_whole)
+        assert whole == [True, False, False, True]
+
+
+async def test_a_reader_behind_the_common_part_is_woken(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing lies between: of places that were rolled back nobody hears anything."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        async with database.transaction() as connection:
+            await connection.execute("SELECT nextval('room_stream_positions')")
+        ahead = asyncio.create_task(stream.next(end + 1))
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(stream.next(end))
+        async with asyncio.timeout(PATIENCE):
+            for number in range(3):
+                sent = await here.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
+                for reader in (ahead, behind):
+                    assert [one.pdu for one in await reader] == [sent]
+                ahead = asyncio.create_task(stream.next(end + 2 + number))
+                await asyncio.sleep(0)
+                behind = asyncio.create_task(stream.next(end + 2 + number))
+            ahead.cancel()
+            behind.cancel()
+
+
+async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By readers who look by themselves: a process may be killed between its commit and its notice."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 0.01)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        other = RoomStream(pool, RoomStore(pool))
+        joined = await join(here, room)
+        (entry,) = await other.next(0)
+        assert entry.pdu == joined
+        waiting = [asyncio.create_task(other.next(entry.position)) for _ in range(2)]
+        sent = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        async with asyncio.timeout(PATIENCE):
+            for reader in waiting:
+                assert [one.pdu for one in await reader] == [sent]
+        await other.close()
+
+
 def invite(room: Room, user: str = US) -> OutsideMembership:
     """As it is kept for a user of a server that is not in the room."""
     event = room.member(ALICE, user, "invite")
@@ -221,23 +371,3 @@ async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Dat
         joined = await join(here, known)
         assert [one.kind for one in await stream.read(0)] == ["invite", "timeline"]
         assert [one.pdu for one in await stream.next(entry.position)] == [joined]
-
-
-async def test_it_ends_while_the_server_ends_its_connection(database: Database) -> None:
-    """Between the server's last word and the end of the connection, too."""
-    room = public_room("12", BOB)
-    async with graph_on(database, room) as here, lingering(database) as link, pool_on(link.address) as pool:
-        stream = RoomStream(pool, here.graph._store)
-        stream.start()
-        async with asyncio.timeout(PATIENCE):
-            while not await database.look(_count_listeners):
-                await asyncio.sleep(0.01)
-            await link.end_listeners()
-            await stream.close()
-
-
-async def _count_listeners(connection: Connection) -> int:
-    query = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
-    )
-    return int(await connection.fetchval(query))
