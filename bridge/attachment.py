@@ -106,6 +106,10 @@ class Attachment:
         """When something that was offered will be offered again."""
         return min((held.until for held in self._held.values() if held.phase is Phase.OFFERED), default=None)
 
+    def has_waiting(self) -> bool:
+        """Whether there is something that is offered to nobody yet."""
+        return any(held.phase is Phase.WAITING for held in self._held.values())
+
     def begun(self) -> list[str]:
         return [work_id for work_id, held in self._held.items() if held.phase is Phase.BEGUN]
 

@@ -28,6 +28,19 @@ def test_tasks_are_given_in_their_order_as_many_as_there_is_room_for() -> None:
     assert made.take(0.0) == work("c")
 
 
+def test_whether_something_waits() -> None:
+    """What was offered does not, until it is offered again."""
+    made = attachment("a", "b", parallel=2)
+    assert made.has_waiting()
+    made.take(0.0)
+    made.take(0.0)
+    assert not made.has_waiting()
+    made.give_back("a")
+    assert made.has_waiting()
+    made.withdraw("a")
+    assert not made.has_waiting()
+
+
 def test_one_that_is_brought_twice_is_there_once() -> None:
     """Also when it has been answered already."""
     made = attachment("a")

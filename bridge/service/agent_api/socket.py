@@ -19,10 +19,10 @@ from bridge.agent_api.messages import (
     Push,
     Registered,
     Said,
-    Task,
 )
 from bridge.agent_api.operations import BY_NAME, SOCKET, Operation
 from bridge.agent_api.reading import read, read_json
+from bridge.agent_api.writing import call_answer, push
 from bridge.agent_tokens import Token
 from bridge.service.agent_api.doing import do
 from bridge.service.agent_api.services import SERVICES, AgentServices
@@ -33,6 +33,9 @@ from storage.connecting import ConnectionLost
 PING: Final = 20.0
 """Seconds. A connection on which nothing comes back is closed."""
 RETRY: Final = 1.0
+TURNS: Final = 2
+"""Of the event loop, before a call is answered: what was done is committed, and what follows from it is sent
+to whoever waits for it at another node first."""
 CALLS: Final = frozenset(BY_NAME) - {"take"}
 
 
@@ -107,7 +110,10 @@ class AgentSocket:
                 # Pings keep a connection, but not an agent.
                 message = await self._socket.receive(timeout=silence)
                 if message.type is WSMsgType.TEXT:
-                    await self._send(await self._answer(message.data))
+                    answer = await self._answer(message.data)
+                    for _ in range(TURNS):
+                        await asyncio.sleep(0)
+                    await self._socket.send_str(answer)
                 elif message.type is WSMsgType.BINARY:
                     await self._socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"Text, please.")
                 else:
@@ -129,15 +135,13 @@ class AgentSocket:
         if self._bringing is not None:
             self._bringing.cancel()
         with contextlib.suppress(ConnectionError):
-            await self._send(Push(closing=why, errcode=errcode))
+            closing = Push(closing=why, errcode=errcode)
+            await self._socket.send_str(closing.model_dump_json(exclude_defaults=True))
             await self._socket.close(code=code)
-
-    async def _send(self, message: Message) -> None:
-        await self._socket.send_str(message.model_dump_json(exclude_defaults=isinstance(message, Push)))
 
     # -- calls --
 
-    async def _answer(self, text: str) -> CallAnswer:
+    async def _answer(self, text: str) -> str:
         number: int | None = None
         try:
             value = read_json(text)
@@ -150,8 +154,9 @@ class AgentSocket:
                 raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
             answer = await self._do(operation, call)
         except MatrixError as error:
-            return CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
-        return CallAnswer(id=number, answer=answer.model_dump(mode="json"))
+            problem = CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
+            return problem.model_dump_json()
+        return call_answer(call.id, answer)
 
     async def _do(self, operation: Operation, call: Call) -> Message:
         if operation.name == "register" and await self._services.tokens.holder(self._token) is None:
@@ -196,17 +201,16 @@ class AgentSocket:
             cancelled = [work_id for work_id in cancelled if work_id in self._working]
             for work_id in cancelled:
                 del self._working[work_id]
-            given = None if task is None else Task.of(task, self._services.now_ms())
-            if given is not None:
-                self._working[given.work_id] = None
-            if given is None and not cancelled:
+            if task is not None:
+                self._working[task.work_id] = None
+            elif not cancelled:
                 continue
             try:
-                await self._send(Push(task=given, cancelled=cancelled))
+                await self._socket.send_str(push(task, cancelled, self._services.now_ms()))
             except ConnectionError:
-                if given is not None:
+                if task is not None:
                     with contextlib.suppress(MatrixError):
-                        self._services.agents.session(self.agent_id, session).give_back(given.work_id)
+                        self._services.agents.session(self.agent_id, session).give_back(task.work_id)
                 return
 
 

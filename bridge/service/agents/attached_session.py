@@ -39,7 +39,7 @@ class AttachedSession:
         self.renewed_at = 0.0
         self.has_ended = False
         self._tasks: dict[str, Task] = {}
-        self._news = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     @property
     def runner(self) -> str:
@@ -51,14 +51,22 @@ class AttachedSession:
 
     # -- news --
 
-    @property
-    def news(self) -> asyncio.Event:
-        """Set when there is some. To be asked for before one looks."""
-        return self._news
+    async def news(self, patience: float) -> None:
+        """Returns when there is some, or after so many seconds. Whoever waits has looked right before: what
+        has come until then is no news."""
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_future()
+        self._waiting.add(waiting)
+        late = loop.call_later(patience, _end, waiting)
+        try:
+            await waiting
+        finally:
+            late.cancel()
+            self._waiting.discard(waiting)
 
     def wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        for waiting in self._waiting:
+            _end(waiting)
 
     def end(self) -> None:
         """Another session has taken its place, or the agent is gone."""
@@ -97,8 +105,8 @@ class AttachedSession:
     def finish(self, work_id: str, attempt: int) -> None:
         self._tasks.pop(work_id, None)
         self.attachment.finish(work_id, attempt)
-        # There is room for the next one.
-        self.wake()
+        if self.attachment.has_waiting():
+            self.wake()  # there is room for the next one
 
     def begun(self) -> list[Task]:
         return self.tasks(self.attachment.begun())
@@ -116,3 +124,8 @@ class AttachedSession:
             return unwanted
         deadline = self.attachment.deadline()
         return until if deadline is None else min(until, deadline)
+
+
+def _end(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)

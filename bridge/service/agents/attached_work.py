@@ -1,6 +1,5 @@
 """What programs that are attached say of their tasks."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from bridge.agent_work import TaskToDo, WorkOutcome
@@ -48,7 +47,7 @@ class AttachedWork:
         while True:
             session = self._agents.session(agent_id, session_name)
             await self.alive(session)
-            news, now = session.news, self._monotonic()
+            now = self._monotonic()
             self._agents.giving_desk()
             found = session.next(working, now, until)
             if isinstance(found, TaskToDo):
@@ -57,11 +56,7 @@ class AttachedWork:
                 return None, found
             if now >= until:
                 return None, []
-            try:
-                async with asyncio.timeout(found - now):
-                    await news.wait()
-            except TimeoutError:
-                pass  # it is looked at once more
+            await session.news(found - now)
 
     async def begin(self, session: AttachedSession, work_id: str, attempt: int) -> bool:
         """Whether it is wanted. Nothing may be done for it before."""

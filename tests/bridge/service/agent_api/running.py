@@ -106,7 +106,7 @@ class Api:
 async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
     """For a task."""
     async with asyncio.timeout(PATIENCE):
-        while not one.node.attached.session(agent_id, session).news._waiters:
+        while not one.node.attached.session(agent_id, session)._waiting:
             await asyncio.sleep(0.01)
 
 

@@ -22,21 +22,39 @@ def work(number: int) -> Task:
 
 
 async def test_whoever_waits_is_woken_by_news() -> None:
-    """A task, one that is taken back, room for another, and the end; but only by what comes after the
-    look."""
+    """A task, one that is taken back, room for one that waits, and the end; all who wait, and only by what
+    comes after the look."""
     one = session()
+    one.wake()
     for happening in (
         lambda: one.deliver(work(1)),
+        lambda: one.deliver(work(2)),
         lambda: one.withdraw("1"),
-        lambda: one.finish("2", 1),
+        lambda: one.finish("3", 1),
         one.end,
     ):
-        news = one.news
-        assert not news.is_set()
+        waiting = [asyncio.create_task(one.news(3_600.0)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in waiting)
         happening()
         async with asyncio.timeout(10):
-            await news.wait()
+            await asyncio.gather(*waiting)
     assert one.has_ended
+
+
+async def test_nobody_is_woken_where_nothing_waits() -> None:
+    """A task is over and there is no other: whoever waits goes on waiting, as long as was said."""
+    one = session()
+    one.deliver(work(1))
+    assert one.next([], 0.0, 30.0) == to_do(work(1))
+    waiting = asyncio.create_task(one.news(3_600.0))
+    await asyncio.sleep(0)
+    one.finish("1", 1)
+    await one.news(0.01)
+    assert not waiting.done()
+    one.wake()
+    async with asyncio.timeout(10):
+        await waiting
 
 
 def test_what_comes_next() -> None:
