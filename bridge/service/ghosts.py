@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.ghost import (
     NODE_AVATAR,
@@ -49,6 +50,22 @@ class Face(NamedTuple):
 _NODE: Final = Face(NODE_NAME, NODE_AVATAR)
 
 
+class _Behind(NamedTuple):
+    """What a face follows from: whose it is, what is known of that agent, and how it is called here."""
+
+    address: AgentAddress | None
+    agent: Agent | None
+    name: str | None
+
+
+class _Shown(NamedTuple):
+    """`until` is how long that is good enough, where something is missing."""
+
+    face: Face
+    until: float | None
+    behind: _Behind
+
+
 class Ghosts:
     """`node_user` is the user as whom the node speaks. `name_of` is how the configuration calls an agent of
     this node."""
@@ -71,14 +88,30 @@ class Ghosts:
         self._report = report
         self._monotonic = monotonic
         self._avatars = Avatars(side, database, node_user, monotonic=monotonic, report=report)
-        # With how it looks; and until when that is good enough, where something is missing.
-        self._shown: BoundedCache[str, tuple[Face, float | None]] = BoundedCache(MOST_REMEMBERED)
+        self._shown: BoundedCache[str, _Shown] = BoundedCache(MOST_REMEMBERED)
+
+    def is_as_it_was(self, user: str) -> bool:
+        """Whether this user is there, and nothing is known that would make it look different."""
+        shown = self._shown.get(user)
+        if shown is None or shown.until is not None:
+            return False
+        address, agent, name = shown.behind
+        # Of an agent something else is known when it is another object.
+        return address is None or (
+            self._routes.agent(address) is agent and (agent is None or self._name_of(agent) == name)
+        )
 
     async def appear(self, user: str) -> None:
         """Let there be this user of this node, and look like what it is. Raises `MatrixError` when there
         cannot be one; a face that cannot be had for the moment keeps nobody waiting."""
-        face, shown = self._face_of(user), self._shown.get(user)
-        if shown is not None and shown[0] == face and (shown[1] is None or self._monotonic() < shown[1]):
+        behind, shown = self._behind(user), self._shown.get(user)
+        face = self._face_of(user, behind)
+        if (
+            shown is not None
+            and shown.face == face
+            and (shown.until is None or self._monotonic() < shown.until)
+        ):
+            self._shown.put(user, _Shown(face, shown.until, behind))
             return
         await self._side.ensure_user(user)
         try:
@@ -88,7 +121,7 @@ class Ghosts:
         except Exception as error:
             self._report(f"What {user} looks like could not be told.", error)
             is_whole = False
-        self._shown.put(user, (face, None if is_whole else self._monotonic() + AGAIN))
+        self._shown.put(user, _Shown(face, None if is_whole else self._monotonic() + AGAIN, behind))
 
     async def let_in(self, room_id: str, user: str, *, via: Sequence[str] = ()) -> None:
         """A user of this node comes into a room, with its face: there it is seen with it from the beginning.
@@ -107,16 +140,22 @@ class Ghosts:
 
     # -- inside --
 
-    def _face_of(self, user: str) -> Face:
+    def _behind(self, user: str) -> _Behind:
+        if user == self._node_user:
+            return _Behind(None, None, None)
+        address = puppet_of(user, self._side.server_name) or address_of(user)
+        agent = None if address is None else self._routes.agent(address)
+        return _Behind(address, agent, None if agent is None else self._name_of(agent))
+
+    def _face_of(self, user: str, behind: _Behind) -> Face:
         if user == self._node_user:
             return _NODE
-        address = puppet_of(user, self._side.server_name) or address_of(user)
+        address, agent, name = behind
         if address is None:
             return Face(None, None)
-        agent = self._routes.agent(address)
         if agent is None:
             return Face(display_name(address.agent_id), None)
-        return Face(display_name(self._name_of(agent) or agent.agent_id), avatar(agent.runtime))
+        return Face(display_name(name or agent.agent_id), avatar(agent.runtime))
 
     async def _give(self, user: str, face: Face) -> bool:
         """Whether it has all of it now."""

@@ -60,6 +60,12 @@ class Stored:
 _LONGEST_REFERENCE: Final = Stored(Mxc("x" * 255, "x" * 255), _LARGEST, "0" * 64)
 
 
+def fits(rendered: Mapping[str, Any], profile: PeerProfile) -> bool:
+    """Whether an event with this content can be sent as it is."""
+    # A Matrix event is canonical JSON, which is never longer than this.
+    return len(orjson.dumps(rendered)) <= _MOST[profile]
+
+
 def too_long(event: AnyEvent, profile: PeerProfile) -> tuple[LongText, ...] | TooLarge:
     """What has to be stored before the event can be sent: nothing, mostly."""
     if _fits(event, profile):
@@ -139,5 +145,4 @@ def _short(text: str) -> str:
 
 
 def _fits(event: AnyEvent, profile: PeerProfile) -> bool:
-    # A Matrix event is canonical JSON, which is never longer than this.
-    return len(orjson.dumps(content.render(event, profile))) <= _MOST[profile]
+    return fits(content.render(event, profile), profile)

@@ -108,11 +108,19 @@ async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) ->
     ghosts = ghosts_of(home, routes, name_of=lambda agent: names.get(agent.agent_id))
     await ghosts.appear(NODE)
     room_id = await home.room(NODE)
+    assert not ghosts.is_as_it_was(WORKER)
     await ghosts.let_in(room_id, WORKER)
+    assert ghosts.is_as_it_was(WORKER)
     first = await profile(home, WORKER)
+    names["worker-1"] = "The worker"
+    assert not ghosts.is_as_it_was(WORKER)
+    names.clear()
+    assert ghosts.is_as_it_was(WORKER)
     await routes.take([registered(f"worker-1@{HERE}", NOW + 1, runtime="kimi")])
+    assert not ghosts.is_as_it_was(WORKER)
     names["worker-1"] = "The\nworker"
     await ghosts.appear(WORKER)
+    assert ghosts.is_as_it_was(WORKER)
     second = await profile(home, WORKER)
     assert second["displayname"] == "The\\x0aworker"
     assert second["avatar_url"] != first["avatar_url"]
@@ -137,7 +145,9 @@ async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
 async def test_of_whom_nothing_is_known(home: Home, routes: RoutingTable) -> None:
     """It is called by its id; what it looked like when more was known it stays."""
     user = f"@alice=3aexample.org:{HERE}"
-    await ghosts_of(home).appear(user)
+    ghosts = ghosts_of(home)
+    await ghosts.appear(user)
+    assert ghosts.is_as_it_was(user)
     assert await profile(home, user) == {"displayname": "alice:example.org"}
     await ghosts_of(home, routes, name_of=lambda agent: "The worker").appear(WORKER)
     before = await profile(home, WORKER)
@@ -167,6 +177,7 @@ async def test_a_face_that_cannot_be_had_keeps_nobody_waiting(home: Home, routes
     assert await profile(home, WORKER) == {"displayname": "worker-1"}
     assert told == ["The avatar claude could not be uploaded."]
     away.rename(directory)
+    assert not ghosts.is_as_it_was(WORKER)
     await ghosts.appear(WORKER)
     assert await profile(home, WORKER) == {"displayname": "worker-1"}
     now[0] += AGAIN

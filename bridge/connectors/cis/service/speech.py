@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from bridge.address import AgentAddress
-from bridge.connectors.cis import content
+from bridge.connectors.cis import content, large_output
 from bridge.connectors.cis.act import Act, CisObserver, Verdict, subject_of
 from bridge.connectors.cis.events import AnyEvent
 from bridge.connectors.cis.profile import PeerProfile
@@ -64,10 +64,12 @@ class Speech:
         user = self._user(speaker)
         if isinstance(user, NotSaid):
             return user
-        short = await fitting(self._side, event, user, PeerProfile.MATRIX)
-        if isinstance(short, TooLarge):
-            return NotSaid(short.reason, is_final=True)
-        said, where = content.render(short, PeerProfile.MATRIX), room_id(room)
+        said, where = content.render(event, PeerProfile.MATRIX), room_id(room)
+        if not large_output.fits(said, PeerProfile.MATRIX):
+            short = await fitting(self._side, event, user, PeerProfile.MATRIX)
+            if isinstance(short, TooLarge):
+                return NotSaid(short.reason, is_final=True)
+            said = content.render(short, PeerProfile.MATRIX)
         # A transaction id has at most 255 bytes; names hold what others have chosen.
         transaction_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         outcome = await self._in_room(
@@ -92,8 +94,11 @@ class Speech:
     async def come(self, where: str, user: str, via: str) -> None:
         """Let a user of this node be in a room. Raises `MatrixError`, and `TimeoutError` when it takes too
         long: then it may still happen."""
+        is_there = self._there.get((where, user)) is not None
+        if is_there and self._ghosts.is_as_it_was(user):
+            return
         async with asyncio.timeout(PATIENCE):
-            if self._there.get((where, user)) is None:
+            if not is_there:
                 await self._coming.run((where, user), lambda: self._come(where, user, via))
             else:
                 # It may be another one than it was when it came.

@@ -37,6 +37,7 @@ def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent
 @pytest.mark.parametrize("event", [heartbeat(), message({"a": 1}), request(), response("x" * 50_000)])
 def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
     """Nothing has to be stored."""
+    assert large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
     assert large_output.too_long(event, PeerProfile.MATRIX) == ()
 
 
@@ -46,6 +47,7 @@ def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
 def test_a_long_output_becomes_media(text: str) -> None:
     """URL, size and SHA-256 in metadata; the beginning and the end stay."""
     event = response(text, {"tokens_used": 5, "cost": 0.5})
+    assert not large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
     assert large_output.too_long(event, PeerProfile.MATRIX) == (LongText("output", text),)
     arrived = sent(event)
     assert isinstance(arrived, TaskResponse)
