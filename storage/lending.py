@@ -2,7 +2,6 @@
 which the work ends in an error."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -92,22 +91,23 @@ class Lender:
         if isinstance(error, Exception) and is_loss_of(connection, error):
             self.pool.drop(connection)
             return True
-        # What was cancelled may still be under way; a rollback is carried out after it.
-        if is_open or not isinstance(error, Exception):
-            # A lost connection has rolled back by itself; that it cannot again would hide what happened.
-            with contextlib.suppress(*BROKEN):
-                await self._roll_back(connection)
-        else:
-            self.pool.give_back(connection)
+        await self._settle(connection, error, is_open=is_open)
         return False
 
-    async def _roll_back(self, connection: Single) -> None:
+    async def _settle(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
         try:
-            await connection.execute("ROLLBACK")
-        except BaseException:
+            if isinstance(error, asyncio.CancelledError):
+                # What was cancelled may still be under way; this is carried out after it.
+                await connection.execute("ROLLBACK" if is_open else "SELECT 1")
+            elif connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+        except BaseException as failed:
             self.pool.drop(connection)
-            raise
-        self.pool.give_back(connection)
+            # A lost connection has rolled back by itself; that it cannot again would hide what happened.
+            if not isinstance(failed, Exception):
+                raise
+        else:
+            self.pool.give_back(connection)
 
 
 def is_loss_of(connection: Single, error: Exception) -> bool:

@@ -18,14 +18,13 @@ class Statements(Mapping[str, str]):
     def __init__(self, origin: str, statements: Mapping[str, str]) -> None:
         self._origin = origin
         self._statements = dict(statements)
+        # As plain attributes, since they are looked up each time that one is run.
+        vars(self).update(statements)
 
     def __getattr__(self, name: str) -> str:
         if name.startswith("_"):  # copying and pickling look for these before there is anything to look in
             raise AttributeError(name)
-        try:
-            return self._statements[name]
-        except KeyError:
-            raise AttributeError(f"{self._origin} has no statement {name}") from None
+        raise AttributeError(f"{self._origin} has no statement {name}")
 
     def __getitem__(self, name: str) -> str:
         return self._statements[name]

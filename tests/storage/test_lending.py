@@ -29,7 +29,8 @@ async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(len
     """Whoever takes it next finds nothing under way and no transaction on it."""
     for is_open in (True, False):
         connection = await lender.pool.take()
-        await connection.execute("BEGIN")
+        if is_open:
+            await connection.execute("BEGIN")
         working = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
         await asyncio.sleep(0)
         working.cancel()
@@ -45,6 +46,7 @@ async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(len
 async def test_what_cannot_be_rolled_back_is_dropped(lender: Lender) -> None:
     """Nobody knows its state. What went wrong before is what is raised."""
     connection = await lender.pool.take()
+    await connection.execute("BEGIN")
     still_at_work = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
     await asyncio.sleep(0)
     await lender.end(connection, KeyError(), is_open=True)
