@@ -128,6 +128,10 @@ class RoomPace:
         """Nothing is on its way, so that nothing is lost by forgetting it."""
         return self.allowance(now_ms) == WINDOW and self.probing is None
 
+    def is_only(self, position: int) -> bool:
+        """Nothing but this is on its way, and nothing is asked for."""
+        return len(self._ahead) == 1 and self._ahead[0] == position and self.probing is None
+
     def _trust(self, now_ms: int) -> None:
         if now_ms - self._heard_at < STUCK_MS:
             self._believed_at = max(self._believed_at, now_ms + TRUSTED_MS)

@@ -1,6 +1,6 @@
 """The paces of all rooms on their way to one server, and what the server is asked for to set them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from federation.room_pace import BELIEVED_PER_SECOND, WINDOW, RoomPace
@@ -34,16 +34,36 @@ class RoomPaces:
                 allowances[room_id] = allowance
         return allowances
 
+    def may_send_one(self, room_id: str, now_ms: int) -> bool:
+        """Whether a room of which a single event waits has an allowance."""
+        pace = self._paces.get(room_id)
+        # What has none has a few at the least: see `_new`.
+        return pace is None or pace.allowance(now_ms) > 0
+
     def sent(self, pdus: Iterable[PduRef], now_ms: int) -> None:
         """These are in flight."""
-        self._paces = {room_id: pace for room_id, pace in self._paces.items() if not pace.is_idle(now_ms)}
+        if self._paces:
+            self._paces = {room_id: pace for room_id, pace in self._paces.items() if not pace.is_idle(now_ms)}
         for room_id, positions in _by_room(pdus).items():
-            self._paces.setdefault(room_id, self._new(now_ms)).sent(positions, now_ms)
+            self._pace(room_id, now_ms).sent(positions, now_ms)
 
     def staged(self, pdus: Iterable[PduRef], now_ms: int) -> None:
         """These have been answered, and lie in the server's staging area."""
         for room_id, positions in _by_room(pdus).items():
-            self._paces.setdefault(room_id, self._new(now_ms)).staged(positions, now_ms)
+            self._pace(room_id, now_ms).staged(positions, now_ms)
+
+    def processed(self, pdus: Sequence[PduRef], now_ms: int) -> None:
+        """These have been answered, by a server that answers when it has them."""
+        if len(pdus) == 1:
+            (pdu,) = pdus
+            pace = self._paces.get(pdu.room_id)
+            if pace is not None and pace.is_only(pdu.position):
+                # Nothing else is on its way, so that nothing is lost by forgetting it.
+                del self._paces[pdu.room_id]
+                return
+        self.staged(pdus, now_ms)
+        for pdu in pdus:
+            self.has(pdu.room_id, pdu.position, now_ms)
 
     def has(self, room_id: str, position: int, now_ms: int) -> None:
         """A sign that the server has this event."""
@@ -87,6 +107,12 @@ class RoomPaces:
 
     def clear(self) -> None:
         self._paces.clear()
+
+    def _pace(self, room_id: str, now_ms: int) -> RoomPace:
+        pace = self._paces.get(room_id)
+        if pace is None:
+            pace = self._paces[room_id] = self._new(now_ms)
+        return pace
 
     def _new(self, now_ms: int) -> RoomPace:
         """Of the window that may have been on its way at the beginning, what time has not worked off yet; but

@@ -59,6 +59,11 @@ class SendQueue:
         self._lanes: dict[Lane, _Lane] = {}
         self._ephemeral: list[EduRef] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits, here or in Postgres, and nothing is in flight that has to arrive."""
+        return not self._lanes and not self._ephemeral
+
     def add(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> tuple[EduRef, ...]:
         """What has been queued. The ephemeral ones that are too many are given back."""
         for pdu in pdus:

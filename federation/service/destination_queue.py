@@ -2,9 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from federation.canonical_json import decode
 from federation.destination_messages import (
@@ -100,6 +100,21 @@ class DestinationQueue:
         sent in another one, which takes its place."""
         if transaction.transaction_id == self._offered:
             self._begun = transaction
+
+    def begun_by(self, effects: Sequence[Effect], now_ms: int) -> Transaction | None:
+        """What is to be sent, if that is all that is to be done, was written down with what is in it, and is
+        remembered. Otherwise None: the effects are to be carried out."""
+        begun = self._begun
+        match effects:
+            case [Send(edus=()) as send] if begun is not None and _is_of(send, begun):
+                stored = self._remembered(send.pdus)
+                if stored is None:
+                    return None
+                self._offered = self._begun = None
+                self._is_free, self._is_sent = False, True
+                self._number, self._in_flight = send.number, begun
+                return self._made(begun, send, stored, [])
+        return None
 
     async def restore(self) -> tuple[Outage | None, InFlightRefs | None]:
         """What a process that sent to this server before has left: `Destination`'s arguments."""
@@ -226,8 +241,9 @@ class DestinationQueue:
         self, connection: Connection, send: Send, passing: PassingEdus, now_ms: int
     ) -> Transaction:
         in_flight = self._started(send, now_ms)
-        refs = {pdu.position: pdu for pdu in send.pdus}
-        pdus = await self._pdus(connection, send.pdus)
+        pdus = self._remembered(send.pdus) or await outbox.fetch_pdus(
+            connection, self._destination, [(pdu.room_id, pdu.position) for pdu in send.pdus]
+        )
         stored = await outbox.fetch_edus(connection, self._destination, _durable(send))
         edus = packed(
             [
@@ -235,6 +251,16 @@ class DestinationQueue:
                 *passing.take((edu for edu in send.edus if edu.ephemeral), now_ms),
             ]
         )
+        return self._made(in_flight, send, pdus, edus)
+
+    def _made(
+        self,
+        in_flight: InFlight,
+        send: Send,
+        pdus: Sequence[StoredPdu],
+        edus: Sequence[Mapping[str, Any]],
+    ) -> Transaction:
+        refs = {pdu.position: pdu for pdu in send.pdus}
         return Transaction(
             in_flight.transaction_id,
             body(self._server_name, in_flight.origin_server_ts, [pdu.canonical for pdu in pdus], edus),
@@ -242,14 +268,16 @@ class DestinationQueue:
             len(edus),
         )
 
-    async def _pdus(self, connection: Connection, wanted: Sequence[PduRef]) -> Sequence[StoredPdu]:
-        """Remembered, or read. They are remembered until it is known that they need not be sent again."""
-        remembered = [self._fresh.get(pdu.position) for pdu in wanted]
-        if all(remembered):
-            return sorted(pdu for pdu in remembered if pdu is not None)
-        return await outbox.fetch_pdus(
-            connection, self._destination, [(pdu.room_id, pdu.position) for pdu in wanted]
-        )
+    def _remembered(self, wanted: Sequence[PduRef]) -> Sequence[StoredPdu] | None:
+        """They are remembered until it is known that they need not be sent again."""
+        remembered = []
+        for pdu in wanted:
+            stored = self._fresh.get(pdu.position)
+            if stored is None:
+                return None
+            remembered.append(stored)
+        remembered.sort()
+        return remembered
 
 
 def _new_id(now_ms: int) -> str:

@@ -1,6 +1,7 @@
 """Sends to one server: gives its machine what happens, and does what it wants done."""
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,12 +25,13 @@ from federation.errors import PeerError
 from federation.outgoing_transaction import PROCESSED, objections
 from federation.passing_edus import PassingEdus
 from federation.peer_errors import outcome_of
-from federation.request_target import request_target
+from federation.request_target import RequestTarget, request_target
 from federation.send_failure import Failure, FailureKind, failure_of
 from federation.send_queue import PduRef
 from federation.service.client import TIMEOUT, FederationClient
 from federation.service.destination_queue import DestinationQueue, Transaction
 from federation.service.outbox_observer import OutboxObserver
+from federation.service.transaction_exchange import Begun
 from storage.outbox import InFlight
 
 SEND: Final = "/_matrix/federation/v1/send/{txnId}"
@@ -67,7 +69,10 @@ class DestinationSender:
         self._machine: Destination | None = None
         self._latest = 0
         self._inbox: deque[Input] = deque()
-        self._arrived = asyncio.Event()
+        # What the machine wants done that was told of something while the sender rested.
+        self._decided: Sequence[Effect] = ()
+        self._resting: asyncio.Future[bool] | None = None
+        self._state: State | None = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._passing = PassingEdus()
         self._sent: BoundedCache[str, PduRef] = BoundedCache(MOST_SENT)
@@ -76,8 +81,34 @@ class DestinationSender:
     # -- what it is told --
 
     def tell(self, message: Input) -> None:
-        self._inbox.append(message)
-        self._arrived.set()
+        """It is looked at now where nothing is under way. What can be done without waiting is done by then:
+        what was queued with its transaction is on its way."""
+        resting, machine = self._resting, self._machine
+        if machine is None or resting is None or resting.done():
+            self._inbox.append(message)
+            return
+        try:
+            self._decide(machine, message)
+        except Exception as error:
+            # The sender falls over by it, and not whoever told it.
+            self._inbox.append(message)
+            resting.set_exception(error)
+
+    def _decide(self, machine: Destination, message: Input) -> None:
+        now = self._now()
+        effects = machine.receive(message, now)
+        transaction = self._queue.begun_by(effects, now) if effects else None
+        if transaction is not None:
+            self._begin(transaction)
+        elif effects or machine.deadline() is not None:
+            self._decided = effects
+            self._wake()
+        if machine.state is not self._state and not self._decided:
+            self._note_state(machine)
+
+    def _wake(self) -> None:
+        if self._resting is not None:
+            _end(self._resting)
 
     def pass_on(self, edu: Outgoing) -> None:
         """Send an EDU that is worth nothing once it is late."""
@@ -94,7 +125,7 @@ class DestinationSender:
 
     def offer(self) -> str | None:
         """The id of a transaction that others may write down together with what is in it."""
-        if self._machine is None or self._machine.state is not State.IDLE or self._inbox:
+        if self._machine is None or self._machine.state is not State.IDLE or self._inbox or self._decided:
             return None  # something else may have to go before
         return self._queue.offer(self._now())
 
@@ -107,8 +138,8 @@ class DestinationSender:
         return None if self._machine is None else self._machine.view()
 
     def left_over(self) -> Sequence[Input]:
-        """What it was told and has not looked at."""
-        return tuple(self._inbox)
+        """What it was told and has not done."""
+        return (*self._inbox, *([Timer()] if self._decided else ()))
 
     # -- what it does --
 
@@ -117,34 +148,46 @@ class DestinationSender:
         outage, in_flight = await self._queue.restore()
         self._machine = machine = Destination(outage, in_flight)
         try:
-            state = None
-            while (message := await self._next(machine)) is not None:
-                await self._carry_out(machine.receive(message, self._now()))
-                if machine.state is not state:
-                    state = machine.state
-                    self._observer.state_changed(self._destination, state)
+            while (effects := await self._next(machine)) is not None:
+                await self._carry_out(effects)
+                self._decided = ()
+                if machine.state is not self._state:
+                    self._note_state(machine)
         finally:
             for task in self._under_way:
                 task.cancel()
             if self._under_way:
                 await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _next(self, machine: Destination) -> Input | None:
-        """What came, or what time it is; None when it has been quiet for long."""
+    async def _next(self, machine: Destination) -> Sequence[Effect] | None:
+        """What is to be done about what came, or about what time it is; None when it has been quiet for
+        long."""
         while not self._inbox:
-            self._arrived.clear()
             deadline = machine.deadline()
             wait = None if deadline is None else max(0, deadline - self._now()) / 1000
+            lingers = machine.state is State.IDLE and not self._under_way
+            time_is_up = await self._rest(self._linger if lingers else wait)
+            if self._decided:
+                return self._decided
+            if self._inbox or not time_is_up:
+                continue
+            if not lingers:
+                return machine.receive(Timer(), self._now())
             if machine.state is State.IDLE and not self._under_way:
-                wait = self._linger
-            try:
-                async with asyncio.timeout(wait):
-                    await self._arrived.wait()
-            except TimeoutError:
-                if self._inbox:
-                    break
-                return None if deadline is None else Timer()
-        return self._inbox.popleft()
+                return None
+        return machine.receive(self._inbox.popleft(), self._now())
+
+    async def _rest(self, seconds: float | None) -> bool:
+        """Until there is something to do, or for so long: whether that has passed."""
+        loop = asyncio.get_running_loop()
+        resting = self._resting = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, _end, resting, True)
+        try:
+            return bool(await resting)
+        finally:
+            self._resting = None
+            if timer is not None:
+                timer.cancel()
 
     async def _carry_out(self, effects: Sequence[Effect]) -> None:
         done = await self._queue.carry_out(effects, self._passing, self._now())
@@ -153,7 +196,7 @@ class DestinationSender:
         for answer in done.answers:
             self.tell(answer)
         if done.transaction is not None:
-            self._start(self._send(done.transaction))
+            self._begin(done.transaction)
         for probe in done.probes:
             self._start(self._probe(probe))
 
@@ -162,19 +205,30 @@ class DestinationSender:
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _send(self, transaction: Transaction) -> None:
+    def _note_state(self, machine: Destination) -> None:
+        self._state = machine.state
+        self._observer.state_changed(self._destination, machine.state)
+
+    def _begin(self, transaction: Transaction) -> None:
         for event_id, ref in transaction.places.items():
             self._sent.put(event_id, ref)
             self._event_ids.put(ref, event_id)
+        target = request_target(SEND, txnId=transaction.transaction_id)
+        begun = None
+        # What is wrong comes to light when it is waited for.
+        with contextlib.suppress(Exception):
+            begun = self._client.begin(self._destination, target, transaction.body)
+        self._start(self._send(transaction, target, begun))
+
+    async def _send(self, transaction: Transaction, target: RequestTarget, begun: Begun | None) -> None:
         began = time.monotonic()
         problem: PeerError | None = None
         failure: str | None = None
         objected: Mapping[str, str] = {}
         result: Answered | Failed
-        target = request_target(SEND, txnId=transaction.transaction_id)
         try:
             answer = await self._client.transaction(
-                self._destination, target, transaction.body, timeout=self._patience
+                self._destination, target, transaction.body, begun, timeout=self._patience
             )
         except PeerError as error:
             problem, failure = error, error.problem
@@ -215,3 +269,8 @@ class DestinationSender:
         """It never runs backwards, whatever the system's clock does."""
         self._latest = max(self._latest, self._now_ms())
         return self._latest
+
+
+def _end(resting: "asyncio.Future[bool]", time_is_up: bool = False) -> None:
+    if not resting.done():
+        resting.set_result(time_is_up)

@@ -156,6 +156,29 @@ def test_what_is_queued_is_sent_at_once() -> None:
     assert machine.deadline() is None
 
 
+def test_what_is_queued_alone_goes_as_it_would_with_others() -> None:
+    """One transaction after another; the same again when it failed; and not beyond the pace of its room."""
+    alone, together = idle(), idle()
+    for number in range(1, 4):
+        effects = alone.receive(Queued(pdus(number)), NOW)
+        assert effects == [Send(number, pdus(number), ())]
+        together.receive(Queued((), (EduRef(number),)), NOW)
+        assert alone.view() == together.view()
+        assert alone.receive(Answered(processed=True), NOW) == [Forget(pdus(number), (), Fate.DELIVERED)]
+        together.receive(Answered(processed=True), NOW)
+        assert (alone.state, alone.view()) == (together.state, together.view())
+    alone.receive(Queued(pdus(4)), NOW)
+    assert alone.receive(Queued(pdus(5)), NOW) == []
+    alone.receive(failed(), NOW)
+    assert alone.receive(Timer(), NOW + 5_000) == [Send(4, pdus(4), ())]
+    spent = sending(WINDOW)
+    spent.receive(Answered(), NOW)
+    spent.receive(Answered(), NOW)
+    assert spent.state is State.IDLE
+    assert spent.receive(Queued(pdus(1_000)), NOW) == []
+    assert spent.state is State.PACED
+
+
 def test_a_transaction_has_at_most_fifty_and_a_hundred() -> None:
     """Server-server API, "Transactions": "A Transaction […] is limited in size: it can have at most 50 PDUs
     and 100 EDUs." """

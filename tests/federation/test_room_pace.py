@@ -206,3 +206,18 @@ def test_a_clock_that_stands_still_or_jumps_back_frees_nothing() -> None:
     pace = full()
     assert pace.allowance(NOW - 10_000) == 0
     assert pace.allowance(NOW) == 0
+
+
+def test_a_single_event_on_its_way_is_told_from_others() -> None:
+    """And from one that the peer is being asked for."""
+    pace = RoomPace(0, NOW)
+    assert not pace.is_only(7)
+    pace.sent([7], NOW)
+    assert pace.is_only(7)
+    assert not pace.is_only(8)
+    pace.probing = 7
+    assert not pace.is_only(7)
+    pace.probing = None
+    pace.sent([8], NOW)
+    assert not pace.is_only(7)
+    assert not RoomPace(1, NOW).is_only(7)

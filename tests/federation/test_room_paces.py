@@ -84,3 +84,28 @@ def test_at_the_beginning_a_window_may_be_on_its_way() -> None:
     assert paces.allowed_at({"a": 90}) == NOW + 1_000
     paces.has("a", 0, NOW)
     assert paces.allowances({"a": 90}, NOW) == {"a": WINDOW - FIRST_AFTER_START + 1}
+
+
+def test_one_may_be_sent_as_it_would_be_among_others() -> None:
+    """Of a room that has an allowance; one that nothing was sent of has."""
+    paces = filled("a")
+    assert not paces.may_send_one("a", NOW)
+    assert paces.may_send_one("a", NOW + 100)
+    assert paces.may_send_one("b", NOW)
+    begun = RoomPaces()
+    begun.begin(NOW)
+    assert begun.may_send_one("a", NOW)
+
+
+def test_what_a_server_has_is_on_its_way_no_more() -> None:
+    """Whether it was alone or not, and of each room that it was of."""
+    paces = filled("a")
+    paces.processed([PduRef(WINDOW - 1, "a")], NOW)
+    assert paces.allowances({"a": WINDOW}, NOW) == {"a": WINDOW}
+    for sent in ([PduRef(100, "a")], [PduRef(101, "a"), PduRef(102, "a"), PduRef(7, "b")]):
+        paces.sent(sent, NOW)
+        assert paces.allowances({"a": WINDOW}, NOW) == {
+            "a": WINDOW - len([one for one in sent if one.room_id == "a"])
+        }
+        paces.processed(sent, NOW)
+        assert paces.allowances({"a": WINDOW, "b": WINDOW}, NOW) == {"a": WINDOW, "b": WINDOW}

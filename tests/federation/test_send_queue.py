@@ -145,3 +145,20 @@ def test_a_room_that_is_through_takes_no_place() -> None:
     queue.to_load()
     queue.loaded("b", [])
     assert queue._lanes == {}
+
+
+def test_it_is_empty_when_nothing_is_left() -> None:
+    """Held, expected, in flight or ephemeral."""
+    queue = SendQueue()
+    assert queue.is_empty
+    queue.add(pdus("a", 1), [])
+    taken = queue.take_pdus(1, {"a": 1})
+    assert not queue.is_empty
+    queue.forget(taken, [])
+    assert queue.is_empty
+    queue.add((), [EduRef(1, ephemeral=True)])
+    assert not queue.is_empty
+    queue.take_edus(1)
+    assert queue.is_empty
+    queue.expect("a")
+    assert not queue.is_empty

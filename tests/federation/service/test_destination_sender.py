@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from federation.destination import State
-from federation.destination_messages import Fate, Queued
+from federation.destination_messages import Answered, Fate, Queued
 from federation.peer_errors import Outcome
 from federation.service.client import FederationClient
 from federation.service.destination_queue import DestinationQueue
@@ -102,3 +104,18 @@ async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood:
     peer.holds.set()
     sender.seen(["$never sent"])
     assert sender.left_over() == ()
+
+
+async def test_a_fault_is_the_senders_and_not_of_whoever_told_it(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """Nobody asked for this answer: the machine says so, and the sender ends by it."""
+    seen = Seen()
+    sender = sender_of(database, await client_of(neighbourhood, ReceivingServer()), seen, Clock())
+    sender._linger = 60.0
+    running = asyncio.create_task(sender.run())
+    await seen.until(lambda seen: seen.states.get(PEER) is State.IDLE)
+    sender.tell(Answered())
+    with pytest.raises(AssertionError, match="nobody asked"):
+        await running
+    assert sender.left_over() == (Answered(),)

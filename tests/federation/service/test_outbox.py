@@ -504,6 +504,9 @@ async def test_what_is_said_is_sent_in_the_transaction_that_was_begun_with_it(
         offered = us.outbox.offered([PEER, "nobody.test"])
         assert offered.keys() == {PEER}
         await say_queued(us, pdu, offered)
+        # Nobody had to wait for anything: it is on its way.
+        view = us.outbox.view()[PEER]
+        assert (view.state, view.in_flight) == (State.SENDING, 1)
         ids.append(offered[PEER])
     await us.seen.until(lambda seen: len(seen.left) == 3)
     assert [name for name, _ in peer.transactions[1:]] == ids
