@@ -1,7 +1,7 @@
 """Reading the durable stream from a cursor that is committed together with what was made of it."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -10,15 +10,16 @@ from federation.room_event import StreamedEvent, Wanted, as_seen, everything
 from federation.room_version import DEFAULT_ROOM_VERSION
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.room_graph import RoomGraph
-from federation.service.room_stream import StreamEntry
+from federation.service.room_stream import Read
 from storage import consumers
 from storage.database import Connection, Database
 
 MOST_PASSED: Final = 1_000
-"""Places in the stream by which the cursor may stay behind what was passed over."""
+"""Places in the stream that may be passed over before the cursor follows."""
 CONFIRMED: Final = 1.0
 """Seconds after a commit in which a reader takes itself for the reader. What another one has read meanwhile
 is refused at the next commit, as it is when that one comes a moment after having been asked for."""
+_REDACTION: Final = "m.room.redaction"
 
 
 class Subscription:
@@ -35,38 +36,26 @@ class Subscription:
         self._wanted = wanted
         # Where the cursor is; None when the database has to be asked.
         self._position: int | None = None
-        # Until there is nothing that this reader would be told, wherever the cursor is.
-        self._empty_upto = 0
         # When Postgres last said that this is the reader.
         self._confirmed = float("-inf")
 
     async def next(self, limit: int = 100) -> list[StreamedEvent]:
-        if self._position is None:
-            self._position = await self._fetch_position()
-        wanted: list[StreamEntry] = []
-        while not wanted:
-            entries = await self._read_on(max(self._position, self._empty_upto), limit)
-            wanted = [entry for entry in entries if self._wanted(entry.pdu)]
-            if not wanted:
-                await self._pass_over(entries[-1].position)
+        while True:
+            if self._position is None:
+                self._position = await self._fetch_position()
+            read = await self._graph.stream.follow(self._position, limit, self._wanted, MOST_PASSED)
+            if read.entries:
+                break
+            await self._pass_over(read.upto)
         if time.monotonic() - self._confirmed > CONFIRMED:
             # It may have been a long wait, so that another process may read by now.
             await self._fetch_position()
-        return await self._seen(wanted)
-
-    async def _read_on(self, after: int, limit: int) -> Sequence[StreamEntry]:
-        read = await self._graph.stream.read_on(after, limit)
-        if read.entries:
-            return read.entries
-        self._empty_upto = read.upto
-        return await self._graph.stream.next(read.upto, limit)
+        return await self._seen(read)
 
     async def _pass_over(self, position: int) -> None:
-        """The cursor follows now and then, so that a successor need not look at all of it again."""
-        self._empty_upto = position
-        if position > (self._position or 0) + MOST_PASSED:
-            async with self._database.transaction() as connection:
-                await self.advance(connection, position)
+        """Now and then, so that a successor need not look at all of it again."""
+        async with self._database.statements() as connection:
+            await self.advance(connection, position)
 
     async def advance(self, connection: Connection, position: int) -> None:
         await consumers.advance(connection, self._name, self._term, position)
@@ -89,16 +78,16 @@ class Subscription:
         self._confirmed = time.monotonic()
         return position
 
-    async def _seen(self, entries: list[StreamEntry]) -> list[StreamedEvent]:
-        shown = await self._graph.shown_to_people([entry.pdu for entry in entries])
+    async def _seen(self, read: Read) -> list[StreamedEvent]:
+        shown = [entry.pdu for entry in read.entries]
+        if not read.is_whole:
+            shown = await self._graph.shown_to_people(shown)
         seen = []
-        for entry, pdu in zip(entries, shown, strict=True):
-            # An invite's room is not known here; nothing of it is read that its version decides.
-            version = (
-                DEFAULT_ROOM_VERSION
-                if entry.kind == "invite"
-                else await self._graph.version(entry.pdu.room_id)
-            )
+        for entry, pdu in zip(read.entries, shown, strict=True):
+            # Of nothing else something is read that its room's version decides; of an invite's room it is not
+            # known here.
+            is_redaction = pdu.type == _REDACTION
+            version = await self._graph.version(pdu.room_id) if is_redaction else DEFAULT_ROOM_VERSION
             event = as_seen(pdu, entry.pdu, version)
             seen.append(StreamedEvent(entry.position, entry.kind, event, entry.invite_state))
         return seen

@@ -4,14 +4,20 @@ import asyncio
 import contextlib
 import signal
 import sys
+from functools import partial
 
 import pytest
 
+from federation.pdu import Pdu
 from federation.room_event import EventHead
+from federation.service.living.subscription import Subscription
 from storage.address import DatabaseAddress
 from storage.consumers import TakenOver, advance, list_cursors, take_over
 from storage.database import Database, connect_once
+from storage.incoming_transactions import Answered
 from tests.federation.service.living.homes import PATIENCE, Home, bodies, home_on
+from tests.support.graph import graph_on, join, raw
+from tests.support.rooms import BOB, public_room
 
 COUNT = 300
 
@@ -121,6 +127,34 @@ async def test_redactions_are_applied_to_what_is_read(home: Home) -> None:
         assert [(entry.event.event_id, entry.event.content) for entry in entries][:1] == [(said, {})]
         assert entries[0].event.is_redacted
         assert entries[1].event.redacts == said
+
+
+async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(database: Database) -> None:
+    """Whoever waits gets a message as it was committed, without asking for it, but for one that has been
+    redacted before it came."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        async with database.statements() as connection:
+            term = await take_over(connection, "a", await here.graph.stream.last_position())
+        subscription = Subscription("a", term, database, here.graph)
+        plain, oops = (room.say(BOB, body, after=start) for body in ("plain", "oops"))
+        redaction = room.propose("m.room.redaction", BOB, {"redacts": oops.event_id}, after=start)
+        contents = []
+        for pdu in (plain, redaction, oops):
+            waiting = asyncio.create_task(subscription.next())
+            await here.graph.receive("b.example", raw(pdu), answered=partial(answer, pdu))
+            (entry,) = await waiting
+            contents.append(entry.event.content)
+            async with database.statements() as connection:
+                await subscription.advance(connection, entry.position)
+        assert contents == [plain.content, redaction.content, {}]
+
+
+def answer(pdu: Pdu, results: object) -> Answered:
+    """To a transaction of one event."""
+    return Answered("b.example", pdu.event_id, b"{}")
 
 
 async def test_an_invite_is_read_as_long_as_it_stands(pair: tuple[Home, Home]) -> None:
