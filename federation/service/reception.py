@@ -16,6 +16,7 @@ from federation.server_acl import NO_ACL, ServerAcl, server_acl
 from federation.service.arrivals import Arrivals
 from federation.service.event_examiner import EventExaminer
 from federation.service.gap_filling import GapFiller, RoomBatch
+from federation.service.plain_hearing import PlainHearing
 from federation.service.policy_signing import PolicySigning
 from federation.service.room_draft import RoomDraft
 from federation.service.room_intake import must_have_place, take_in
@@ -68,6 +69,7 @@ class Reception:
         self._acls: BoundedCache[EventId, ServerAcl] = BoundedCache(MOST_ACLS)
         self._under_way: list[_UnderWay] = []
         self._refusals: BoundedCache[str, int] = BoundedCache(MOST_UNREACHED)
+        self._plain = PlainHearing(server_name, store, writing, examiner, self._acl)
 
     async def receive(
         self,
@@ -81,6 +83,11 @@ class Reception:
         self._under_way.append(under_way)
         try:
             await self._arrivals.settled(under_way.room_ids)
+            if answered is not None and len(events) == 1:
+                heard = await self._plain.hear(origin, events[0], answered)
+                if heard is not None:
+                    self._count(heard.values())
+                    return heard
             return await self._receive(origin, events, in_commit, answered, under_way, earlier)
         finally:
             self._under_way.remove(under_way)

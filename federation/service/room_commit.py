@@ -165,6 +165,17 @@ def words_after(memory: RoomMemory, plain: Plain, queue: OwnQueue) -> tuple[Word
     return words, Outcome([RoomMemory(after, memory.joined, memory.merges, memory.edges)], committed, ())
 
 
+def words_heard(memory: RoomMemory, event: KnownEvent, origin: str) -> tuple[Words, Outcome]:
+    """A message of another server that follows the only end of the room's graph and leaves the state as it
+    is, as one statement writes it."""
+    view, pdu = memory.view, event.pdu
+    end = (pdu.event_id,)
+    words = Words(view.room_id, view.generation, end, [event_row(event)], {}, _relations(event), [])
+    after = RoomView(view.room_id, view.version, view.generation + 1, end, view.state_group)
+    committed = Committed(pdu, view.version, origin, frozenset())
+    return words, Outcome([RoomMemory(after, memory.joined, memory.merges, memory.edges)], [committed], ())
+
+
 def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:
     """After the commit, and not before: what was rolled back must not be known."""
     for draft in drafts:

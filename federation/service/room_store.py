@@ -54,6 +54,8 @@ class RoomStore:
         self._events: WeightedCache[EventId, KnownEvent] = WeightedCache(MOST_EVENT_BYTES)
         self._groups: WeightedCache[int, StateGroup] = WeightedCache(MOST_STATE_ENTRIES)
         self._ids: list[int] = []
+        self.rejections = 1
+        """How often an event was rejected that may have been accepted before, or more."""
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -151,6 +153,8 @@ class RoomStore:
 
     def remember_event(self, event: KnownEvent) -> None:
         """After it was committed."""
+        if event.verdict == "rejected":
+            self.rejections += 1
         self._events.put(event.pdu.event_id, event, len(event.pdu.canonical))
 
     async def auth_edges(

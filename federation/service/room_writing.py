@@ -6,9 +6,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 
 from federation.errors import MatrixError
+from federation.known_event import KnownEvent
 from federation.pdu import EventId, Pdu
 from federation.room_version import RoomVersion
-from federation.service.room_commit import Plain, remember, words_after, words_of, write_drafts
+from federation.service.room_commit import (
+    Outcome,
+    Plain,
+    remember,
+    words_after,
+    words_heard,
+    words_of,
+    write_drafts,
+)
 from federation.service.room_draft import RoomDraft
 from federation.service.room_ports import CommitHook, OwnQueue, RoomObserver
 from federation.service.room_store import RoomMemory, RoomStore
@@ -185,11 +194,53 @@ class RoomWriting:
             if not told:
                 return False
             remember(self._store, [draft], outcome)
+        await self._heard(queue, outcome, told)
+        return True
+
+    async def hear_plainly(self, event: KnownEvent, origin: str, answer: Callable[[], Answered]) -> bool:
+        """A message that a server has sent, which was judged by the state that its room is to have, written
+        by one statement with what is answered. False, as above, also where the room has another state or ends
+        elsewhere by now."""
+        queue, pdu = self._queue, event.pdu
+        if queue is None:
+            return False
+        room = await self._enter(pdu.room_id)
+        try:
+            memory = self._store.remembered_room(pdu.room_id)
+            if memory is None or not self._follows(event, memory):
+                return False
+            words, outcome = words_heard(memory, event, origin)
+            async with self._database.statements() as connection:
+                told = await hear(connection, words, answer())
+            if not told:
+                return False
+            self._store.remember_event(event)
+            self._store.remember_room(outcome.memories[0])
+        except ConnectionLost:
+            return False
+        finally:
+            self._leave(pdu.room_id, room)
+        await self._heard(queue, outcome, told)
+        return True
+
+    def _follows(self, event: KnownEvent, memory: RoomMemory) -> bool:
+        """Whether it is new, and comes after the only end of the graph, with the state that the room has."""
+        view, pdu = memory.view, event.pdu
+        if (
+            len(pdu.prev_events) != 1
+            or pdu.prev_events != view.forward_extremities
+            or view.state_group != event.state_before
+            or self._store.remembered_event(pdu.event_id) is not None
+        ):
+            return False
+        end = self._store.remembered_event(pdu.prev_events[0])
+        return end is not None and end.state_after == view.state_group
+
+    async def _heard(self, queue: OwnQueue, outcome: Outcome, told: Sequence[StreamRow]) -> None:
         queue.queued(outcome.committed, ())  # everybody sends what is his own
         self._committed(told, True)
         # Its readers go first: they wait for the database soon, and the server is answered meanwhile.
         await asyncio.sleep(0)
-        return True
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, room_id: str) -> AsyncIterator[None]:

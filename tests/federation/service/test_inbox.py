@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from federation.errors import MatrixError
+from federation.known_event import KnownEvent
 from federation.pdu import Pdu
 from federation.service.inbox import Inbox
 from federation.service.room_draft import RoomDraft
@@ -100,20 +102,27 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(database: Data
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
-        heard: list[bool] = []
+        heard: list[str] = []
         writing = here.graph._reception._writing
-        hear = writing.hear
+        hear, hear_plainly = writing.hear, writing.hear_plainly
 
-        async def hear_and_note(
+        async def note(
             room_id: str, origin: str, take: Callable[[RoomDraft], Awaitable[Answered | None]]
         ) -> bool:
-            heard.append(await hear(room_id, origin, take))
-            return heard[-1]
+            is_written = await hear(room_id, origin, take)
+            heard.append("together" if is_written else "not")
+            return is_written
 
-        writing.hear = hear_and_note  # type: ignore[method-assign]
+        async def note_plainly(event: KnownEvent, origin: str, answer: Callable[[], Answered]) -> bool:
+            is_written = await hear_plainly(event, origin, answer)
+            heard.append("plainly" if is_written else "not plainly")
+            return is_written
+
+        writing.hear = note  # type: ignore[method-assign]
+        writing.hear_plainly = note_plainly  # type: ignore[method-assign]
         inbox = Inbox(database, here.graph, NoEdus())
 
-        async def takes(transaction_id: str, *pdus: Pdu) -> list[bool]:
+        async def takes(transaction_id: str, *pdus: Pdu) -> list[str]:
             heard.clear()
             body = {"pdus": raw(*pdus)}
             given = json.loads(await inbox.take_in("b.example", transaction_id, body))["pdus"]
@@ -125,9 +134,9 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(database: Data
 
         begin = await here.graph.stream.last_position()
         one, two, three = room.say(BOB), room.say(BOB), room.say(ALICE)
-        assert await takes("1", one) == [True]
-        assert await takes("2", two, three) == [True]
-        assert await takes("3", three) == []
+        assert await takes("1", one) == ["plainly"]
+        assert await takes("2", two, three) == ["together"]
+        assert await takes("3", three) == ["not plainly"]
         topic = room.propose("m.room.topic", ALICE, {"topic": "Soup"}, "")
         room.add(topic)
         assert await takes("4", topic) == []
@@ -136,9 +145,9 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(database: Data
             other = Inbox(pool, there.graph, NoEdus())
             assert json.loads(await other.take_in("b.example", "5", {"pdus": raw(four)}))["pdus"]
         five = room.say(BOB)
-        assert await takes("6", five) == [False]
+        assert await takes("6", five) == ["not plainly", "not"]
         six = room.say(BOB)
-        assert await takes("7", six) == [True]
+        assert await takes("7", six) == ["plainly"]
         read = await here.graph.stream.read(begin)
         assert [entry.pdu for entry in read] == [one, two, three, topic, four, five, six]
 
@@ -167,6 +176,41 @@ async def test_a_connection_that_is_lost_while_something_comes(database: Databas
             return heard[-1]
 
         writing.hear = cut  # type: ignore[method-assign]
+        said = [room.say(BOB), room.say(BOB)]
+        answer = await Inbox(database, here.graph, NoEdus()).take_in("b.example", "1", {"pdus": raw(*said)})
+        assert json.loads(answer)["pdus"] == {one.event_id: {} for one in said}
+        assert heard == [False]
+        assert [entry.pdu for entry in await here.graph.stream.read(begin)] == said
+
+
+async def test_a_connection_that_is_lost_while_one_message_comes(database: Database) -> None:
+    """It is taken in all the same, once."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        begin = await here.graph.stream.last_position()
+        heard: list[bool] = []
+        writing = here.graph._reception._writing
+        hear = writing.hear_plainly
+
+        async def end_all_others() -> None:
+            async with pool_on(database.address) as pool, pool.connection() as other:
+                await other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+        async def cut(event: KnownEvent, origin: str, answer: Callable[[], Answered]) -> bool:
+            def answer_and_cut() -> Answered:
+                # Nothing else happens meanwhile.
+                with ThreadPoolExecutor(1) as thread:
+                    thread.submit(asyncio.run, end_all_others()).result()
+                return answer()
+
+            heard.append(await hear(event, origin, answer_and_cut))
+            return heard[-1]
+
+        writing.hear_plainly = cut  # type: ignore[method-assign]
         said = room.say(BOB)
         answer = await Inbox(database, here.graph, NoEdus()).take_in("b.example", "1", {"pdus": raw(said)})
         assert json.loads(answer)["pdus"] == {said.event_id: {}}
