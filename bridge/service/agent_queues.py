@@ -1,9 +1,10 @@
 """The queues of this node's agents: who comes next when one has room again.
 
 A queue lies in the database. Whoever gives an agent a task, or lets one wait, holds its lock meanwhile, so
-that two processes do not give it more than it takes. Whoever has ended a task only looks whether anybody
-waits, and takes the lock if so; whoever has let a task wait looks after the queue once that is committed, for
-the last one may have ended meanwhile.
+that two processes do not give it more than it takes. Once a task that waits is committed, every process is
+told that somebody waits for the agent. It looks at once, for the last one may have ended meanwhile, and from
+then on whenever a task of the agent has ended, until it has seen nobody wait. Who looks takes the lock only
+if somebody does. A process that was not told finds it with its next sweep.
 """
 
 import asyncio
@@ -46,6 +47,11 @@ class AgentQueues:
         self._now_ms = now_ms
         self._duty = duty
         self._waiting: dict[AgentAddress, None] = {}
+        # For whom somebody may wait, and how often that was said of all agents until then.
+        self._crowded: dict[AgentAddress, int] = {}
+        self._told = 0
+        # Who was said to be at work, and has not been said to have nothing left.
+        self._working: set[AgentAddress] = set()
         self._wanted = asyncio.Event()
         self._steps: TaskSteps | None = None
         self._worker: asyncio.Task[None] | None = None
@@ -84,13 +90,29 @@ class AgentQueues:
         self._waiting[address] = None
         self._wanted.set()
 
+    def ended(self, address: AgentAddress, was_begun: bool) -> None:
+        """A task that it had has ended. Most often nobody waits, and nobody was told that it works."""
+        if was_begun:
+            self._working.add(address)
+        if address in self._crowded or address in self._working:
+            self.freed(address)
+
+    def waits(self, address: AgentAddress) -> None:
+        """A task has come to wait for it, in this process or in another one."""
+        self._told += 1
+        self._crowded[address] = self._told
+        self.freed(address)
+
     async def sweep(self) -> None:
         """Look after every queue: whoever was to do so may have been killed."""
         async with self._database.transaction(readonly=True) as connection:
             for text in await tasks.agents_with_queues(connection):
                 address = AgentAddress.parse(text)
                 if isinstance(address, AgentAddress):
-                    self.freed(address)
+                    self.waits(address)
+        # A task that was begun here may have been followed by one that another process has ended.
+        for address in (*self._crowded, *self._working):
+            self.freed(address)
 
     async def _run(self) -> None:
         while True:
@@ -112,14 +134,20 @@ class AgentQueues:
         agent = self._routes.agent(address)
         settings = AgentSettings() if agent is None else self._settings_of(agent)
         if settings.at_once is None and not settings.waiting:
+            self._crowded.pop(address, None)
+            self._working.discard(address)
             return
-        # Most often nobody waits. Who comes to wait after this look has the queue looked at again.
+        told = self._crowded.get(address)
         load = await self._database.look(lambda connection: tasks.fetch_load(connection, str(address)))
         if load.waiting:
+            self._crowded.setdefault(address, self._told)
             active = await self._call(address, settings)
         else:
             active = load.active
+            if self._crowded.get(address) == told:
+                self._crowded.pop(address, None)  # else somebody has come meanwhile, and is looked for again
         if not active:
+            self._working.discard(address)
             self._duty(address, StatusInput.COMPLETE)
 
     async def _call(self, address: AgentAddress, settings: AgentSettings) -> int:

@@ -109,7 +109,8 @@ class TaskDesk:
             lease=self._lease,
             observer=observer,
             now_ms=now_ms,
-            freed=self._queues.freed,
+            ended=self._queues.ended,
+            waits=self._waits,
             duty=duty,
         )
         self._sweep = TaskSweep(
@@ -359,10 +360,17 @@ class TaskDesk:
         self._sweep.soon()
 
     def _heard(self, notice: str) -> None:
-        """Another process has a task of which this one may do what is due."""
-        key = self._notices.read(notice)
-        if key is not None:
-            self._start(self._look_at(key))
+        """Another process has a task of which this one may do what is due, or lets one wait for an agent."""
+        about = self._notices.read(notice)
+        if isinstance(about, TaskKey):
+            self._start(self._look_at(about))
+        elif about is not None:
+            self._queues.waits(about)
+
+    def _waits(self, address: AgentAddress) -> None:
+        """Whoever ends a task of the agent, in whichever process, calls the next one."""
+        self._queues.waits(address)
+        self._notices.tell(address)
 
     async def _look_at(self, key: TaskKey) -> None:
         task = await self._store.load(key)

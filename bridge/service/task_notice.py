@@ -1,10 +1,12 @@
-"""What desks tell each other: tasks of which something is due that only another process can do."""
+"""What desks tell each other: tasks of which something is due that only another process can do, and for which
+agents tasks have come to wait."""
 
 import asyncio
 import json
 import secrets
 from typing import Any, Final
 
+from bridge.address import AgentAddress
 from bridge.task_request import TaskKey
 from federation.canonical_json import NotJson, decode
 from storage import tasks
@@ -20,7 +22,7 @@ class TaskNotices:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._name = secrets.token_hex(4)
-        self._waiting: dict[TaskKey, None] = {}
+        self._waiting: dict[TaskKey | AgentAddress, None] = {}
         self._wanted = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
 
@@ -32,13 +34,13 @@ class TaskNotices:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
 
-    def tell(self, key: TaskKey) -> None:
+    def tell(self, about: TaskKey | AgentAddress) -> None:
         """Beyond the limit it waits for the next sweep."""
         if len(self._waiting) < MOST_WAITING:
-            self._waiting[key] = None
+            self._waiting[about] = None
             self._wanted.set()
 
-    def read(self, notice: str) -> TaskKey | None:
+    def read(self, notice: str) -> TaskKey | AgentAddress | None:
         """None for one's own, and for what is none."""
         try:
             said: Any = decode(notice.encode())
@@ -47,6 +49,9 @@ class TaskNotices:
         match said:
             case [str(name), str(node_id), str(request_id)] if name != self._name:
                 return TaskKey(node_id, request_id)
+            case [str(name), str(text)] if name != self._name:
+                address = AgentAddress.parse(text)
+                return address if isinstance(address, AgentAddress) else None
         return None
 
     async def _run(self) -> None:
@@ -56,7 +61,8 @@ class TaskNotices:
             waiting, self._waiting = list(self._waiting), {}
             try:
                 async with self._database.transaction() as connection:
-                    for key in waiting:
-                        await tasks.notify(connection, json.dumps([self._name, *key]))
+                    for about in waiting:
+                        said = about if isinstance(about, TaskKey) else (str(about),)
+                        await tasks.notify(connection, json.dumps([self._name, *said]))
             except ConnectionLost:
                 continue  # the next sweep tells again

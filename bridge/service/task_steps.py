@@ -29,7 +29,8 @@ class AgentDuty(Protocol):
 
 
 class TaskSteps:
-    """`freed` is told of agents of this node that have room for another task."""
+    """`ended` is told when a task that an agent of this node had has ended, and whether it had been begun;
+    `waits` when one has come to wait for it."""
 
     def __init__(
         self,
@@ -41,7 +42,8 @@ class TaskSteps:
         lease: TaskLease,
         observer: TaskObserver,
         now_ms: Callable[[], int],
-        freed: Callable[[AgentAddress], None],
+        ended: Callable[[AgentAddress, bool], None],
+        waits: Callable[[AgentAddress], None],
         duty: AgentDuty,
     ) -> None:
         self._database = database
@@ -51,7 +53,8 @@ class TaskSteps:
         self._lease = lease
         self._observer = observer
         self._now_ms = now_ms
-        self._freed = freed
+        self._ended = ended
+        self._waits = waits
         self._duty = duty
 
     async def take(self, key: TaskKey, message: Message, *, by: AgentAddress | None = None) -> Task | None:
@@ -123,8 +126,7 @@ class TaskSteps:
             if task.state is State.RUNNING and not task.elsewhere:
                 self._duty(task.request.to_address, StatusInput.START, task.request.task_id)
             elif task.state is State.QUEUED:
-                # Whoever ended the agent's last task meanwhile has seen nobody wait.
-                self._freed(task.request.to_address)
+                self._waits(task.request.to_address)
         for effect in step.effects:
             match effect:
                 case SendProgress(content):
@@ -132,7 +134,8 @@ class TaskSteps:
                     if isinstance(self._observer, HearsProgress):
                         self._observer.heard(task, content)
                 case Freed():
-                    self._freed(task.request.to_address)
+                    was_begun = before is not None and before.state is State.RUNNING
+                    self._ended(task.request.to_address, was_begun)
                 case Dropped():
                     self._observer.dropped(task, effect)
 

@@ -7,6 +7,7 @@ import pytest
 
 from bridge.address import AgentAddress
 from bridge.agent_queue import AgentSettings
+from bridge.agent_status import StatusInput
 from bridge.task import State
 from bridge.task_answer import Answer
 from bridge.task_request import TaskKey
@@ -65,6 +66,68 @@ async def test_whoever_comes_to_wait_when_the_last_one_ends_is_called(database: 
             await looked.wait()
         one.desk.go_on(submitted)
         assert [(await one.courier.delivered.get()).key.request_id for _ in range(2)] == ["a", "b"]
+
+
+async def test_who_has_nobody_waiting_is_not_looked_after(one: Process) -> None:
+    """An agent that answers at once was never said to be at work; nothing is to be asked when it has."""
+    looked: asyncio.Queue[AgentAddress] = asyncio.Queue()
+    advance = one.desk._queues._advance
+
+    async def advance_and_tell(address: AgentAddress) -> None:
+        await advance(address)
+        looked.put_nowait(address)
+
+    one.desk._queues._advance = advance_and_tell  # type: ignore[method-assign] # to know when it has
+    await one.desk.submit(request("a"))
+    await one.desk.finish(TaskKey("living", "a"), GOOD, runner="quick")
+    for name in ("b", "c"):
+        await one.desk.submit(request(name, "other@here"))
+    one.settings["other"] = AgentSettings(waiting=1)
+    await one.desk.submit(request("d", "other@here"))
+    assert str(await looked.get()) == "other@here"
+    assert looked.empty()
+
+
+async def test_who_waits_is_called_by_whichever_process_ends_the_last_one(
+    one: Process, database: Database
+) -> None:
+    """It was told that somebody waits, and looks although the task was answered at once."""
+    told = asyncio.Event()
+    waits = one.desk._queues.waits
+
+    def waits_and_tell(address: AgentAddress) -> None:
+        waits(address)
+        told.set()
+
+    one.desk._queues.waits = waits_and_tell  # type: ignore[method-assign] # to know when it has
+    async with process(database, one.clock, sweep=3_600.0) as other:
+        other.settings["worker"] = AgentSettings(waiting=100)
+        await one.desk.submit(request("a"))
+        waiting = await other.desk.submit(request("b"))
+        assert waiting.task is not None
+        assert waiting.task.state is State.QUEUED
+        await told.wait()
+        await one.desk.finish(TaskKey("living", "a"), GOOD, runner="quick")
+        while (await one.task("b")).state is State.QUEUED:
+            await asyncio.sleep(0.01)
+
+
+async def test_an_agent_with_nothing_left_is_said_to_have_nothing_left(database: Database) -> None:
+    """Also when the task that ended last was answered at once, and only the one before was begun."""
+    said: list[StatusInput] = []
+
+    def duty(agent: AgentAddress, message: StatusInput, task_id: str | None = None) -> None:
+        said.append(message)
+
+    async with process(database, duty=duty, sweep=3_600.0) as one:
+        await one.routes.take([registered("worker@here")])
+        one.settings["worker"] = AgentSettings(at_once=2)
+        for name in ("a", "b"):
+            await one.desk.submit(request(name))
+        await finish(one, "a")
+        await one.desk.finish(TaskKey("living", "b"), GOOD, runner="quick")
+        while said[-1] is not StatusInput.COMPLETE:
+            await asyncio.sleep(0.01)
 
 
 async def test_what_waits_may_be_cancelled(one: Process) -> None:

@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from bridge.address import AgentAddress
 from bridge.service.task_notice import MOST_WAITING, TaskNotices
 from bridge.task_request import TaskKey
 from storage import tasks
 from storage.database import Database
 
+CROWDED = AgentAddress('w"o\\rker', "here")
 HOSTILE = TaskKey('n"o\\de', "\x01" * 255)
 
 
@@ -28,6 +30,8 @@ async def test_a_notice_reaches_the_others_and_not_oneself(database: Database) -
             notice = await heard.get()
             assert other.read(notice) == HOSTILE
             assert one.read(notice) is None
+            one.tell(CROWDED)
+            assert other.read(await heard.get()) == CROWDED
         finally:
             await one.close()
             await connection.remove_listener(tasks.CHANNEL, hear)
