@@ -5,6 +5,7 @@ Namespaces are part of ids and of aliases; they have the letters that need no th
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from bridge.address import wrong_node_id
@@ -18,6 +19,7 @@ ROOM_VERSION: Final = "11"
 
 _FEDERATION: Final = "agent-federation-"
 _BROADCAST: Final = "agent-broadcast"
+_MOST_REMEMBERED: Final = 1000
 _NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -56,6 +58,7 @@ def alias(room: AgentRoom) -> str:
     return f"#{room.name}"
 
 
+@lru_cache(maxsize=_MOST_REMEMBERED)  # every event of a stream is looked at by where it was said
 def parse_room_id(text: str) -> AgentRoom | None:
     """None for every other room."""
     return _parse(text[1:]) if text.startswith("!") else None
