@@ -111,7 +111,7 @@ def _html(inner: "Html | str") -> str:
 
 
 def _raw(html: str) -> Html:
-    made = Html()
+    made = Html.__new__(Html)  # there is no text to be escaped
     made._html = html  # noqa: SLF001 - the one way in, for the functions of this module
     return made
 

@@ -23,6 +23,8 @@ _BLANKS: Final = re.compile(r"\s+")
 
 def cleaned(text: str) -> str:
     """In lines."""
+    if text.isascii() and text.isprintable():
+        return text  # nothing of what follows is in it
     return _UNSEEN.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 

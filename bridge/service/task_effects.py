@@ -42,9 +42,9 @@ MOST_ONCE: Final = 20_000
 PAUSE: Final = 0.05
 """Seconds for which is gathered what has been done, and what people are shown meanwhile. After a kill that
 much may be done again."""
-GATHERED: Final = 0.1
+GATHERED: Final = 0.25
 """Seconds for which tasks are gathered that people are shown together, after those that they wait anyway."""
-MOST_TOGETHER: Final = 10
+MOST_TOGETHER: Final = 20
 """Of them at once: what others wait for gets in between."""
 MOST_PROGRESS: Final = 100
 """Messages of one task that wait to be passed on. The oldest is left out: the newest tells most."""
@@ -129,13 +129,14 @@ class TaskEffects:
     def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
         """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
         self._leave_out_older(task)
+        key = task.key
         for due in only:
-            lane = self._lanes.get((task.key, due))
+            lane = self._lanes.get((key, due))
             if lane is not None:
                 if task.version > lane.task.version:
                     lane.task = task  # perhaps it is no longer due
             elif due in task.due and not self._was_done(task, due):
-                lane = self._lanes[task.key, due] = _Lane(task)
+                lane = self._lanes[key, due] = _Lane(task)
                 if due is Due.SHOW and self._ports.shown_after:
                     self._show_later(lane)
                 else:
@@ -307,9 +308,10 @@ class TaskEffects:
     # -- remembering --
 
     def _done(self, task: Task, due: Due) -> None:
-        self._store.done(task, due)
         if due in ONCE:
-            self._once.put((task.id, due), True)
+            self._once.put((task.id, due), True)  # whatever a step that follows says
+        else:
+            self._store.done(task, due)
         version, done = self._cleared.get(task.id, (task.version, set()))
         if version > task.version:
             if due not in ONCE:
