@@ -48,7 +48,7 @@ class Act:
 OTHER: Final = Act("other", Kind.QUERY)
 """An endpoint that is not in the table."""
 
-_TRANSACTION: Final = Act("transaction", Kind.TRANSACTION, Recorded.BY_ITSELF)
+TRANSACTION: Final = Act("transaction", Kind.TRANSACTION, Recorded.BY_ITSELF)
 _INVITE: Final = Act("invite", Kind.MEMBERSHIP, Recorded.AT_ONCE)
 _HIERARCHY: Final = Act("hierarchy", Kind.QUERY)
 _DOWNLOAD: Final = Act("media_download", Kind.MEDIA)
@@ -62,7 +62,7 @@ def _changes(name: str) -> Act:
 
 # By method and path; a place in the path is `{}`, whatever its name.
 ACTS: Final[Mapping[tuple[str, str], Act]] = {
-    ("PUT", "/_matrix/federation/v1/send/{}"): _TRANSACTION,
+    ("PUT", "/_matrix/federation/v1/send/{}"): TRANSACTION,
     **{
         ("GET", f"/_matrix/federation/v1/{name}/{{}}"): Act(name, Kind.READ)
         for name in ("event", "state", "state_ids", "backfill", "timestamp_to_event")

@@ -137,8 +137,8 @@ def ending_of_problem(problem: BaseException | None) -> tuple[Ending, str | None
 
 def named_by_transaction(transaction_id: str, pdus: Iterable[Any]) -> Named:
     """Events of several rooms are of none: a transaction is one row."""
-    rooms = {room_id_of(pdu) for pdu in pdus}
-    room_id = next(iter(rooms)) if len(rooms) == 1 else None
+    rooms = set(map(room_id_of, pdus))
+    room_id = rooms.pop() if len(rooms) == 1 else None
     return Named(None, cut(room_id), cut(transaction_id))
 
 
@@ -152,7 +152,10 @@ _WORDS: Final[Mapping[type[Receipt], str]] = {
 
 def transaction_detail(results: Iterable[Receipt], edus: int) -> str:
     """`2 accepted, 1 rejected; 3 EDUs`."""
-    counted = Counter(_WORDS[type(result)] for result in results)
+    received = tuple(results)
+    if not edus and len(received) == 1:
+        return f"1 {_WORDS[type(received[0])]}"
+    counted = Counter(_WORDS[type(result)] for result in received)
     events = ", ".join(f"{counted[word]} {word}" for word in _WORDS.values() if counted[word])
     parts = [events, f"{edus} EDUs" if edus else ""]
     return "; ".join(filter(None, parts)) or "empty"
@@ -162,6 +165,8 @@ def cut(value: Any) -> str | None:
     """No longer than an identifier, and nothing that a column cannot hold."""
     if not isinstance(value, str) or not value:
         return None
+    if len(value) <= MAX_BYTES and value.isascii() and "\0" not in value:
+        return value
     text = value[:MAX_BYTES].replace("\0", "\ufffd")
     return text.encode("utf-8", "replace").decode("utf-8")
 

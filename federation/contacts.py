@@ -39,7 +39,9 @@ class Contacts:
         self._contacts.put(server, replace(self.of(server), failed_at=now_ms, failure=failure))
 
     def heard(self, server: str, now_ms: int) -> None:
-        self._contacts.put(server, replace(self.of(server), heard_at=now_ms))
+        # With each request that comes.
+        known = self._contacts.get(server) or NO_CONTACT
+        self._contacts.put(server, Contact(known.reached_at, known.failed_at, known.failure, now_ms))
 
     def of(self, server: str) -> Contact:
         return self._contacts.get(server) or NO_CONTACT

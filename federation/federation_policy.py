@@ -22,7 +22,9 @@ class FederationPolicy:
     def admits(self, server_name: str) -> bool:
         """In both directions: whom we do not answer we do not ask either."""
         name = server_name.lower()
-        if name in self.distrusted or any(pattern.matches(name) for pattern in self.refused):
+        if name in self.distrusted:
+            return False
+        if self.refused and any(pattern.matches(name) for pattern in self.refused):
             return False
         return self.is_open or name in self.known or name in self.added
 

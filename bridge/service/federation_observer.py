@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import structlog
+from prometheus_client import Counter
 
 from bridge.federation_metrics import FederationMetrics
 from federation.destination import State
@@ -19,11 +20,16 @@ class FederationObserver:
     def __init__(self, metrics: FederationMetrics) -> None:
         self._metrics = metrics
         self._failing: set[str] = set()
+        self._received: dict[str, Counter] = {}
 
     # -- rooms --
 
     def event_received(self, verdict: str) -> None:
-        self._metrics.received.labels(verdict).inc()
+        counter = self._received.get(verdict)
+        if counter is None:
+            # There are four of them. To look for one takes longer than to count.
+            counter = self._received[verdict] = self._metrics.received.labels(verdict)
+        counter.inc()
 
     def event_sent(self) -> None:
         self._metrics.made.inc()

@@ -1,6 +1,7 @@
 """What the listener tells, counted and logged."""
 
 import structlog
+from prometheus_client import Histogram
 
 from bridge.metrics import Metrics
 
@@ -12,6 +13,8 @@ class ListenerObserver:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        # All of it comes from small fixed sets. To look for one takes longer than to count.
+        self._requests: dict[tuple[str, str, int], Histogram] = {}
 
     def connection_opened(self, kind: str) -> None:
         self._metrics.connections.labels(kind).inc()
@@ -29,7 +32,11 @@ class ListenerObserver:
         self._metrics.refused.labels(f"expired_{phase}").inc()
 
     def request_answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        self._metrics.requests.labels(route, method, str(status)).observe(seconds)
+        named = route, method, status
+        histogram = self._requests.get(named)
+        if histogram is None:
+            histogram = self._requests[named] = self._metrics.requests.labels(route, method, str(status))
+        histogram.observe(seconds)
 
     def problem(self, sentence: str, error: BaseException | None) -> None:
         log.error(sentence, exc_info=error)

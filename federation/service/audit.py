@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from federation import audit
-from federation.acts import OTHER, Act, Recorded, act_of
+from federation.acts import OTHER, TRANSACTION, Act, Recorded, act_of
 from federation.audit import Direction, Ending, Entry, Named
 from federation.audit_buffer import AuditBuffer
 from federation.outgoing_request import Content
@@ -26,6 +26,9 @@ PAUSE: Final = 0.5
 """Seconds for which rows are gathered; so much may be missing after the process was killed."""
 FORGOTTEN_AT_ONCE: Final = 10_000
 MOST_FOUND: Final = 100_000
+
+_TRANSACTION: Final = Direction.IN.value, TRANSACTION.name
+_DONE: Final = Ending.DONE.value
 
 Report = Callable[[str, BaseException | None], None]
 
@@ -97,11 +100,10 @@ class AuditTrail:
         results: Mapping[EventId, Receipt],
     ) -> AuditRow:
         """A transaction is being taken in: what is to be written in its commit."""
-        act = act_of("PUT", "/_matrix/federation/v1/send/{txnId}")
-        assert act is not None, "it is in the table"
-        detail = audit.transaction_detail(results.values(), len(edus))
         named = audit.named_by_transaction(transaction_id, pdus)
-        return _row(self._entry(origin, Direction.IN, act, Ending.DONE, named, detail))
+        detail = audit.transaction_detail(results.values(), len(edus))
+        who, room_id, subject = audit.cut(origin), named.room_id, named.subject
+        return AuditRow(_moment(self._now_ms()), who, *_TRANSACTION, None, room_id, subject, _DONE, detail)
 
     # -- what we asked of others --
 
