@@ -1,0 +1,105 @@
+"""`palaver registration --check` against a real Synapse: each mistake that an operator can make, made on
+purpose."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ports import lasting_port
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+
+pytestmark = pytest.mark.interop
+ROOT = Path(__file__).parents[2]
+
+
+class Operator:
+    """A directory with a configuration, and the commands that are given there."""
+
+    def __init__(self, directory: Path, synapse: Synapse, **section: Any) -> None:
+        directory.mkdir()
+        self.file = directory / "registration.yaml"
+        self._synapse = synapse
+        self._config = directory / "palaver.toml"
+        self._section = {"homeserver": synapse.url, "domain": synapse.server_name, **section}
+        self.write()
+
+    def write(self, **changes: Any) -> None:
+        values = {**self._section, **changes}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        self._config.write_text("\n".join(['matrix_side = "appservice"', "[appservice]", *lines]))
+
+    async def palaver(self, *words: str) -> tuple[int, Any]:
+        """As a process of its own, which trusts the authority of the tests."""
+        code = "from bridge.cli import main; main()"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, *words, "--json", "-c", str(self._config),
+            cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "SSL_CERT_FILE": str(self._synapse.trusted[0])},
+        )  # fmt: skip
+        out, _ = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, json.loads(out)
+
+    async def wrong(self) -> Sequence[str]:
+        status, answer = await self.palaver("registration", "--check")
+        assert status == (1 if answer["wrong"] else 0)
+        wrong: Sequence[str] = answer["wrong"]
+        return wrong
+
+
+async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, tmp_path: Path) -> None:
+    """None where there is no mistake: Synapse has the file, gives us our names and reaches this node."""
+    synapse = await make_synapse(start=False)
+    port = lasting_port()
+    right = Operator(tmp_path / "right", synapse, port=port)
+    clashing = [
+        Operator(tmp_path / name, synapse, id=name, user_prefix="_ghost_", port=lasting_port())
+        for name in ("one", "two")
+    ]
+    for operator in (right, *clashing):
+        status, _ = await operator.palaver("registration")
+        assert status == 0
+    synapse.appservices = [operator.file for operator in (right, *clashing)]
+    await synapse.start()
+    await synapse.settled()
+
+    assert await right.wrong() == []
+    # Its own user is there by now.
+    assert await right.wrong() == []
+
+    missing = Operator(tmp_path / "missing", synapse, port=lasting_port())
+    await missing.palaver("registration")
+    (not_installed,) = await missing.wrong()
+    assert "does not know our as_token (M_UNKNOWN_TOKEN)" in not_installed
+
+    right.write(domain="other.server")
+    *differences, elsewhere = await right.wrong()
+    assert len(differences) == 8
+    assert f"The homeserver is called {synapse.server_name}" in elsewhere
+
+    right.write(port=lasting_port(), url=f"http://127.0.0.1:{port}")
+    (unreachable,) = await right.wrong()
+    assert f"cannot reach this node at http://127.0.0.1:{port}" in unreachable
+
+    for operator in clashing:
+        (clash,) = await operator.wrong()
+        assert "does not give us @_ghost_palaver" in clash
+        assert "reserves users that begin with _ghost_ too" in clash
+
+    right.write()
+    text = right.file.read_text()
+    right.file.write_text(text.replace("hs_token: ", "hs_token: edited-"))
+    (edited,) = await right.wrong()
+    assert "refuses it (status 403)" in edited
+    right.file.write_text(text)
+    assert await right.wrong() == []
+    await right.palaver("registration", "--new-tokens")
+    (new_tokens,) = await right.wrong()
+    assert "does not know our as_token" in new_tokens
