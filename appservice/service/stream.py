@@ -16,13 +16,15 @@ from typing import Final
 from appservice.received_event import from_bytes
 from federation.room_event import StreamedEvent, Wanted, everything
 from federation.service.consumer_lease import ConsumerLease
+from federation.service.stream_notices import StreamNotices
 from storage import appservice_events, consumers, room_stream
 from storage.appservice_events import KeptEvent
 from storage.database import Connection, Database
 from storage.room_stream import StreamRow
 
-LONGEST_WAIT: Final = 1.0
-"""Seconds after which a reader looks by itself: another process may have taken something in."""
+LONGEST_WAIT: Final = 30.0
+"""Seconds after which a reader looks by itself: a process that was killed between commit and notice tells
+nobody."""
 MOST_PASSED: Final = 1_000
 """Places in the stream by which the cursor may stay behind what was passed over."""
 
@@ -37,14 +39,26 @@ class Read:
 
 
 class IntakeStream:
-    """`wake` is called by the intake of this process."""
+    """`wake` is called by the intake of this process; between `start` and `close` other processes are told,
+    and heard."""
 
     def __init__(self, database: Database, lease: ConsumerLease) -> None:
         self._database = database
         self._lease = lease
         self._woken = asyncio.Event()
+        self._notices = StreamNotices(database, self._wake_readers)
+
+    def start(self) -> None:
+        self._notices.start()
+
+    async def close(self) -> None:
+        await self._notices.close()
 
     def wake(self) -> None:
+        self._wake_readers()
+        self._notices.tell()
+
+    def _wake_readers(self) -> None:
         self._woken.set()
         self._woken = asyncio.Event()
 

@@ -143,6 +143,8 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
         lease = ConsumerLease(database_address)
         stack.push_async_callback(lease.close)
         stream = IntakeStream(database, lease)
+        stream.start()
+        stack.push_async_callback(stream.close)
 
         assert "cannot reach this node" in (await ours.checked(registration, wanted) or "")
         edited = replace(registration, secrets=new_secrets())

@@ -14,9 +14,11 @@ from typing import Any
 
 from appservice.namespaces import AgentRoom, Namespaces
 from appservice.service.intake import Intake
+from appservice.service.stream import IntakeStream
 from appservice.transaction import Transaction
 from appservice.wire.app import make_listener
 from appservice.wire.services import AppServices
+from federation.service.consumer_lease import ConsumerLease
 from federation.wire.bind import Bind
 from storage.address import DatabaseAddress
 from storage.database import Database
@@ -66,8 +68,15 @@ class Village:
 async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) -> None:
     namespaces = Namespaces(domain, node_id, "_agent_")
     database = await Database.connect(DatabaseAddress.from_url(url), minimum=1, maximum=4)
+    lease = ConsumerLease(database.address)
+    stream = IntakeStream(database, lease)
+    stream.start()
     intake = MortalIntake(
-        "palaver", database, is_ours=namespaces.owns_user, tell=lambda said: say(told=type(said).__name__)
+        "palaver",
+        database,
+        is_ours=namespaces.owns_user,
+        tell=lambda said: say(told=type(said).__name__),
+        woken=stream.wake,
     )
     services = AppServices(hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged))
     listener = make_listener(services, [Bind("127.0.0.1")], int(port), Recorder())
@@ -78,6 +87,8 @@ async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) ->
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()
     await listener.close(1.0)
+    await stream.close()
+    await lease.close()
     await database.close()
 
 

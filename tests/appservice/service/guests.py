@@ -48,7 +48,9 @@ async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterato
         woken=stream.wake,
         report=reported.append,
     )
+    stream.start()
     try:
         yield Guest(database, stream, intake, told, reported)
     finally:
+        await stream.close()
         await lease.close()

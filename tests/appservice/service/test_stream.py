@@ -59,12 +59,33 @@ async def test_a_reader_waits_until_there_is_something(guest: Guest) -> None:
         assert [entry.event.event_id for entry in await waiting] == ["$2"]
 
 
-async def test_what_another_process_takes_in_is_read_too(guest: Guest) -> None:
-    """It wakes nobody here, so that one looks."""
+async def test_what_another_process_takes_in_is_read_too(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells the others; nobody has to look."""
+    monkeypatch.setattr(module, "LONGEST_WAIT", 3_600.0)
     lease = ConsumerLease(guest.database.address)
+    elsewhere = IntakeStream(guest.database, lease)
+    elsewhere.start()
     try:
-        elsewhere = IntakeStream(guest.database, lease)
         async with asyncio.timeout(PATIENCE), elsewhere.subscription("a") as subscription:
+            waiting = asyncio.create_task(subscription.next())
+            await asyncio.sleep(0)
+            await guest.take_in("1", message("$1"))
+            assert [entry.event.event_id for entry in await waiting] == ["$1"]
+    finally:
+        await elsewhere.close()
+        await lease.close()
+
+
+async def test_who_was_told_nothing_looks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may be killed between its commit and its notice."""
+    monkeypatch.setattr(module, "LONGEST_WAIT", 0.01)
+    lease = ConsumerLease(guest.database.address)
+    # It was not started: it hears nobody.
+    deaf = IntakeStream(guest.database, lease)
+    try:
+        async with asyncio.timeout(PATIENCE), deaf.subscription("a") as subscription:
             waiting = asyncio.create_task(subscription.next())
             await asyncio.sleep(0)
             await guest.take_in("1", message("$1"))
