@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import aiohttp
+import orjson
 from pydantic import ValidationError
 from yarl import URL
 
@@ -82,14 +83,17 @@ class AgentConnection:
         call: dict[str, Any] = {"id": number, "do": name, "body": body}
         if work_id is not None:
             call["work_id"] = work_id
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting[number] = loop.create_future()
+        late = loop.call_later(PATIENCE, _give_up, waiting)
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._socket.send_str(json.dumps(call))
-                answered = await waiting
+            # A connection that takes nothing any more is closed for its pings, which ends this too.
+            await self._socket.send_str(json.dumps(call))
+            answered = await waiting
         except (ConnectionError, aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionClosed(f"The node does not answer: {type(error).__name__}.") from error
         finally:
+            late.cancel()
             del self._waiting[number]
         if answered.problem is not None:
             problem = answered.problem
@@ -112,7 +116,7 @@ class AgentConnection:
         raise ConnectionClosed(self._closing)
 
     def _hear(self, text: str) -> None:
-        value = json.loads(text)
+        value = orjson.loads(text)
         if isinstance(value, dict) and "id" in value:
             answered = CallAnswer.model_validate(value)
             waiting = None if answered.id is None else self._waiting.get(answered.id)
@@ -128,6 +132,11 @@ class AgentConnection:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionClosed(self._closing))
+
+
+def _give_up(waiting: "asyncio.Future[CallAnswer]") -> None:
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())
 
 
 @contextlib.asynccontextmanager
