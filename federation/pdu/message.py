@@ -18,7 +18,7 @@ from federation.pdu.pdu import EventId, Pdu
 from federation.room_version import RoomVersion
 from federation.signatures import encode_base64, signature
 
-_PARTS: Final = frozenset(
+PARTS: Final = frozenset(
     {
         "auth_events",
         "content",
@@ -32,7 +32,7 @@ _PARTS: Final = frozenset(
         "type",
     }
 )
-_LATEST: Final = 2**53 - 1
+LATEST: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Frame:
 def frame_of(pdu: Pdu, version: RoomVersion) -> Frame | None:
     """Of a message that `build` has made and that others may follow. None: there is more to it."""
     if (
-        pdu.event.keys() != _PARTS
+        pdu.event.keys() != PARTS
         # "The content object must also be stripped of all keys, unless it is one of the following event
         # types".
         or pdu.type in version.redaction_content
@@ -90,7 +90,7 @@ def message(
     if (
         len(said) > limits.MAX_OWN_CONTENT_BYTES
         or len(prev_events) > limits.MAX_OWN_PREV_EVENTS
-        or not 0 <= origin_server_ts <= _LATEST
+        or not 0 <= origin_server_ts <= LATEST
     ):
         return None
     prev = list(prev_events)

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from federation.key_needs import KeyNeed, needs_of
 from federation.pdu import Malformed, Parsed, Pdu, parse, read
+from federation.pdu.event_signatures import verify_event
 from federation.receipt import Dropped, Examination, Genuine, examine, unsigned
 from federation.room_version import RoomVersion
 from federation.service.room_ports import Keys
-from federation.signatures import NeedKeys
+from federation.signatures import NeedKeys, Verified
 
 AT_ONCE: Final = 50
 """After so many events others get their turn: it takes some five milliseconds."""
@@ -33,6 +34,11 @@ class EventExaminer:
             return _finally(examine(parsed, version, {}, 0))
         keys = await self._keys.keys_for(needs_of(parsed if isinstance(parsed, Pdu) else parsed.pdu, version))
         return _finally(examine(parsed, version, keys, self._now_ms(), signed))
+
+    async def is_signed(self, pdu: Pdu, signed: bytes, version: RoomVersion) -> bool:
+        """Step 2 by itself, of an event that has its form and its hash."""
+        keys = await self._keys.keys_for(needs_of(pdu, version))
+        return isinstance(verify_event(pdu, version, keys, self._now_ms(), signed), Verified)
 
     async def parse(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True

@@ -1,16 +1,21 @@
 """Stands round the endpoints for other servers: limits what needs no signature, and records what is asked."""
 
+from typing import Final
+
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from federation import audit
-from federation.acts import Act, Kind, act_of
+from federation.acts import Act, Kind, Recorded, act_of
 from federation.audit import Ending, Named
 from federation.errors import MatrixError, PeerError
 from federation.service.audit import AuditTrail
 from federation.service.peer_gate import PeerGate
 from federation.service.request_authenticator import ASKED
 from federation.wire.middleware import PeerLeft
+
+_OTHERWISE: Final = frozenset({Recorded.NOT, Recorded.BY_ITSELF})
+"""What is obeyed of these is not for us to write."""
 
 
 def peer_watch(trail: AuditTrail, gate: PeerGate) -> Middleware:
@@ -29,7 +34,8 @@ def peer_watch(trail: AuditTrail, gate: PeerGate) -> Middleware:
         except Exception as error:
             trail.refused(_peer(request), act, _named(request, act), *_refusal(request, act, error))
             raise
-        await trail.obeyed(_peer(request), act, _named(request, act))
+        if act.recorded not in _OTHERWISE:
+            await trail.obeyed(_peer(request), act, _named(request, act))
         return response
 
     return watch
