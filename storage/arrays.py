@@ -9,5 +9,7 @@ def text_array(texts: Sequence[str]) -> str:
     no text anyhow."""
     if not texts:
         return "{}"
-    escaped = "\0".join(texts).replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
-    return f'{{"{escaped}"}}'
+    joined = "\0".join(texts)
+    if "\\" in joined or '"' in joined:
+        joined = joined.replace("\\", "\\\\").replace('"', '\\"')
+    return '{"' + joined.replace("\0", '","') + '"}'

@@ -65,6 +65,7 @@ class OwnEvents:
         policy_signing: PolicySigning,
     ) -> None:
         self._policy_signing = policy_signing
+        self._store = store
         self._plain = PlainSpeech(store, signer, now_ms)
         self._server_name = server_name
         self._writing = writing
@@ -77,7 +78,8 @@ class OwnEvents:
     async def send(self, room_id: str, event: NewEvent, transaction_id: str | None = None) -> Pdu:
         """Whoever stops waiting does not stop the event. Under a transaction id that its sender has used in
         the room it is the event that was made then, whatever it says now."""
-        _refuse_no_room(room_id)
+        if self._store.remembered_room(room_id) is None:
+            _refuse_no_room(room_id)
         made: asyncio.Future[Pdu] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(room_id, []).append(_Waiting(event, transaction_id, made))
         if room_id not in self._tasks:

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError, PeerError
 from federation.identifiers import domain, is_user_id
 from federation.media import MediaInfo, ReadableMedia
@@ -19,6 +20,7 @@ from federation.service.room_ports import RoomView
 from storage.database import Database
 
 MEMBER: Final = "m.room.member"
+MOST_USERS: Final = 10_000
 
 
 class Profiles(Protocol):
@@ -82,11 +84,15 @@ class HasParts:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # Users of this server, as far as it has been seen that they can be.
+        self._own: BoundedCache[str, bool] = BoundedCache(MOST_USERS)
 
     def _refuse_strangers(self, user: str) -> None:
         """Nobody acts here for a user of another server: our signature would be on it."""
-        if domain(user) != self._parts.server_name or not is_user_id(user):
-            raise MatrixError("M_FORBIDDEN", f"{user[:255]} is no user of this server.", 403)
+        if self._own.get(user) is None:
+            if domain(user) != self._parts.server_name or not is_user_id(user):
+                raise MatrixError("M_FORBIDDEN", f"{user[:255]} is no user of this server.", 403)
+            self._own.put(user, True)
 
     async def _room(self, room_id: str) -> RoomView:
         view = await self._parts.graph.room(room_id)

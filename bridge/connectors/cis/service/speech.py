@@ -28,6 +28,8 @@ from federation.service.single_flight import SingleFlight
 
 MOST_REMEMBERED: Final = 100_000
 """Of who is in which room."""
+MOST_SPEAKERS: Final = 10_000
+"""Of whom it is remembered which users they are."""
 PATIENCE: Final = 10.0
 """Seconds that coming into a room may take. Whoever has something to say tries again."""
 
@@ -54,6 +56,7 @@ class Speech:
         self._observer = observer
         self._ghosts = ghosts
         self._there: BoundedCache[tuple[str, str], bool] = BoundedCache(MOST_REMEMBERED)
+        self._users: BoundedCache[AgentAddress, str] = BoundedCache(MOST_SPEAKERS)
         self._coming: SingleFlight[tuple[str, str], None] = SingleFlight()
 
     async def close(self) -> None:
@@ -113,8 +116,13 @@ class Speech:
     def _user(self, speaker: AgentAddress) -> str | NotSaid:
         if not self._settings.is_own(speaker):
             return NotSaid(f"{speaker} is no agent of this node.", is_final=True)
-        ghost = user_id(speaker)
-        return NotSaid(ghost.reason, is_final=True) if isinstance(ghost, NoGhost) else ghost
+        user = self._users.get(speaker)
+        if user is None:
+            ghost = user_id(speaker)
+            if isinstance(ghost, NoGhost):
+                return NotSaid(ghost.reason, is_final=True)
+            self._users.put(speaker, user := ghost)
+        return user
 
     async def _in_room(
         self, where: str, via: str, user: str, act: Callable[[], Awaitable[str]]
