@@ -133,6 +133,13 @@ async def delete_sent(connection: Connection, destination: str, places: Sequence
     await connection.execute(SQL.delete_sent, destination, *_columns(places))
 
 
+async def delete_answered(
+    connection: Connection, destination: str, places: Sequence[tuple[str, int]], last: str
+) -> None:
+    """The events that were in transactions, and the last of those by its id, if it is still there."""
+    await connection.execute(SQL.delete_answered, destination, *_columns(places), last)
+
+
 async def delete_edus(connection: Connection, destination: str, positions: Sequence[int]) -> None:
     if positions:
         await connection.execute(SQL.delete_edus, destination, list(positions))

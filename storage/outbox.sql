@@ -57,6 +57,16 @@ WITH gone AS (
 )
 DELETE FROM outbox_transactions WHERE destination = $1;
 
+-- What was in several transactions that have been answered, and the last of them, if no other one has taken its place.
+-- name: delete_answered
+WITH gone AS (
+    DELETE FROM outbox_pdus USING unnest($2::text[], $3::bigint[]) AS gone (room_id, position)
+    WHERE outbox_pdus.destination = $1
+        AND outbox_pdus.room_id = gone.room_id
+        AND outbox_pdus.position = gone.position
+)
+DELETE FROM outbox_transactions WHERE destination = $1 AND transaction_id = $4;
+
 -- What was in the transaction before, and the one that takes its place.
 -- name: replace_sent
 WITH gone AS (

@@ -30,6 +30,14 @@ class Queued(NamedTuple):
     begun_at: int | None = None
 
 
+class Offered(NamedTuple):
+    """A transaction that takes what is said to a server, in the place of one that has been answered and may
+    still be written down."""
+
+    transaction_id: str
+    answered: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """`events` are accepted messages in their order; they change nothing of the room's state."""
@@ -45,7 +53,7 @@ class Words:
     """Of the target, how an event relates to it, and that event."""
     queue: Sequence[tuple[str, str]]
     """Servers and the events that they get, in the order of the events."""
-    offered: Mapping[str, str] = field(default_factory=dict)
+    offered: Mapping[str, Offered] = field(default_factory=dict)
     """The transactions that take them there, by server; of some servers or of none."""
 
 
@@ -80,7 +88,8 @@ async def say(connection: Connection, words: Words, now_ms: int) -> Said | None:
         [event_id for _, event_id in words.queue],
         now_ms,
         list(words.offered),
-        list(words.offered.values()),
+        [offered.transaction_id for offered in words.offered.values()],
+        [offered.answered for offered in words.offered.values() if offered.answered is not None],
     )
     if not rows:
         return None
@@ -93,7 +102,7 @@ async def _say_one(connection: Connection, words: Words, now_ms: int) -> Said | 
     (event,) = words.events
     ((_, transaction_id),) = words.sent or ((None, None),)
     ((destination, _),) = words.queue or ((None, None),)
-    offered = None if destination is None else words.offered.get(destination)
+    offered, answered = words.offered.get(destination or "", (None, None))
     row = await connection.fetchrow(
         SQL.say_one,
         words.room_id,
@@ -114,6 +123,7 @@ async def _say_one(connection: Connection, words: Words, now_ms: int) -> Said | 
         destination,
         offered,
         now_ms,
+        answered,
     )
     if row is None:
         return None

@@ -2,7 +2,8 @@
 -- of them has been sent before. What follows the head waits for its row: so nothing is written unless it was the
 -- writer's, and positions are taken under the room's lock. Those of the stream are taken after the lock that holds
 -- its readers back, because the rows are sorted before. A place without a destination is one in the stream. The
--- transactions that take the events to servers are written down, unless one is in flight.
+-- transactions that take the events to servers are written down, unless one is in flight: in the place of one that
+-- has been answered.
 -- name: say
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
@@ -51,7 +52,12 @@ WITH head AS (
     SELECT destination, transaction_id, $15, array_agg(position ORDER BY position), '{}'
     FROM queued JOIN unnest($16::text[], $17::text[]) AS offered (destination, transaction_id) USING (destination)
     GROUP BY destination, transaction_id ORDER BY destination
-    ON CONFLICT (destination) DO NOTHING
+    ON CONFLICT (destination) DO UPDATE SET
+        transaction_id = excluded.transaction_id,
+        origin_server_ts = excluded.origin_server_ts,
+        pdus = excluded.pdus,
+        edus = excluded.edus
+    WHERE outbox_transactions.transaction_id = ANY($18::text[])
     RETURNING destination, transaction_id, origin_server_ts
 )
 SELECT null AS destination, event_id, position, null AS transaction_id, null::bigint AS origin_server_ts FROM told
@@ -101,7 +107,12 @@ WITH head AS (
 ), begun AS (
     INSERT INTO outbox_transactions (destination, transaction_id, origin_server_ts, pdus, edus)
     SELECT $16, $17, $18, ARRAY[position], '{}' FROM queued WHERE $17::text IS NOT NULL
-    ON CONFLICT (destination) DO NOTHING
+    ON CONFLICT (destination) DO UPDATE SET
+        transaction_id = excluded.transaction_id,
+        origin_server_ts = excluded.origin_server_ts,
+        pdus = excluded.pdus,
+        edus = excluded.edus
+    WHERE outbox_transactions.transaction_id = $19
     RETURNING origin_server_ts
 )
 SELECT told.position, queued.position, begun.origin_server_ts

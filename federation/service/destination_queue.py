@@ -33,9 +33,13 @@ from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
 from storage.outages import OutageRow
 from storage.outbox import InFlight, StoredPdu
+from storage.saying import Offered
 
 PAUSE = 1.0
 """Seconds before Postgres is tried again, beyond those in which the pool has."""
+
+MOST_UNSETTLED = 200
+"""Events that were delivered and are written down all the same."""
 
 Fresh: TypeAlias = WeightedCache[int, StoredPdu]
 """Events by their positions, which all queues share."""
@@ -86,14 +90,23 @@ class DestinationQueue:
         # A transaction that whoever queues may write down. It holds until anything else is done here.
         self._offered: str | None = None
         self._begun: InFlight | None = None
+        # What was delivered and is still written down, and the last transaction that was answered.
+        self._delivered: list[tuple[str, int]] = []
+        self._answered: str | None = None
+        self._settling = asyncio.Lock()
 
-    def offer(self, now_ms: int) -> str | None:
-        """The id of the next transaction, for whoever writes it down together with what is in it. One at a
-        time, and none while one is in flight."""
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is written down that has been delivered."""
+        return not self._delivered and not self._settling.locked()
+
+    def offer(self, now_ms: int) -> Offered | None:
+        """The next transaction, for whoever writes it down together with what is in it. One at a time, and
+        none while one is in flight."""
         if not self._is_free or self._offered is not None:
             return None
         self._offered = _new_id(now_ms)
-        return self._offered
+        return Offered(self._offered, self._answered)
 
     def begun(self, transaction: InFlight) -> None:
         """It was written down. If something else has been done here since it was offered, what is in it is
@@ -101,20 +114,44 @@ class DestinationQueue:
         if transaction.transaction_id == self._offered:
             self._begun = transaction
 
-    def begun_by(self, effects: Sequence[Effect], now_ms: int) -> Transaction | None:
-        """What is to be sent, if that is all that is to be done, was written down with what is in it, and is
-        remembered. Otherwise None: the effects are to be carried out."""
-        begun = self._begun
+    def done_at_once(self, effects: Sequence[Effect], now_ms: int) -> Done | None:
+        """What came of the effects if nothing need be written for them now. None: they are to be carried
+        out."""
+        begun, in_flight = self._begun, self._in_flight
         match effects:
             case [Send(edus=()) as send] if begun is not None and _is_of(send, begun):
+                # It was written down with what is in it.
                 stored = self._remembered(send.pdus)
                 if stored is None:
                     return None
                 self._offered = self._begun = None
                 self._is_free, self._is_sent = False, True
                 self._number, self._in_flight = send.number, begun
-                return self._made(begun, send, stored, [])
+                return Done(transaction=self._made(begun, send, stored, []))
+            case [Forget(pdus, (), Fate.DELIVERED)] if (
+                in_flight is not None and len(self._delivered) + len(pdus) <= MOST_UNSETTLED
+            ):
+                # What has been delivered may be sent once more after a kill, and is known there then.
+                for pdu in pdus:
+                    self._fresh.forget(pdu.position)
+                    self._delivered.append((pdu.room_id, pdu.position))
+                self._answered = in_flight.transaction_id
+                self._is_free, self._is_sent = True, False
+                return Done(left=[(Fate.DELIVERED, len(pdus))])
         return None
+
+    async def settle(self) -> None:
+        """Take out what was delivered, however long Postgres is away meanwhile."""
+        async with self._settling:
+            while self._delivered and self._answered is not None:
+                delivered = tuple(self._delivered)
+                try:
+                    async with self._database.statements() as connection:
+                        await outbox.delete_answered(connection, self._destination, delivered, self._answered)
+                except ConnectionLost:
+                    await asyncio.sleep(PAUSE)
+                else:
+                    del self._delivered[: len(delivered)]
 
     async def restore(self) -> tuple[Outage | None, InFlightRefs | None]:
         """What a process that sent to this server before has left: `Destination`'s arguments."""
@@ -142,6 +179,9 @@ class DestinationQueue:
         """In one transaction of the database, in their order, however long Postgres is away meanwhile."""
         if not effects:
             return Done()
+        if any(isinstance(effect, Load | Survey | Skip) for effect in effects):
+            # What is read now must not hold what was delivered.
+            await self.settle()
         begun, self._offered, self._begun = self._begun, None, None
         # Also while it is being done: what is written here must not meet what is written elsewhere.
         self._is_free = False

@@ -29,15 +29,19 @@ from federation.request_target import RequestTarget, request_target
 from federation.send_failure import Failure, FailureKind, failure_of
 from federation.send_queue import PduRef
 from federation.service.client import TIMEOUT, FederationClient
-from federation.service.destination_queue import DestinationQueue, Transaction
+from federation.service.destination_queue import DestinationQueue, Done, Transaction
 from federation.service.outbox_observer import OutboxObserver
 from federation.service.transaction_exchange import Begun
 from storage.outbox import InFlight
+from storage.saying import Offered
 
 SEND: Final = "/_matrix/federation/v1/send/{txnId}"
 EVENT: Final = "/_matrix/federation/v1/event/{eventId}"
 LINGER: Final = 60.0
 """Seconds for which a sender with nothing to do stays: a conversation must not begin anew with each word."""
+SETTLE: Final = 0.3
+"""Seconds for which what was delivered may stay in the queue, so that much of it is taken out at once. After
+a kill it is sent once more."""
 MOST_SENT: Final = 2_000
 """How many events that went out are remembered by their ids."""
 
@@ -73,6 +77,11 @@ class DestinationSender:
         self._decided: Sequence[Effect] = ()
         self._resting: asyncio.Future[bool] | None = None
         self._state: State | None = None
+        self._active_at = time.monotonic()
+        # Whether it rests until it has been quiet for long.
+        self._lingers = False
+        # When what was delivered is taken out of the queue.
+        self._settling: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._passing = PassingEdus()
         self._sent: BoundedCache[str, PduRef] = BoundedCache(MOST_SENT)
@@ -97,14 +106,24 @@ class DestinationSender:
     def _decide(self, machine: Destination, message: Input) -> None:
         now = self._now()
         effects = machine.receive(message, now)
-        transaction = self._queue.begun_by(effects, now) if effects else None
-        if transaction is not None:
-            self._begin(transaction)
-        elif effects or machine.deadline() is not None:
+        done = self._queue.done_at_once(effects, now) if effects else None
+        if done is not None:
+            self._follow(done)
+            if done.left and self._settling is None:
+                self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
+        elif effects:
             self._decided = effects
             self._wake()
-        if machine.state is not self._state and not self._decided:
+            return
+        self._active_at = time.monotonic()
+        if machine.deadline() is not None:
+            self._wake()
+        if machine.state is not self._state:
             self._note_state(machine)
+
+    def _settle(self) -> None:
+        self._settling = None
+        self._start(self._queue.settle())
 
     def _wake(self) -> None:
         if self._resting is not None:
@@ -123,8 +142,8 @@ class DestinationSender:
             if ref is not None:
                 self.tell(Progressed(ref.room_id, ref.position))
 
-    def offer(self) -> str | None:
-        """The id of a transaction that others may write down together with what is in it."""
+    def offer(self) -> Offered | None:
+        """A transaction that others may write down together with what is in it."""
         if self._machine is None or self._machine.state is not State.IDLE or self._inbox or self._decided:
             return None  # something else may have to go before
         return self._queue.offer(self._now())
@@ -151,9 +170,12 @@ class DestinationSender:
             while (effects := await self._next(machine)) is not None:
                 await self._carry_out(effects)
                 self._decided = ()
+                self._active_at = time.monotonic()
                 if machine.state is not self._state:
                     self._note_state(machine)
         finally:
+            if self._settling is not None:
+                self._settling.cancel()
             for task in self._under_way:
                 task.cancel()
             if self._under_way:
@@ -165,17 +187,22 @@ class DestinationSender:
         while not self._inbox:
             deadline = machine.deadline()
             wait = None if deadline is None else max(0, deadline - self._now()) / 1000
-            lingers = machine.state is State.IDLE and not self._under_way
-            time_is_up = await self._rest(self._linger if lingers else wait)
+            self._lingers = self._is_quiet(machine)
+            if self._lingers:
+                wait = max(0.0, self._active_at + self._linger - time.monotonic())
+            time_is_up = await self._rest(wait)
             if self._decided:
                 return self._decided
             if self._inbox or not time_is_up:
                 continue
-            if not lingers:
+            if not self._lingers:
                 return machine.receive(Timer(), self._now())
-            if machine.state is State.IDLE and not self._under_way:
+            if self._is_quiet(machine) and time.monotonic() >= self._active_at + self._linger:
                 return None
         return machine.receive(self._inbox.popleft(), self._now())
+
+    def _is_quiet(self, machine: Destination) -> bool:
+        return machine.state is State.IDLE and not self._under_way and self._queue.is_settled
 
     async def _rest(self, seconds: float | None) -> bool:
         """Until there is something to do, or for so long: whether that has passed."""
@@ -190,7 +217,9 @@ class DestinationSender:
                 timer.cancel()
 
     async def _carry_out(self, effects: Sequence[Effect]) -> None:
-        done = await self._queue.carry_out(effects, self._passing, self._now())
+        self._follow(await self._queue.carry_out(effects, self._passing, self._now()))
+
+    def _follow(self, done: Done) -> None:
         for fate, count in done.left:
             self._observer.left_queue(self._destination, fate, count)
         for answer in done.answers:
@@ -203,7 +232,13 @@ class DestinationSender:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not self._lingers:
+            # There may be nothing to wait for any more.
+            self._wake()
 
     def _note_state(self, machine: Destination) -> None:
         self._state = machine.state

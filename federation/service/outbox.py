@@ -123,10 +123,15 @@ class Outbox:
             for destination in sorted(self._reachable(event.destinations))
         ]
 
-    def offered(self, destinations: Collection[str]) -> dict[str, str]:
-        """Where this process sends, and nothing is in flight: the ids of transactions with what is queued."""
-        ids = ((name, self._senders[name].offer()) for name in destinations if name in self._senders)
-        return {name: transaction_id for name, transaction_id in ids if transaction_id is not None}
+    def offered(self, destinations: Collection[str]) -> dict[str, saying.Offered]:
+        """Where this process sends, and nothing is in flight: transactions with what is queued."""
+        offered = {}
+        for name in destinations:
+            sender = self._senders.get(name)
+            offer = None if sender is None else sender.offer()
+            if offer is not None:
+                offered[name] = offer
+        return offered
 
     def queued(self, committed: Sequence[Committed], places: Sequence[saying.Queued]) -> None:
         """That has been committed: the senders hear of it, and find the events here."""

@@ -20,7 +20,8 @@ class OutboxObserver(Protocol):
         """Sent, given up, or dropped because the peer can pull it."""
 
     def state_changed(self, destination: str, state: State) -> None:
-        """Of the sender to that server, and all that it meant has been written down."""
+        """Of the sender to that server, and all that it meant has been written down; but that something was
+        delivered is written a moment later."""
 
     def objected(self, destination: str, event_id: str, error: str) -> None:
         """The peer has the transaction and would not take this event of it."""

@@ -12,7 +12,7 @@ from federation.room_version import RoomVersion
 from federation.signatures import VerifyKey
 from storage.database import Connection
 from storage.incoming_transactions import Answered
-from storage.saying import Queued
+from storage.saying import Offered, Queued
 
 State = Mapping[StateKey, EventId]
 
@@ -60,9 +60,9 @@ class OwnQueue(Protocol):
         """Servers and the events that they are to get, in the order of the events."""
         ...
 
-    def offered(self, destinations: Collection[str]) -> Mapping[str, str]:
-        """Of those servers to which nothing is under way, the id of a transaction with all that is queued
-        for it now."""
+    def offered(self, destinations: Collection[str]) -> Mapping[str, Offered]:
+        """Of those servers to which nothing is under way, a transaction with all that is queued for it
+        now."""
         ...
 
     def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:

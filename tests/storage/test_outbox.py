@@ -187,3 +187,20 @@ async def test_one_transaction_takes_the_place_of_another(database: Database) ->
         assert await outbox.oldest_pdus(connection, PEER, "!r", 9) == [second]
         assert await outbox.fetch_transaction(connection, OTHER) == InFlight("t2", 7, theirs, [])
         assert await outbox.oldest_pdus(connection, OTHER, "!r", 9) == theirs
+
+
+async def test_what_was_answered_goes_but_no_transaction_that_was_begun_since(database: Database) -> None:
+    """Events of several, and the last of them by its id; of other servers nothing is touched."""
+    async with database.transaction() as connection:
+        entries = [(server, "!r", event_id) for event_id in ("$1", "$2", "$3") for server in (PEER, OTHER)]
+        rows = await outbox.queue_pdus(connection, entries, 7)
+        first, second, third = (row.position for row in rows if row.destination == PEER)
+        await outbox.insert_transaction(connection, PEER, InFlight("t3", 7, [third], []))
+        await outbox.insert_transaction(connection, OTHER, InFlight("t2", 7, [], []))
+        await outbox.delete_answered(connection, PEER, [("!r", first), ("!r", second)], "t2")
+        assert await outbox.oldest_pdus(connection, PEER, "!r", 9) == [third]
+        assert await outbox.fetch_transaction(connection, PEER) == InFlight("t3", 7, [third], [])
+        await outbox.delete_answered(connection, PEER, [("!r", third)], "t3")
+        assert await outbox.fetch_transaction(connection, PEER) is None
+        assert await outbox.fetch_transaction(connection, OTHER) == InFlight("t2", 7, [], [])
+        assert len(await outbox.oldest_pdus(connection, OTHER, "!r", 9)) == 3

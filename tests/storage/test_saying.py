@@ -12,7 +12,7 @@ from storage.events import EventRow, fetch_events, write_events
 from storage.relations import fetch_relations
 from storage.room_stream import StreamRow
 from storage.rooms import RoomRow, fetch_rooms, insert_room
-from storage.saying import Said, Words, say
+from storage.saying import Offered, Said, Words, say
 from storage.sent_transactions import fetch_sent
 from tests.support.postgres import pool_on
 
@@ -171,7 +171,9 @@ async def test_the_transaction_that_takes_it_to_a_server_is_written_down(databas
         await room(connection)
         await outbox.insert_transaction(connection, OTHER, outbox.InFlight("before", 1, [7], []))
     async with database.statements() as connection:
-        said = await say(connection, replace(words("$1", "$2"), offered={PEER: "t1", OTHER: "t2"}), 9)
+        said = await say(
+            connection, replace(words("$1", "$2"), offered={PEER: Offered("t1"), OTHER: Offered("t2")}), 9
+        )
         assert said is not None
         positions = [one.position for one in said.queued if one.destination == PEER]
         assert len(positions) == 2
@@ -186,13 +188,40 @@ async def test_one_message_is_written_down_with_the_transaction_that_takes_it(da
     async with database.transaction() as connection:
         await room(connection)
     async with database.statements() as connection:
-        said = await say(connection, replace(plain("$1"), offered={PEER: "t1"}), 9)
+        said = await say(connection, replace(plain("$1"), offered={PEER: Offered("t1")}), 9)
         assert said is not None
         ((*_, position, transaction_id, begun_at),) = said.queued
         assert (transaction_id, begun_at) == ("t1", 9)
         assert await outbox.fetch_transaction(connection, PEER) == ("t1", 9, [position], [])
-        more = replace(plain("$2", generation=6, name="2"), offered={PEER: "t2"})
+        more = replace(plain("$2", generation=6, name="2"), offered={PEER: Offered("t2")})
         said = await say(connection, more, 10)
         assert said is not None
         assert {one[3:] for one in said.queued} == {(None, None)}
         assert await outbox.fetch_transaction(connection, PEER) == ("t1", 9, [position], [])
+
+
+@pytest.mark.parametrize("make", [words, plain])
+async def test_it_takes_the_place_of_one_that_was_answered(
+    database: Database, make: Callable[..., Words]
+) -> None:
+    """And of no other, that may have been begun since."""
+    async with database.transaction() as connection:
+        await room(connection)
+        await outbox.insert_transaction(connection, PEER, outbox.InFlight("before", 1, [7], [8]))
+    async with database.statements() as connection:
+        for generation, event_id, answered, expected in (
+            (5, "$1", "another", "before"),
+            (6, "$2", "before", "t2"),
+            (7, "$3", "before", "t2"),
+        ):
+            offered = {PEER: Offered(f"t{event_id[1:]}", answered)}
+            made = make(event_id, generation=generation, name=event_id)
+            said = await say(connection, replace(made, offered=offered), 9)
+            assert said is not None
+            begun = await outbox.fetch_transaction(connection, PEER)
+            assert begun is not None
+            assert begun.transaction_id == expected
+        positions = [one.position for one in said.queued if one.destination == PEER]
+        assert positions
+        assert begun.edus == []
+        assert begun.origin_server_ts == 9

@@ -112,6 +112,10 @@ class Sending:
                 # In between it looks at its messages, the peer at its requests.
                 await asyncio.sleep(0)
 
+    async def settled(self, destination: str) -> None:
+        """What was delivered has left the queue."""
+        await self.outbox._senders[destination]._queue.settle()
+
     def later(self, destination: str, milliseconds: int) -> None:
         """Time passes, and the machine looks at the clock."""
         self.clock.now += milliseconds

@@ -226,12 +226,12 @@ async def test_a_transaction_may_be_written_down_by_whoever_queues(database: Dat
     offered = queue.offer(NOW)
     assert offered is not None
     assert queue.offer(NOW) is None, "one at a time"
-    begun = InFlight(offered, NOW - 1, [ref.position for ref in refs], [])
+    begun = InFlight(offered.transaction_id, NOW - 1, [ref.position for ref in refs], [])
     await write_down(database, begun)
     queue.begun(begun)
     sent = (await queue.carry_out([Send(1, refs, ())], PassingEdus(), NOW)).transaction
     assert sent is not None
-    assert sent.transaction_id == offered
+    assert sent.transaction_id == offered.transaction_id
     assert decode(sent.body)["origin_server_ts"] == NOW - 1
     assert queue.offer(NOW) is None, "it is in flight"
     again = (await queue.carry_out([Send(1, refs, ())], PassingEdus(), NOW + 5)).transaction
@@ -252,19 +252,70 @@ async def test_what_was_written_down_for_something_else_is_not_what_is_sent(data
     await queue.restore()
     offered = queue.offer(NOW)
     assert offered is not None
-    begun = InFlight(offered, NOW, [one.position], [])
+    begun = InFlight(offered.transaction_id, NOW, [one.position], [])
     await write_down(database, begun)
     queue.begun(begun)
     sent = (await queue.carry_out([Send(1, (two,), ())], PassingEdus(), NOW)).transaction
     assert sent is not None
-    assert sent.transaction_id != offered
+    assert sent.transaction_id != offered.transaction_id
     assert await queue_of(database).restore() == (None, ((two,), ()))
     await queue.carry_out([Forget((two,), (), Fate.DELIVERED)], PassingEdus(), NOW)
     late = queue.offer(NOW)
     assert late is not None
     await queue.carry_out([Remember(None)], PassingEdus(), NOW)
-    queue.begun(InFlight(late, NOW, [one.position], []))
+    queue.begun(InFlight(late.transaction_id, NOW, [one.position], []))
     sent = (await queue.carry_out([Send(2, (one,), ())], PassingEdus(), NOW)).transaction
     assert sent is not None
-    assert sent.transaction_id != late
+    assert sent.transaction_id != late.transaction_id
     assert await queue_of(database).restore() == (None, ((one,), ()))
+
+
+async def test_nothing_is_written_of_what_was_written_down_and_is_remembered(database: Database) -> None:
+    """What was delivered is taken out later, before the queue is read at the latest; the transaction that it
+    was in gives its place to the next."""
+    pdus = says(public_room("11"), "1", "2", "3")
+    refs = await queued(database, pdus)
+    fresh: Fresh = WeightedCache(1_000_000)
+    queue = DestinationQueue(US, PEER, database, Seen(), fresh)
+    await queue.restore()
+    for number, (pdu, ref) in enumerate(zip(pdus[:2], refs, strict=False), 1):
+        fresh.put(ref.position, StoredPdu(ref.position, pdu.event_id, pdu.canonical), 1)
+        assert queue.done_at_once([Send(number, (ref,), ())], NOW) is None, "it was not written down"
+        offered = queue.offer(NOW)
+        assert offered is not None
+        begun = InFlight(offered.transaction_id, NOW, [ref.position], [])
+        await write_down(database, begun)
+        queue.begun(begun)
+        done = queue.done_at_once([Send(number, (ref,), ())], NOW)
+        assert done is not None
+        assert done.transaction is not None
+        assert done.transaction.transaction_id == offered.transaction_id
+        assert decode(done.transaction.body)["pdus"] == [decode(pdu.canonical)]
+        assert queue.offer(NOW) is None, "it is in flight"
+        done = queue.done_at_once([Forget((ref,), (), Fate.DELIVERED)], NOW)
+        assert done is not None
+        assert done.left == [(Fate.DELIVERED, 1)]
+    assert not queue.is_settled
+    assert (await queue_of(database).restore())[1] == ((refs[1],), ())
+    following = queue.offer(NOW)
+    assert following is not None
+    assert following.answered == begun.transaction_id
+    queue.begun(InFlight(following.transaction_id, NOW, [refs[2].position], []))
+    assert queue.done_at_once([Send(3, (refs[2],), ())], NOW) is None, "it is not remembered"
+    (answer,) = (await queue.carry_out([Load(refs[0].room_id)], PassingEdus(), NOW)).answers
+    assert answer == Loaded(refs[0].room_id, (refs[2].position,))
+    assert queue.is_settled
+    assert await queue_of(database).restore() == (None, None)
+
+
+async def test_what_is_taken_out_later_is_not_what_was_begun_meanwhile(database: Database) -> None:
+    """Only the events: the transaction is another one."""
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    queue = queue_of(database)
+    await queue.carry_out([Send(1, refs[:1], ())], PassingEdus(), NOW)
+    assert queue.done_at_once([Forget(refs[:1], (), Fate.STALE)], NOW) is None
+    assert queue.done_at_once([Forget(refs[:1], (), Fate.DELIVERED)], NOW) is not None
+    await queue.carry_out([Send(2, refs[1:], ())], PassingEdus(), NOW)
+    await queue.settle()
+    await queue.settle()
+    assert await queue_of(database).restore() == (None, (refs[1:], ()))

@@ -21,6 +21,7 @@ from federation.service.room_ports import CommitHook, Committed
 from storage import outbox as table
 from storage.database import Database, connect_once
 from storage.outages import fetch_outage
+from storage.saying import Offered
 from storage.saying import Queued as Place
 from tests.federation.service.receiving_server import ReceivingServer
 from tests.federation.service.sending import Clock, Sending, committed, rooms, says, sending, write
@@ -69,6 +70,7 @@ async def test_what_was_committed_is_sent_in_its_order(us: Sending, peer: Receiv
     await us.seen.until(lambda seen: sum(count for _, count in seen.left) == 3)
     assert {fate for fate, _ in us.seen.left} == {Fate.DELIVERED}
     assert peer.transactions[0][1]["origin"] == OWN_NAME
+    await us.settled(PEER)
     async with us.database.transaction() as connection:
         assert await table.destinations(connection) == []
 
@@ -210,6 +212,7 @@ async def test_a_server_that_is_away_does_not_hold_up_another(
     await peer.until_received(1)
     await us.seen.until(lambda seen: seen.states.get("nowhere.test") is State.BACKING_OFF)
     await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    await us.settled(PEER)
     async with us.database.transaction() as connection:
         assert await table.destinations(connection) == ["nowhere.test"]
 
@@ -434,7 +437,7 @@ async def test_who_loses_the_session_sends_no_more_until_it_has_another(
 async def test_a_sender_with_nothing_to_do_ends(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """It leaves the server to whichever process has something for it next."""
+    """It leaves the server to whichever process has something for it next, and nothing that was delivered."""
     room = public_room("11")
     async with sending(database, client, linger=0.0) as us:
         await us.send(says(room, "1"), PEER)
@@ -442,6 +445,8 @@ async def test_a_sender_with_nothing_to_do_ends(
         while us.outbox._running:
             await asyncio.gather(*us.outbox._running.values())
         assert us.outbox.view() == {}
+        async with database.transaction() as connection:
+            assert await table.destinations(connection) == []
         await us.send(says(room, "2"), PEER)
         await peer.until_received(2)
 
@@ -507,20 +512,21 @@ async def test_what_is_said_is_sent_in_the_transaction_that_was_begun_with_it(
         # Nobody had to wait for anything: it is on its way.
         view = us.outbox.view()[PEER]
         assert (view.state, view.in_flight) == (State.SENDING, 1)
-        ids.append(offered[PEER])
+        ids.append(offered[PEER].transaction_id)
     await us.seen.until(lambda seen: len(seen.left) == 3)
     assert [name for name, _ in peer.transactions[1:]] == ids
     assert peer.received == ["1", "2", "3"]
+    await us.settled(PEER)
     async with us.database.transaction() as connection:
         assert await table.destinations(connection) == []
 
 
-async def say_queued(us: Sending, pdu: Pdu, offered: Mapping[str, str]) -> None:
+async def say_queued(us: Sending, pdu: Pdu, offered: Mapping[str, Offered]) -> None:
     """As the room graph does what is said: all of it at once."""
     async with us.database.transaction() as connection:
         await write(connection, [pdu])
         (row,) = await table.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id)], us.clock())
-        begun = table.InFlight(offered[PEER], us.clock(), [row.position], [])
+        begun = table.InFlight(offered[PEER].transaction_id, us.clock(), [row.position], [])
         await table.insert_transaction(connection, PEER, begun)
     place = Place(PEER, pdu.event_id, row.position, begun.transaction_id, begun.origin_server_ts)
     us.outbox.queued(committed([pdu], PEER), [place])
