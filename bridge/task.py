@@ -7,8 +7,9 @@ given again.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from bridge.task_answer import Answer, cancelled, failure
@@ -85,11 +86,21 @@ class Task:
     def key(self) -> TaskKey:
         return self.request.key
 
+    def changed(self, **changes: Any) -> "Task":
+        """With other values of some of its fields. `dataclasses.replace` looks at each field by itself."""
+        values = dict(zip(_FIELDS, _values_of(self), strict=True))
+        values.update(changes)
+        return Task(**values)
+
     def next_deadline(self) -> int | None:
         """When `Tick` is wanted."""
-        if self.state.is_final:
+        if self.finished_at is not None:
             return None
         return self.deadline if self.lease_until is None else min(self.deadline, self.lease_until)
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Task))
+_values_of: Final = attrgetter(*_FIELDS)
 
 
 class Step(NamedTuple):
@@ -112,31 +123,38 @@ def receive(task: Task, message: Message, now_ms: int) -> Step:
     transition = TRANSITIONS[task.state, type(message)]
     step = transition.action(task, message, now_ms)
     assert step.task.state in transition.to, f"{type(message).__name__} led to {step.task.state}"
-    if step.task == task:
-        return step
-    return step._replace(task=replace(step.task, version=task.version + 1))
+    return step
+
+
+def _next(task: Task, **changes: Any) -> Task:
+    """The task after a step that changes something of it."""
+    return task.changed(version=task.version + 1, **changes)
 
 
 # ---- on its way --------------------------------------------------------------------------------------
 
+_SHOW: Final = frozenset({Due.SHOW})
+_DELIVER_AND_SHOW: Final = frozenset({Due.DELIVER, Due.SHOW})
+_ANSWER_AND_SHOW: Final = frozenset({Due.ANSWER, Due.SHOW})
+
 
 def _accept(task: Task, message: Accept, now_ms: int) -> Step:
-    return Step(replace(task, state=State.ACCEPTED, due=frozenset({Due.DELIVER, Due.SHOW})))
+    return Step(_next(task, state=State.ACCEPTED, due=_DELIVER_AND_SHOW))
 
 
 def _enqueue(task: Task, message: Enqueue, now_ms: int) -> Step:
-    return Step(replace(task, state=State.QUEUED, due=frozenset({Due.SHOW})))
+    return Step(_next(task, state=State.QUEUED, due=_SHOW))
 
 
 def _start(task: Task, message: Start, now_ms: int) -> Step:
     return Step(
-        replace(
+        _next(
             task,
             state=State.RUNNING,
             started_at=now_ms,
             runner=message.runner,
             lease_until=message.lease_until,
-            due=frozenset({Due.SHOW}),
+            due=_SHOW,
         )
     )
 
@@ -151,7 +169,9 @@ def _start_again(task: Task, message: Start, now_ms: int) -> Step:
 def _renew(task: Task, message: Renew, now_ms: int) -> Step:
     if message.runner != task.runner or task.lease_until is None:
         return Step(task, (Dropped("renewal", "this runner does not have it"),))
-    return Step(replace(task, lease_until=max(task.lease_until, message.lease_until)))
+    if message.lease_until <= task.lease_until:
+        return Step(task)
+    return Step(_next(task, lease_until=message.lease_until))
 
 
 def _progress(task: Task, message: Progress, now_ms: int) -> Step:
@@ -169,7 +189,7 @@ def _progress_of_accepted(task: Task, message: Progress, now_ms: int) -> Step:
 
 def _lost_on_its_way(task: Task, message: RunnerLost, now_ms: int) -> Step:
     """It was not begun, so it is given again."""
-    return Step(replace(task, due=task.due | {Due.DELIVER}))
+    return Step(task if Due.DELIVER in task.due else _next(task, due=task.due | {Due.DELIVER}))
 
 
 def _lost(task: Task, message: RunnerLost | Tick, now_ms: int) -> Step:
@@ -183,22 +203,23 @@ def _lost(task: Task, message: RunnerLost | Tick, now_ms: int) -> Step:
 def _ask_again(task: Task, message: AskAgain, now_ms: int) -> Step:
     request = task.request.asked_again(message.origin)
     due = task.due | {Due.ANSWER} if task.state.is_final else task.due
-    return Step(replace(task, request=request, asked=task.asked + 1, due=due))
+    return Step(_next(task, request=request, asked=task.asked + 1, due=due))
 
 
 # ---- the end -----------------------------------------------------------------------------------------
 
 
-def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> Step:
-    """`also` is for an agent that may be at it, and does not know."""
+def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due, **begun: Any) -> Step:
+    """`also` is for an agent that may be at it, and does not know; `begun` is of what begins by this step."""
     was_given = task.state in _GIVEN
-    ended = replace(
+    ended = _next(
         task,
         state=state,
         finished_at=now_ms,
         lease_until=None,
         answer=answer,
-        due=frozenset({Due.ANSWER, Due.SHOW, *(also if was_given else ())}),
+        due=_ANSWER_AND_SHOW.union(also) if also and was_given else _ANSWER_AND_SHOW,
+        **begun,
     )
     return Step(ended, (Freed(),) if was_given and not task.elsewhere else ())
 
@@ -206,18 +227,22 @@ def _end(task: Task, state: State, answer: Answer, now_ms: int, *also: Due) -> S
 def _result(task: Task, message: Result, now_ms: int) -> Step:
     if message.runner is not None and message.runner != task.runner:
         return Step(task, (Dropped("result", "another runner has it"),))
-    state = State.DONE if message.answer.success else State.FAILED
-    if message.answer.error_code is ErrorCode.TIMEOUT:
-        state = State.TIMED_OUT
-    return _end(task, state, message.answer, now_ms)
+    return _end(task, _state_after(message.answer), message.answer, now_ms)
 
 
 def _result_of_accepted(task: Task, message: Result, now_ms: int) -> Step:
+    state = _state_after(message.answer)
     if message.runner is not None:
-        task = _start(task, Start(message.runner), now_ms).task
-    elif not task.elsewhere:
+        return _end(task, state, message.answer, now_ms, started_at=now_ms, runner=message.runner)
+    if not task.elsewhere:
         return Step(task, (Dropped("result", "the task has not been started"),))
-    return _result(task, message, now_ms)
+    return _end(task, state, message.answer, now_ms)
+
+
+def _state_after(answer: Answer) -> State:
+    if answer.error_code is ErrorCode.TIMEOUT:
+        return State.TIMED_OUT
+    return State.DONE if answer.success else State.FAILED
 
 
 def _error(task: Task, message: Error, now_ms: int) -> Step:

@@ -1,7 +1,6 @@
 """Takes steps of tasks: load, decide, store, and then see to what follows."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Protocol
 
 from bridge.address import AgentAddress
@@ -68,7 +67,7 @@ class TaskSteps:
                 self._observer.dropped(task, Dropped(_name(message), why))
                 return None
             step = receive(task, message, self._now_ms())
-            if remembered is not None and step.task == task and not _talks(step):
+            if remembered is not None and step.task is task and not _talks(step):
                 # Nothing happens, by what is remembered. That may be out of date.
                 self._store.forget(key)
                 continue
@@ -88,7 +87,7 @@ class TaskSteps:
         if task is None or by != task.request.to_address:
             return False
         step = receive(task, message, self._now_ms())
-        if step.task == task or _talks(step):
+        if step.task is task or _talks(step):
             return False
         async with self._database.statements() as connection:
             desk = self._lease.number
@@ -101,7 +100,7 @@ class TaskSteps:
 
     async def store(self, connection: Connection, before: Task, step: Step) -> bool:
         """In a transaction of the caller, who calls `went` after its end. Whether it is the next step."""
-        if step.task != before and not await self._store.step(connection, step.task, self._lease.number):
+        if step.task is not before and not await self._store.step(connection, step.task, self._lease.number):
             return False
         for effect in step.effects:
             if isinstance(effect, SendProgress):
@@ -117,7 +116,7 @@ class TaskSteps:
     def went(self, before: Task | None, step: Step) -> None:
         """The transaction with the step has ended well. `before` is None for a new task."""
         task = step.task
-        if task != before:
+        if task is not before:
             self._store.committed(task)
             self._timers.watch(task)
             self._effects.do(task)
@@ -147,13 +146,13 @@ class TaskSteps:
         """Take a task over from a desk that is no more, in a transaction of the caller. None if somebody else
         has taken a step meanwhile."""
         step = Step(task) if message is None else receive(task, message, self._now_ms())
-        if step.task == task:
-            step = Step(replace(task, version=task.version + 1))
+        if step.task is task:
+            step = Step(task.changed(version=task.version + 1))
         return step if await self.store(connection, task, step) else None
 
 
 def _talks(step: Step) -> bool:
-    return any(isinstance(effect, SendProgress) for effect in step.effects)
+    return bool(step.effects) and any(isinstance(effect, SendProgress) for effect in step.effects)
 
 
 def _name(message: Message) -> str:

@@ -5,7 +5,6 @@ again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -64,7 +63,7 @@ class TaskStore:
     async def insert(self, connection: Connection, task: Task, desk: int) -> Task | None:
         """With its id; None when its request was made before."""
         number = await tasks.insert_task(connection, row_of(task, desk))
-        return None if number is None else replace(task, id=number)
+        return None if number is None else task.changed(id=number)
 
     async def accept(
         self, connection: Connection, task: Task, desk: int, at_once: int | None, place: Place
@@ -72,7 +71,7 @@ class TaskStore:
         """The same by one statement, if its agent has room for it, with the place of the reader that read of
         it. None: nothing was written."""
         number = await tasks.accept_task(connection, row_of(task, desk), at_once, place)
-        return None if number is None else replace(task, id=number)
+        return None if number is None else task.changed(id=number)
 
     async def step(self, connection: Connection, after: Task, desk: int) -> bool:
         """Whether this is the next step of the task. If not, what was remembered was out of date."""
@@ -93,19 +92,21 @@ class TaskStore:
         self._remember(task, len(task.request.prompt) + len(task.request.context) + output)
 
     def done(self, task: Task, due: Due) -> None:
-        """Steps that follow need not have it done again. The database is told a moment later."""
-        known = self._cache.get(task.key)
-        if known is not None and known.version == task.version:
-            self.committed(replace(known, due=known.due - {due}))
+        """Steps that follow need not have it done again, if any do. The database is told a moment later."""
+        if task.finished_at is None:
+            known = self._cache.get(task.request.key)
+            if known is not None and known.version == task.version:
+                self.committed(known.changed(due=known.due - {due}))
 
     def forget(self, key: TaskKey) -> None:
         """Another process has taken a step, or may have."""
         self._cache.forget(key)
 
     def _remember(self, task: Task, weight: int) -> None:
-        known = self._cache.get(task.key)
+        key = task.request.key
+        known = self._cache.get(key)
         if known is None or known.version <= task.version:
-            self._cache.put(task.key, task, weight + OVERHEAD)
+            self._cache.put(key, task, weight + OVERHEAD)
 
 
 def row_of(task: Task, desk: int | None) -> TaskRow:

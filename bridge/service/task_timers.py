@@ -30,6 +30,8 @@ class TaskTimers:
         self._report = report
         self._deadlines: Deadlines[TaskKey] = Deadlines()
         self._live: Counter[str] = Counter()
+        # Until when nothing is looked at; None for ever, if nothing is there to come.
+        self._asleep_until: int | None = None
         self._moved = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
 
@@ -45,9 +47,9 @@ class TaskTimers:
         """It is in this state now."""
         at_ms = task.next_deadline()
         if at_ms is None:
-            self._forget(task.key)
+            self._forget(task.request.key)
         else:
-            self._set(task.key, at_ms)
+            self._set(task.request.key, at_ms)
 
     def live(self, node_id: str) -> int:
         """How many tasks that have not ended a node has asked for, of those that are looked after here."""
@@ -58,9 +60,9 @@ class TaskTimers:
 
     def _set(self, key: TaskKey, at_ms: int) -> None:
         self._live[key.node_id] += key not in self._deadlines
-        before = self._deadlines.next()
         self._deadlines.set(key, at_ms)
-        if before is None or at_ms < before:
+        # For a later time it is woken too early, and goes on sleeping. Most tasks end before theirs.
+        if self._asleep_until is None or at_ms < self._asleep_until:
             self._moved.set()
 
     def _forget(self, key: TaskKey) -> None:
@@ -75,7 +77,7 @@ class TaskTimers:
 
     async def _run(self) -> None:
         while True:
-            at_ms = self._deadlines.next()
+            at_ms = self._asleep_until = self._deadlines.next()
             wait = None if at_ms is None else max(0, at_ms - self._now_ms()) / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):

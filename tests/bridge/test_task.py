@@ -125,6 +125,23 @@ def test_every_state_and_every_input(state: State, kind: type[Any], elsewhere: b
     assert step.task.version == task.version + (step.task != task)
 
 
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("kind", get_args(Message))
+def test_a_step_has_the_next_version_or_is_none(state: State, kind: type[Any]) -> None:
+    """What changes nothing is the very same task: who takes the step need not compare."""
+    task = in_state(state)
+    after = receive(task, MESSAGES[kind], NOW + 1).task
+    assert after is task or after.version == task.version + 1
+    assert after is task or replace(after, version=task.version) != task
+
+
+def test_a_task_with_other_values_has_the_rest_as_it_was() -> None:
+    """As if each field had been said again."""
+    task = in_state(State.RUNNING)
+    assert task.changed(asked=7, runner=None) == replace(task, asked=7, runner=None)
+    assert task.changed() == task
+
+
 @pytest.mark.parametrize("state", sorted(LIVE))
 def test_a_step_to_every_end_is_answered(state: State) -> None:
     """Whoever asked is told, once, and people see it."""

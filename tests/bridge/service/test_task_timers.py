@@ -53,9 +53,24 @@ async def test_each_task_is_told_when_its_time_has_come() -> None:
         timers.watch(task("b", at + 40))
         timers.watch(task("a", at + 20))
         timers.watch(task("gone", at + 10))
-        timers.watch(replace(task("gone", at + 10), state=State.DONE))
+        timers.watch(replace(task("gone", at + 10), state=State.DONE, finished_at=1))
         assert [await ticks.keys.get() for _ in range(2)] == ["a", "b"]
         assert timers.live("living") == 1
+
+
+async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
+    """Most tasks end before their time: it is looked up when that comes."""
+    clock, ticks = Clock(), Ticks()
+    async with running(ticks, clock) as timers:
+        timers.watch(task("gone", clock() + 50))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not timers._moved.is_set(), "it sleeps now"
+        timers.watch(replace(task("gone", clock() + 50), state=State.DONE, finished_at=1))
+        timers.watch(task("a", clock() + 100))
+        assert not timers._moved.is_set()
+        clock.advance(100)
+        assert await ticks.keys.get() == "a"
 
 
 async def test_what_cannot_be_worked_on_is_tried_again() -> None:
@@ -80,10 +95,10 @@ async def test_live_tasks_are_counted_by_who_asked() -> None:
     timers.watch(task("a", 10**13, "attic"))
     assert (timers.live("living"), timers.live("attic"), timers.live("cellar")) == (2, 1, 0)
     assert timers.live_of_all() == 3
-    ended = replace(task("a", 10**13), state=State.DONE)
+    ended = replace(task("a", 10**13), state=State.DONE, finished_at=1)
     timers.watch(ended)
     timers.watch(ended)
     assert timers.live("living") == 1
     assert list(timers._live) == ["living", "attic"]
-    timers.watch(replace(task("a", 10**13, "attic"), state=State.FAILED))
+    timers.watch(replace(task("a", 10**13, "attic"), state=State.FAILED, finished_at=1))
     assert list(timers._live) == ["living"], "what is zero is not kept"
