@@ -54,6 +54,13 @@ MOST_PROGRESS: Final = 100
 class _Lane:
     task: Task
     work: "asyncio.Task[None] | None" = None
+    is_late: bool = False
+
+    def end(self) -> None:
+        """It has had its time."""
+        if self.work is not None:
+            self.is_late = True
+            self.work.cancel()
 
 
 @dataclass(slots=True)
@@ -159,7 +166,7 @@ class TaskEffects:
         try:
             while due in lane.task.due:
                 task = lane.task
-                outcome = await self._try(due, task)
+                outcome = await self._try(due, lane)
                 if isinstance(outcome, NotNow):
                     failures += 1
                     delay_ms = self._ports.retry.delay_ms(failures)
@@ -184,16 +191,28 @@ class TaskEffects:
         finally:
             del self._lanes[key, due]
 
-    async def _try(self, due: Due, task: Task) -> Delivered | Rejected | NotNow | NotHere:
+    async def _try(self, due: Due, lane: _Lane) -> Delivered | Rejected | NotNow | NotHere:
+        task = lane.task
         try:
             if due is Due.CANCEL:
                 await self._after_delivery(task.key)
             elif due is Due.ANSWER and task.key in self._talking:
                 await self._after_talk(task.key)
-            async with self._turns, asyncio.timeout(PATIENCE):
+            await self._turns.acquire()
+            # A bare timer: somebody at another node waits for this.
+            late = asyncio.get_running_loop().call_later(PATIENCE, lane.end)
+            try:
                 return await self._perform(due, task)
+            finally:
+                late.cancel()
+                self._turns.release()
         except ConnectionLost:
             return NotNow("The database is away.")
+        except asyncio.CancelledError:
+            if not lane.is_late or lane.work is None or lane.work.uncancel():
+                raise
+            lane.is_late = False
+            return NotNow("It took too long.")
         except TimeoutError:
             return NotNow("It took too long.")
         except Exception as error:

@@ -227,6 +227,28 @@ async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | 
     assert one.happened == []
 
 
+async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up, and nothing of it goes on."""
+    monkeypatch.setattr("bridge.service.task_effects.PATIENCE", 0.01)
+    given_up = asyncio.Event()
+    deliver = one.courier.deliver
+
+    async def never(task: Task) -> DeliveryOutcome:
+        one.courier.deliver = deliver  # type: ignore[method-assign]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        raise AssertionError("nobody waits for it any more")
+
+    one.courier.deliver = never  # type: ignore[method-assign]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, {Due.DELIVER})
+    assert await one.due(accepted) == {Due.SHOW}
+    assert given_up.is_set()
+    assert one.courier.delivered.qsize() == 1
+
+
 async def test_a_delivery_that_goes_on_failing_ends_the_task(one: Bench) -> None:
     """What it failed with last is the reason."""
     one.courier.outcomes = [NotNow("one"), NotNow("two"), NotNow("three")]
