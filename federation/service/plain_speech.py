@@ -25,6 +25,9 @@ MOST_REMEMBERED: Final = 5_000
 class _Allowed:
     frame: Frame
     destinations: frozenset[str]
+    rejections: int
+    """How many there had been. It counts until there is another one: an event of which the place was unknown
+    may be judged anew where it stands."""
 
 
 class PlainSpeech:
@@ -49,7 +52,7 @@ class PlainSpeech:
         frame = frame_of(pdu, draft.version)
         if frame is not None:
             # "Servers joined in the state before the event" are the same as well.
-            allowed = _Allowed(frame, draft.destinations[pdu.event_id])
+            allowed = _Allowed(frame, draft.destinations[pdu.event_id], self._store.rejections)
             self._allowed.put((before, pdu.sender, pdu.type), allowed)
 
     def speak(
@@ -69,7 +72,13 @@ class PlainSpeech:
         destinations = []
         for event, name in zip(events, names, strict=True):
             allowed = self._allowed.get((view.state_group, event.sender, event.type))
-            if allowed is None or event.state_key is not None or event.redacts is not None or name in sent:
+            if (
+                allowed is None
+                or allowed.rejections != self._store.rejections
+                or event.state_key is not None
+                or event.redacts is not None
+                or name in sent
+            ):
                 return None
             ts = self._now_ms() if event.ts is None else event.ts
             depth = depth_after((depth,))

@@ -7,6 +7,7 @@ import pytest
 
 from federation.auth_rules.auth_event_selection import POWER_LEVELS
 from federation.errors import MatrixError
+from federation.known_event import KnownEvent
 from federation.pdu import Pdu
 from federation.room_version import ROOM_VERSIONS
 from federation.service.room_commit import Plain
@@ -103,6 +104,18 @@ async def test_another_state_is_asked_anew(database: Database) -> None:
         said = await here.graph.send_event(room_id, TYPE, {}, THEM)
         levels = await here.graph.current_events(room_id, [POWER_LEVELS])
         assert levels[POWER_LEVELS].event_id in said.auth_events
+
+
+async def test_what_it_rests_on_may_be_rejected_later(database: Database) -> None:
+    """When an event has been rejected everything is asked anew."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        await say(here, room_id)
+        member = (await here.graph.current_events(room_id, [("m.room.member", US)]))["m.room.member", US]
+        here.graph._store.remember_event(KnownEvent(member, "rejected", "rule: text", 1, 1))
+        assert plainly(here, room_id, MESSAGE) is None
+        with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+            await say(here, room_id)
 
 
 async def test_what_somebody_has_written_meanwhile_is_followed(database: Database) -> None:
