@@ -4,7 +4,7 @@ Kept by each process for itself and gone with it. What must survive, since when 
 in the database.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from federation.bounded_cache import BoundedCache
@@ -33,10 +33,12 @@ class Contacts:
         self._contacts: BoundedCache[str, Contact] = BoundedCache(MOST)
 
     def reached(self, server: str, now_ms: int) -> None:
-        self._contacts.put(server, replace(self.of(server), reached_at=now_ms))
+        last = self.of(server)
+        self._contacts.put(server, Contact(now_ms, last.failed_at, last.failure, last.heard_at))
 
     def failed(self, server: str, now_ms: int, failure: str) -> None:
-        self._contacts.put(server, replace(self.of(server), failed_at=now_ms, failure=failure))
+        last = self.of(server)
+        self._contacts.put(server, Contact(last.reached_at, now_ms, failure, last.heard_at))
 
     def heard(self, server: str, now_ms: int) -> None:
         # With each request that comes.

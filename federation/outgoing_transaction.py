@@ -3,10 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federation.canonical_json import encode
+from federation.canonical_json import encode, encode_again
+from federation.request_target import RequestTarget, request_target
 
+SEND = "/_matrix/federation/v1/send/{txnId}"
+_PATH = SEND.removesuffix("{txnId}")
 PROCESSED = "io.palaver.processed"
 """In the answer to a transaction: its events are in their rooms. Others answer when they lie in a queue."""
+
+
+def target(transaction_id: str) -> RequestTarget:
+    """Where it is put."""
+    if transaction_id.isascii() and transaction_id.replace("-", "").isalnum():
+        # As ours are: nothing in it need be written in another way.
+        return RequestTarget(SEND, _PATH + transaction_id)
+    return request_target(SEND, txnId=transaction_id)
 
 
 def body(
@@ -16,8 +27,8 @@ def body(
     members = []
     if edus:
         members.append(b'"edus":' + encode([dict(edu) for edu in edus]))
-    members.append(b'"origin":' + encode(origin))
-    members.append(b'"origin_server_ts":' + encode(origin_server_ts))
+    members.append(b'"origin":' + encode_again(origin))
+    members.append(b'"origin_server_ts":%d' % origin_server_ts)
     members.append(b'"pdus":[' + b",".join(pdus) + b"]")
     return b"{" + b",".join(members) + b"}"
 

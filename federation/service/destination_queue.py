@@ -119,9 +119,9 @@ class DestinationQueue:
         out."""
         begun, in_flight = self._begun, self._in_flight
         match effects:
-            case [Send(edus=()) as send] if begun is not None and _is_of(send, begun):
+            case [Send(_, pdus, ()) as send] if begun is not None and _is_of(send, begun):
                 # It was written down with what is in it.
-                stored = self._remembered(send.pdus)
+                stored = self._remembered(pdus)
                 if stored is None:
                     return None
                 self._offered = self._begun = None
@@ -301,12 +301,9 @@ class DestinationQueue:
         edus: Sequence[Mapping[str, Any]],
     ) -> Transaction:
         refs = {pdu.position: pdu for pdu in send.pdus}
-        return Transaction(
-            in_flight.transaction_id,
-            body(self._server_name, in_flight.origin_server_ts, [pdu.canonical for pdu in pdus], edus),
-            {pdu.event_id: refs[pdu.position] for pdu in pdus},
-            len(edus),
-        )
+        places = {pdu.event_id: refs[pdu.position] for pdu in pdus}
+        content = body(self._server_name, in_flight.origin_server_ts, [pdu.canonical for pdu in pdus], edus)
+        return Transaction(in_flight.transaction_id, content, places, len(edus))
 
     def _remembered(self, wanted: Sequence[PduRef]) -> Sequence[StoredPdu] | None:
         """They are remembered until it is known that they need not be sent again."""
@@ -326,7 +323,7 @@ def _new_id(now_ms: int) -> str:
 
 
 def _is_of(send: Send, begun: InFlight) -> bool:
-    return not _durable(send) and [pdu.position for pdu in send.pdus] == list(begun.pdus)
+    return [pdu.position for pdu in send.pdus] == list(begun.pdus) and not _durable(send)
 
 
 def _is_sent_after(effects: Sequence[Effect], *, is_sent: bool) -> bool:

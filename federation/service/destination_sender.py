@@ -1,7 +1,6 @@
 """Sends to one server: gives its machine what happens, and does what it wants done."""
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from federation.destination_messages import (
 )
 from federation.edu.making import Outgoing
 from federation.errors import PeerError
-from federation.outgoing_transaction import PROCESSED, objections
+from federation.outgoing_transaction import PROCESSED, objections, target
 from federation.passing_edus import PassingEdus
 from federation.peer_errors import outcome_of
 from federation.request_target import RequestTarget, request_target
@@ -35,7 +34,6 @@ from federation.service.transaction_exchange import Begun
 from storage.outbox import InFlight
 from storage.saying import Offered
 
-SEND: Final = "/_matrix/federation/v1/send/{txnId}"
 EVENT: Final = "/_matrix/federation/v1/event/{eventId}"
 LINGER: Final = 60.0
 """Seconds for which a sender with nothing to do stays: a conversation must not begin anew with each word."""
@@ -248,14 +246,14 @@ class DestinationSender:
         for event_id, ref in transaction.places.items():
             self._sent.put(event_id, ref)
             self._event_ids.put(ref, event_id)
-        target = request_target(SEND, txnId=transaction.transaction_id)
-        begun = None
-        # What is wrong comes to light when it is waited for.
-        with contextlib.suppress(Exception):
-            begun = self._client.begin(self._destination, target, transaction.body)
-        self._start(self._send(transaction, target, begun))
+        to = target(transaction.transaction_id)
+        try:
+            begun = self._client.begin(self._destination, to, transaction.body)
+        except Exception:
+            begun = None  # what is wrong comes to light when it is waited for
+        self._start(self._send(transaction, to, begun))
 
-    async def _send(self, transaction: Transaction, target: RequestTarget, begun: Begun | None) -> None:
+    async def _send(self, transaction: Transaction, to: RequestTarget, begun: Begun | None) -> None:
         began = time.monotonic()
         problem: PeerError | None = None
         failure: str | None = None
@@ -263,7 +261,7 @@ class DestinationSender:
         result: Answered | Failed
         try:
             answer = await self._client.transaction(
-                self._destination, target, transaction.body, begun, timeout=self._patience
+                self._destination, to, transaction.body, begun, timeout=self._patience
             )
         except PeerError as error:
             problem, failure = error, error.problem

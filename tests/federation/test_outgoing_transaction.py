@@ -3,7 +3,8 @@
 import pytest
 
 from federation.canonical_json import decode, encode
-from federation.outgoing_transaction import body, objections
+from federation.outgoing_transaction import SEND, body, objections, target
+from federation.request_target import request_target
 
 EVENTS = [encode({"type": "m.room.message", "content": {"body": "é"}}), encode({"type": "b"})]
 
@@ -35,3 +36,11 @@ def test_it_is_canonical_however_it_was_put_together(
 def test_what_the_peer_would_not_take(answer: dict[str, object], expected: dict[str, str]) -> None:
     """Only what it says in the form it should counts."""
     assert objections(answer) == expected
+
+
+@pytest.mark.parametrize(
+    "transaction_id", ["1700000000000-00ffab", "a", "-", "a/b", "ä", "%2F", "a b", "a?b", "²"]
+)
+def test_its_target_is_that_of_every_request(transaction_id: str) -> None:
+    """However the id is written."""
+    assert target(transaction_id) == request_target(SEND, txnId=transaction_id)
