@@ -35,7 +35,9 @@ def cancelled(by: str, reason: str | None) -> Answer:
 
 
 def kept(answer: Answer, most_bytes: int) -> Answer:
-    """As it can be stored and sent: what is too long is cut, and says so."""
+    """As it can be stored and sent: what is too long is cut, and says so. Most often it is as it can be."""
+    if _is_short(answer, most_bytes):
+        return answer
     output = answer.output.encode("utf-8", "replace")
     metadata = dict(answer.metadata)
     if len(output) > most_bytes:
@@ -56,3 +58,15 @@ def kept(answer: Answer, most_bytes: int) -> Answer:
 
 
 _OURS: Final = ("output_truncated", "output_bytes")
+
+
+def _is_short(answer: Answer, most_bytes: int) -> bool:
+    """Whether nothing has to be changed, so far as it can be told at once."""
+    output, metadata = answer.output, answer.metadata
+    return (
+        answer.error_code is None
+        and not metadata
+        and output.isascii()
+        and len(output) <= most_bytes
+        and -MOST_EXIT_CODE <= answer.exit_code <= MOST_EXIT_CODE
+    )

@@ -73,6 +73,8 @@ def check(request: TaskRequest, most_bytes: int) -> TaskError | None:
         "protocol": request.origin.protocol,
     }
     for name, text in names.items():
+        if text.isascii() and 0 < len(text) <= MAX_BYTES and "\0" not in text:
+            continue
         if not text or not fits(text) or "\0" in text or not is_unicode(text):
             return invalid(name, f"{name} is not empty, has at most {MAX_BYTES} bytes, and no NUL.")
     if request.timeout_ms is not None and request.timeout_ms <= 0:

@@ -26,6 +26,9 @@ def test_an_ordinary_answer_is_kept_as_it_is() -> None:
     """Zero bytes included."""
     answer = Answer(True, "done\0 – äöü", 0, {"tokens_used": 1500})
     assert kept(answer, 1_000) == answer
+    plain = Answer(False, "done", 7)
+    assert kept(plain, 4) == plain
+    assert kept(plain, 3) != plain
 
 
 def test_a_long_output_is_cut_and_says_so() -> None:

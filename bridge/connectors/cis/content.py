@@ -81,9 +81,9 @@ _OURS: Final = frozenset({_TYPE, exact_numbers.KEY})
 
 def _fields(type_: str, content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str] | InvalidPayload:
     """The event's fields, unknown ones among them, and the path that leads to them."""
-    telling = _telling(type_)
+    telling = _TELLING[type_]
     inner = content.get(_PAYLOAD)
-    at_top = any(name in content for name in telling)
+    at_top = not telling.isdisjoint(content)
     if at_top and _is_ambiguous(type_, content):
         # "For the message type: `message_id` at the top → flat; `payload.message_id` → nested; both →
         # refused." Of any other type too: a published node would read the inner one, and we the outer.
@@ -92,25 +92,30 @@ def _fields(type_: str, content: Mapping[str, Any]) -> tuple[Mapping[str, Any], 
         # "2. If a required flat field of that type is at the top level, it is flat. This comes first because
         # `io.cis.agent.message` has a field of its own called `payload`."
         return content, ""
-    if isinstance(inner, dict) and any(name in inner for name in telling):
+    if isinstance(inner, dict) and not telling.isdisjoint(inner):
         # "3. Otherwise, if `payload` is an object holding the required fields, it is nested." If it holds
         # some of them, the ones that are missing can be named.
         known = EVENTS[type_].model_fields
         beside = {name: content[name] for name in content if name != _PAYLOAD and name not in known}
         return {**beside, **inner}, f"{_PAYLOAD}."
     # "4. Otherwise `INVALID_PAYLOAD`."
-    return InvalidPayload(telling[0], "is missing")
+    return InvalidPayload(_first_telling(type_), "is missing")
 
 
-def _telling(type_: str) -> tuple[str, ...]:
-    """The fields by which the shape is told."""
-    return ("message_id",) if EVENTS[type_] is Message else REQUIRED[type_]
+def _first_telling(type_: str) -> str:
+    return "message_id" if EVENTS[type_] is Message else REQUIRED[type_][0]
+
+
+_TELLING: Final[Mapping[str, frozenset[str]]] = {
+    type_: frozenset(("message_id",) if EVENTS[type_] is Message else REQUIRED[type_]) for type_ in EVENTS
+}
+"""The fields by which the shape is told."""
 
 
 def _is_ambiguous(type_: str, content: Mapping[str, Any]) -> bool:
     """Whether what is flat could be read as nested too."""
     inner = content.get(_PAYLOAD)
-    return isinstance(inner, dict) and all(name in inner for name in _telling(type_))
+    return isinstance(inner, dict) and _TELLING[type_] <= inner.keys()
 
 
 def _invalid(refused: ValidationError, path: str) -> InvalidPayload:

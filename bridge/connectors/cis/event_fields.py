@@ -4,6 +4,7 @@ A refusal is a ValueError, which pydantic takes for one; its text comes behind t
 """
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import PlainSerializer, PlainValidator
@@ -17,6 +18,9 @@ from federation.identifiers import MAX_BYTES, fits
 
 LONGEST_RUNTIME: Final = 64
 MAX_TIMEOUT_SECS: Final = 2**53 - 1
+# Of addresses that are remembered. Longer ones there are none, but any text may come.
+_MOST_KNOWN: Final = 4_096
+_LONGEST_KNOWN: Final = 2 * MAX_BYTES + 1
 
 
 def _agent_id(value: object) -> str:
@@ -30,10 +34,17 @@ def _node_id(value: object) -> str:
 def _address(value: object) -> AgentAddress:
     if isinstance(value, AgentAddress):
         return value
-    address = AgentAddress.parse(_string(value))
+    text = _string(value)
+    address = _known_address(text) if len(text) <= _LONGEST_KNOWN else AgentAddress.parse(text)
     if isinstance(address, NotAnAddress):
         raise ValueError("is not an address, as in worker-1@kitchen.local")
     return address
+
+
+@lru_cache(_MOST_KNOWN)
+def _known_address(text: str) -> AgentAddress | NotAnAddress:
+    """The same ones come again and again."""
+    return AgentAddress.parse(text)
 
 
 def _status(value: object) -> AgentStatus:
@@ -67,8 +78,7 @@ def _string(value: object) -> str:
     return value
 
 
-def _text(value: object) -> str:
-    return _string(value)
+_text = _string
 
 
 def _name(value: object) -> str:

@@ -32,12 +32,14 @@ def problem_of(value: Any, max_depth: int = MAX_DEPTH) -> tuple[str, str] | None
                 return path.partition(".")[0], f"is nested deeper than {max_depth} levels"
             is_object = type(container) is dict
             for name, item in container.items() if is_object else enumerate(container):
-                problem = _problem_of_key(name) if is_object else None
-                if problem is not None:
-                    return path or "content", problem
-                if type(item) is dict or type(item) is list:
+                if is_object and not (type(name) is str and name.isascii() and "\0" not in name):
+                    problem = _problem_of_key(name)
+                    if problem is not None:
+                        return path or "content", problem
+                kind = type(item)
+                if kind is dict or kind is list:
                     below.append((_below(path, name, depth), item))
-                else:
+                elif not (kind is str and item.isascii() and "\0" not in item):
                     problem = _problem_of_leaf(item)
                     if problem is not None:
                         return _below(path, name, depth), problem

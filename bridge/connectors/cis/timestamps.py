@@ -20,14 +20,16 @@ def read(text: str) -> datetime | None:
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    fraction, sign, offset_hours, offset_minutes = match.groups()[6:]
+    *parts, fraction, sign, offset_hours, offset_minutes = match.groups()
+    year, month, day, hour, minute, second = map(int, parts)
     if second > 60 or (sign and (int(offset_hours) > 23 or int(offset_minutes) > 59)):
         return None
-    offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) if sign else timedelta()
-    zone = timezone(-offset if sign == "-" else offset)
     micros = int((fraction or "")[:6].ljust(6, "0"))
     try:
+        if sign is None and second < 60:
+            return datetime(year, month, day, hour, minute, second, micros, UTC)
+        offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) if sign else timedelta()
+        zone = timezone(-offset if sign == "-" else offset)
         # RFC 3339 has a second 60 for leap seconds; it is as long as the one after it.
         time = datetime(year, month, day, hour, minute, min(second, 59), micros, zone)
         return (time + timedelta(seconds=second // 60)).astimezone(UTC)
