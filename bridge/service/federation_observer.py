@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from bridge.federation_metrics import FederationMetrics
 from federation.destination import State
@@ -20,6 +20,11 @@ class FederationObserver:
     def __init__(self, metrics: FederationMetrics) -> None:
         self._metrics = metrics
         self._failing: set[str] = set()
+        # One of each label that has been met: they are few, and looking one up takes as long as counting.
+        self._of_transactions: dict[Outcome, Histogram] = {}
+        self._of_requests: dict[tuple[str, str, Outcome], Histogram] = {}
+        self._of_fates: dict[Fate, Counter] = {}
+        self._of_sent: dict[str, Counter] = {}
         self._received: dict[str, Counter] = {}
 
     # -- rooms --
@@ -45,10 +50,13 @@ class FederationObserver:
     def transaction_ended(
         self, destination: str, outcome: Outcome, pdus: int, edus: int, seconds: float
     ) -> None:
-        self._metrics.transactions.labels(outcome.value).observe(seconds)
+        ended = self._of_transactions.get(outcome)
+        if ended is None:
+            ended = self._of_transactions[outcome] = self._metrics.transactions.labels(outcome.value)
+        ended.observe(seconds)
         if outcome is Outcome.ANSWERED:
-            self._metrics.sent.labels("pdu").inc(pdus)
-            self._metrics.sent.labels("edu").inc(edus)
+            self._sent("pdu", pdus)
+            self._sent("edu", edus)
             if destination in self._failing:
                 self._failing.discard(destination)
                 log.info("A server takes what is sent again.", server=destination)
@@ -58,8 +66,18 @@ class FederationObserver:
                 "A server does not take what is sent; it waits.", server=destination, outcome=outcome.value
             )
 
+    def _sent(self, kind: str, count: int) -> None:
+        sent = self._of_sent.get(kind)
+        if sent is None:
+            sent = self._of_sent[kind] = self._metrics.sent.labels(kind)
+        if count:
+            sent.inc(count)
+
     def left_queue(self, destination: str, fate: Fate, count: int) -> None:
-        self._metrics.left_queue.labels(fate.value).inc(count)
+        left = self._of_fates.get(fate)
+        if left is None:
+            left = self._of_fates[fate] = self._metrics.left_queue.labels(fate.value)
+        left.inc(count)
 
     def state_changed(self, destination: str, state: State) -> None:
         """Shown by `palaver peers list`, from the outbox itself."""
@@ -76,7 +94,11 @@ class FederationObserver:
     # -- requests to others --
 
     def request_ended(self, endpoint: str, method: str, outcome: Outcome, seconds: float) -> None:
-        self._metrics.requests.labels(endpoint, method, outcome.value).observe(seconds)
+        labels = endpoint, method, outcome
+        ended = self._of_requests.get(labels)
+        if ended is None:
+            ended = self._of_requests[labels] = self._metrics.requests.labels(endpoint, method, outcome.value)
+        ended.observe(seconds)
 
     def keys_fetched(self, source: str, outcome: Outcome) -> None:
         self._metrics.key_fetches.labels(source, outcome.value).inc()

@@ -16,6 +16,7 @@ from federation.acts import OTHER, TRANSACTION, Act, Recorded, act_of
 from federation.audit import Direction, Ending, Entry, Named
 from federation.audit_buffer import AuditBuffer
 from federation.outgoing_request import Content
+from federation.outgoing_transaction import SEND
 from federation.pdu import EventId
 from federation.receipt import Receipt
 from federation.request_target import RequestTarget
@@ -117,11 +118,15 @@ class AuditTrail:
     ) -> None:
         """The client's word on each request, before whoever made it has the answer."""
         act = act_of(method, target.template) or OTHER
-        places = audit.places_in(target.template, target.uri)
-        query = audit.query_in(target.uri)
-        said = content if isinstance(content, Mapping) else None
+        if target.template == SEND and "%" not in target.uri:
+            # What is sent most often names nothing else.
+            named = audit.named_by_transaction(target.uri.rpartition("/")[2], ())
+        else:
+            places = audit.places_in(target.template, target.uri)
+            query = audit.query_in(target.uri)
+            named = audit.named(act, places, query, content if isinstance(content, Mapping) else None)
         ending, detail = audit.ending_of_problem(problem)
-        entry = self._entry(peer, Direction.OUT, act, ending, audit.named(act, places, query, said), detail)
+        entry = self._entry(peer, Direction.OUT, act, ending, named, detail)
         if act.recorded is Recorded.AT_ONCE and ending is Ending.DONE:
             try:
                 await self._write([entry])
