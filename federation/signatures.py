@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from nacl.bindings import crypto_sign_BYTES, crypto_sign_open, crypto_sign_PUBLICKEYBYTES
+from nacl.bindings import crypto_sign, crypto_sign_BYTES, crypto_sign_open, crypto_sign_PUBLICKEYBYTES
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey
 
@@ -115,7 +115,9 @@ def sign(value: Mapping[str, Any], server: str, key_id: str, key: SigningKey) ->
 
 
 def signature(signed: bytes, key: SigningKey) -> str:
-    return encode_base64(key.sign(signed).signature)
+    # libsodium's secret key is the seed and the public key. `key.sign` does the same, and makes more of it.
+    secret = bytes(key) + bytes(key.verify_key)
+    return encode_base64(crypto_sign(signed, secret)[:crypto_sign_BYTES])
 
 
 def with_signature(value: Mapping[str, Any], server: str, key_id: str, made: str) -> dict[str, Any]:
