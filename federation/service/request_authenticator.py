@@ -53,7 +53,8 @@ class RequestAuthenticator:
         with self._gate.trial(request.remote):
             asked = await self._verified(request)
         request[ASKED] = asked
-        self._heard(asked.origin)
+        # As soon as this request waits for something itself.
+        asyncio.get_running_loop().call_soon(self._heard, asked.origin)
         self._gate.admit(asked.origin, _kind(request))
         return asked
 

@@ -237,10 +237,12 @@ class RoomWriting:
         return end is not None and end.state_after == view.state_group
 
     async def _heard(self, queue: OwnQueue, outcome: Outcome, told: Sequence[StreamRow]) -> None:
-        queue.queued(outcome.committed, ())  # everybody sends what is his own
         self._committed(told, True)
-        # Its readers go first: they wait for the database soon, and the server is answered meanwhile.
-        await asyncio.sleep(0)
+        try:
+            # Its readers go first: they wait for the database soon, and the server is answered meanwhile.
+            await asyncio.sleep(0)
+        finally:
+            queue.queued(outcome.committed, ())  # everybody sends what is his own
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, room_id: str) -> AsyncIterator[None]:
