@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from bridge.service.task_store import TaskStore
+from bridge.service.task_ticks import ONCE, TaskTicks
 from bridge.task import Task
 from bridge.task_messages import Due, Error, Message, Unreachable
 from bridge.task_ports import (
@@ -27,21 +28,14 @@ from bridge.task_ports import (
     WatchesMany,
 )
 from bridge.task_request import TaskKey
-from federation.bounded_cache import BoundedCache
-from storage import tasks
 from storage.connecting import ConnectionLost
 from storage.database import Database
 
 PATIENCE: Final = 60.0
 """Seconds that a connector has for one thing."""
 AT_ONCE: Final = 100
-ONCE: Final = frozenset({Due.DELIVER, Due.CANCEL})
-"""What is the same after a further step. An answer and what people see are not."""
-MOST_ONCE: Final = 20_000
-"""Of how many tasks it is remembered that this process has done that."""
 PAUSE: Final = 0.05
-"""Seconds for which is gathered what has been done, and what people are shown meanwhile. After a kill that
-much may be done again."""
+"""Seconds for which is gathered what has been done, after those that people wait to be shown it."""
 GATHERED: Final = 0.25
 """Seconds for which tasks are gathered that people are shown together, after those that they wait anyway."""
 MOST_TOGETHER: Final = 20
@@ -98,8 +92,6 @@ class TaskEffects:
         happened: Callable[[TaskKey, Message], Awaitable[Any]],
         not_here: Callable[[TaskKey], None],
     ) -> None:
-        self._database = database
-        self._store = store
         self._ports = ports
         self._happened = happened
         self._not_here = not_here
@@ -109,40 +101,35 @@ class TaskEffects:
         self._to_show: deque[tuple[float, _Lane]] = deque()
         self._showing: asyncio.TimerHandle | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._cleared: dict[int, tuple[int, set[Due]]] = {}
-        self._once: BoundedCache[tuple[int, Due], bool] = BoundedCache(MOST_ONCE)
-        self._to_clear = asyncio.Event()
-        self._clearing = asyncio.Lock()
-        self._cleaner: asyncio.Task[None] | None = None
+        self._ticks = TaskTicks(database, store, PAUSE + ports.shown_after)
 
     def start(self) -> None:
-        self._cleaner = asyncio.create_task(self._clear_for_ever())
+        self._ticks.start()
 
     async def close(self) -> None:
         """Stop in the middle of things; what was not done stays due."""
         works = [lane.work for lane in self._lanes.values() if lane.work is not None]
         works += [talk.work for talk in self._talking.values() if talk.work is not None]
-        works += filter(None, [self._cleaner])
         if self._showing is not None:
             self._showing.cancel()
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
         try:
-            await self._clear()
+            await self._ticks.close()
         except ConnectionLost:
             self._ports.observer.problem("What was done of tasks may be done again: Postgres is away.", None)
 
     def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
         """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
-        self._leave_out_older(task)
+        self._ticks.leave_out_older(task)
         key = task.key
         for due in only:
             lane = self._lanes.get((key, due))
             if lane is not None:
                 if task.version > lane.task.version:
                     lane.task = task  # perhaps it is no longer due
-            elif due in task.due and not self._was_done(task, due):
+            elif due in task.due and not self._ticks.was_done(task, due):
                 lane = self._lanes[key, due] = _Lane(task)
                 if due is Due.SHOW and self._ports.shown_after:
                     self._show_later(lane)
@@ -182,10 +169,10 @@ class TaskEffects:
                     await self._happened(key, Error(outcome.error))
                     return
                 elif due in ONCE or lane.task is task:
-                    self._done(lane.task, due)
+                    self._ticks.done(lane.task, due)
                     return
                 else:
-                    self._done(task, due)
+                    self._ticks.done(task, due)
         except ConnectionLost as error:
             self._ports.observer.problem(f"Something waits to be done of the task {key}.", error)
         finally:
@@ -316,76 +303,10 @@ class TaskEffects:
                 self._ports.observer.problem("Some tasks could not be shown together.", error)
         for lane, task in zip(lanes, tasks, strict=True):
             if is_shown and Due.SHOW in task.due:
-                self._done(task, Due.SHOW)
+                self._ticks.done(task, Due.SHOW)
             if Due.SHOW not in lane.task.due or (is_shown and lane.task is task):
                 del self._lanes[task.key, Due.SHOW]
             elif is_shown:
                 self._show_later(lane)  # it has gone on meanwhile
             else:
                 lane.work = asyncio.create_task(self._run(Due.SHOW, lane, announce=False))
-
-    # -- remembering --
-
-    def _done(self, task: Task, due: Due) -> None:
-        if due in ONCE:
-            self._once.put((task.id, due), True)  # whatever a step that follows says
-        else:
-            self._store.done(task, due)
-        version, done = self._cleared.get(task.id, (task.version, set()))
-        if version > task.version:
-            if due not in ONCE:
-                return  # it is due again since
-        elif version < task.version:
-            done = done & ONCE
-        self._cleared[task.id] = max(version, task.version), done | {due}
-        self._to_clear.set()
-
-    def _leave_out_older(self, task: Task) -> None:
-        """What was done of a step that another one has followed need not be ticked off: what is due now, that
-        one has said. What is done once alone is taken on, where it has."""
-        version, done = self._cleared.get(task.id, (task.version, set()))
-        if version < task.version and not done & task.due & ONCE:
-            del self._cleared[task.id]
-
-    def _was_done(self, task: Task, due: Due) -> bool:
-        """A while ago, though the database may not know: a step that was taken meanwhile says it is due."""
-        if due in ONCE:
-            if self._once.get((task.id, due)) is None:
-                return False
-            self._done(task, due)
-            return True
-        version, done = self._cleared.get(task.id, (0, set()))
-        return due in done and version >= task.version
-
-    async def _clear_for_ever(self) -> None:
-        while True:
-            await self._to_clear.wait()
-            await asyncio.sleep(PAUSE + self._ports.shown_after)
-            self._to_clear.clear()
-            try:
-                await self._clear()
-            except ConnectionLost:
-                self._to_clear.set()
-
-    async def _clear(self) -> None:
-        async with self._clearing:
-            await self._clear_now()
-
-    async def _clear_now(self) -> None:
-        cleared, self._cleared = self._cleared, {}
-        if not cleared:
-            return
-        try:
-            async with self._database.statements() as connection:
-                await tasks.clear_due(
-                    connection,
-                    [(number, version, sorted(done)) for number, (version, done) in sorted(cleared.items())],
-                )
-        except ConnectionLost:
-            for number, (version, done) in cleared.items():
-                known = self._cleared.get(number)
-                if known is None:
-                    self._cleared[number] = version, done
-                elif known[0] == version:
-                    known[1].update(done)
-            raise

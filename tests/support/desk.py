@@ -149,7 +149,7 @@ class Process:
         works = [lane.work for lane in desk._effects._lanes.values()]
         works += [*desk._effects._talking, *desk._background]
         works += [desk._sweep._task, desk._queues._worker, desk._timers._pump]
-        works += [desk._notices._worker, desk._effects._cleaner, desk._lease._session._keeper]
+        works += [desk._notices._worker, desk._effects._ticks._worker, desk._lease._session._keeper]
         alive = [work for work in works if work is not None]
         for work in alive:
             work.cancel()
@@ -170,8 +170,8 @@ class Process:
         while (
             effects._lanes
             or effects._talking
-            or effects._cleared
-            or effects._clearing.locked()
+            or effects._ticks._waiting
+            or effects._ticks._telling.locked()
             or self.desk._background
         ):
             await asyncio.sleep(0.01)

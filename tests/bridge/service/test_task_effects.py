@@ -47,7 +47,7 @@ class Bench:
 
     async def due(self, task: Task) -> frozenset[Due]:
         """As the database has it, when nothing is under way any more."""
-        while self.effects._lanes or self.effects._cleared or self.effects._clearing.locked():
+        while self.effects._lanes or self.effects._ticks._waiting or self.effects._ticks._telling.locked():
             await asyncio.sleep(0.005)
         known = await self.store.load(task.key)
         assert known is not None
@@ -187,22 +187,6 @@ async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Data
         crowd.release.set()
         assert Due.SHOW not in await one.due(over)
     assert crowd.together == [accepted, over]
-
-
-async def test_what_was_done_of_an_older_step_is_not_ticked_off(one: Bench) -> None:
-    """The database would not hear of it: the step that followed says what is due. It is still done once."""
-    accepted = await one.stored(Accept())
-    one.effects.do(accepted, {Due.DELIVER})
-    await one.courier.delivered.get()
-    while one.effects._lanes:
-        await asyncio.sleep(0)
-    assert accepted.id in one.effects._cleared
-    again = replace(accepted, version=accepted.version + 1)
-    one.effects.do(again, {Due.DELIVER})
-    assert one.effects._cleared[accepted.id] == (again.version, {Due.DELIVER})
-    one.effects.do(replace(again, version=again.version + 1, due=frozenset()), ())
-    assert accepted.id not in one.effects._cleared
-    assert one.courier.delivered.empty()
 
 
 async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
