@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from appservice.namespaces import Namespaces
 from appservice.registration import Registration, Wanted
 from federation.identifiers import domain, localpart
 
@@ -86,18 +87,20 @@ def wrong_whoami(heard: Heard, registration: Registration, wanted: Wanted) -> st
     return None
 
 
-def register_body(wanted: Wanted) -> Mapping[str, Any]:
-    """Of `POST`, for the user as whom the node speaks: the node needs it in any case."""
+def register_body(user: str) -> Mapping[str, Any]:
+    """Of `POST`, for a user of ours. The one as whom the node speaks it needs in any case."""
     return {
         "type": "m.login.application_service",
-        "username": localpart(wanted.namespaces.node_user),
+        "username": localpart(user),
+        # "inhibit_login: If true, an access_token and device_id should not be returned from this call":
+        # homeservers without logins of that kind refuse to give them.
         "inhibit_login": True,
     }
 
 
-def wrong_register(heard: Heard, wanted: Wanted) -> str | None:
+def wrong_register(heard: Heard, user: str, namespaces: Namespaces) -> str | None:
     """It may have been made before."""
-    user, prefix = wanted.namespaces.node_user, wanted.namespaces.user_prefix
+    prefix = namespaces.user_prefix
     if isinstance(heard, NoAnswer):
         return f"The homeserver did not answer when it was asked for the user {user} ({heard.reason})."
     if heard.status == 200 or heard.errcode == "M_USER_IN_USE":

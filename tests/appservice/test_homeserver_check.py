@@ -20,6 +20,7 @@ from appservice.registration import make
 from tests.appservice.test_registration import SECRETS, WANTED
 
 REGISTRATION = make(WANTED, SECRETS)
+NODE = WANTED.namespaces.node_user
 URL = "http://127.0.0.1:8008"
 ME = f"@{SECRETS.sender_localpart}:their.server"
 
@@ -32,10 +33,10 @@ def test_all_is_well() -> None:
     """Then nothing is said."""
     assert wrong_versions(Answer(200, {"versions": ["v1.7"]}), URL) is None
     assert wrong_whoami(Answer(200, {"user_id": ME}), REGISTRATION, WANTED) is None
-    assert wrong_register(Answer(200, {"user_id": "@_agent_palaver:their.server"}), WANTED) is None
-    assert wrong_register(refused(400, "M_USER_IN_USE"), WANTED) is None
+    assert wrong_register(Answer(200, {"user_id": NODE}), NODE, WANTED.namespaces) is None
+    assert wrong_register(refused(400, "M_USER_IN_USE"), NODE, WANTED.namespaces) is None
     assert wrong_ping(Answer(200, {"duration_ms": 3}), REGISTRATION, came=True) is None
-    assert register_body(WANTED)["username"] == "_agent_palaver"
+    assert register_body(NODE)["username"] == "_agent_palaver"
     assert ping_path(REGISTRATION) == "/_matrix/client/v1/appservice/palaver/ping"
 
 
@@ -85,7 +86,7 @@ def test_the_homeserver_does_not_know_us(heard: Heard, part: str) -> None:
 )
 def test_the_homeserver_does_not_give_us_our_names(heard: Heard, part: str) -> None:
     """Because somebody else has them, in words of its own."""
-    assert part in (wrong_register(heard, WANTED) or "")
+    assert part in (wrong_register(heard, NODE, WANTED.namespaces) or "")
 
 
 @pytest.mark.parametrize(

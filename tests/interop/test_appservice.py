@@ -14,6 +14,7 @@ import pytest
 
 from appservice.namespaces import Namespaces
 from appservice.registration import Registration, Wanted
+from appservice.service.ghosts import GhostUsers
 from appservice.service.homeserver_check import check_homeserver
 from appservice.service.stream import IntakeStream
 from bridge.service.registration_file import new_secrets, write
@@ -84,6 +85,7 @@ class Appservice:
 
     def __init__(self, synapse: Synapse, registration: Registration) -> None:
         self._synapse = synapse
+        self._registration = registration
         self._token = registration.secrets.as_token
         self.ghost = f"@{GHOST}:{synapse.server_name}"
 
@@ -101,9 +103,19 @@ class Appservice:
         async with aiohttp.ClientSession(connector=connector) as session:
             return await check_homeserver(session, self._synapse.url, registration, wanted, lambda _: True)
 
-    async def register_ghost(self) -> None:
-        body = {"type": "m.login.application_service", "username": GHOST, "inhibit_login": True}
-        await self.ask("POST", "v3/register", body)
+    async def register_ghost(self, database: Database, namespaces: Namespaces) -> None:
+        """Twice, the second time by a process that does not know of the first one."""
+        connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            ghosts = GhostUsers(
+                session, self._synapse.url, self._registration, namespaces, database, now_ms=lambda: 1
+            )
+            await ghosts.ensure_user(self.ghost)
+            async with database.transaction() as connection:
+                await connection.execute("DELETE FROM users")
+            await ghosts.ensure_user(self.ghost)
+            assert await ghosts.is_known(self.ghost)
+            await ghosts.close()
 
     async def join(self, room_id: str) -> None:
         await self.ask("POST", f"v3/join/{room_id}", {}, user_id=self.ghost)
@@ -170,7 +182,7 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
         protocols = await alice.call("GET", "v3/thirdparty/protocols")
         assert protocols["agents"]["instances"][0]["desc"] == f"Agents of {NODE}"
 
-        await ours.register_ghost()
+        await ours.register_ghost(database, wanted.namespaces)
         room_id = await alice.create_room(name="Kitchen", invite=[ours.ghost])
         await ours.join(room_id)
         await alice.typing(room_id)

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from appservice.registration import make
-from appservice.service.homeserver_check import MOST_BYTES, check_homeserver
+from appservice.service.asking import MOST_BYTES
+from appservice.service.homeserver_check import check_homeserver
 from tests.appservice.test_registration import SECRETS, WANTED
 from tests.support.ports import lasting_port
 
