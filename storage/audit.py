@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import orjson
+
 from storage.database import Connection
 from storage.statements import load
 
@@ -37,7 +39,8 @@ class AuditSearch:
 
 async def insert_entries(connection: Connection, rows: Sequence[AuditRow]) -> None:
     if rows:
-        await connection.execute(SQL.insert_entries, *(list(column) for column in zip(*rows, strict=True)))
+        # orjson writes tuples, but none that has names.
+        await connection.execute(SQL.insert_entries, orjson.dumps([tuple(row) for row in rows]).decode())
 
 
 async def search(connection: Connection, wanted: AuditSearch, limit: int) -> list[AuditRow]:

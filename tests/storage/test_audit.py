@@ -22,6 +22,12 @@ ROWS = [
     row(3, None, outcome="unauthenticated"),
     row(3, user_id="@b:b.example"),
 ]
+ODD = [
+    row(4, "ä 𝄞 \u2028", subject='" \\ \x1f {}', detail="NULL")._replace(
+        at=BEGIN + timedelta(days=1, microseconds=1)
+    ),
+    row(5, "", detail="null"),
+]
 
 
 async def test_rows_come_back_as_they_were_written(database: Database) -> None:
@@ -32,6 +38,8 @@ async def test_rows_come_back_as_they_were_written(database: Database) -> None:
         await insert_entries(connection, ROWS[-1:])
         assert await search(connection, AuditSearch(), 10) == ROWS[::-1]
         assert await search(connection, AuditSearch(), 2) == ROWS[:-3:-1]
+        await insert_entries(connection, ODD)
+        assert await search(connection, AuditSearch(since=BEGIN + timedelta(minutes=4)), 10) == ODD
 
 
 async def test_rows_are_found_by_what_is_in_them(database: Database) -> None:
