@@ -1,5 +1,6 @@
 """Reads what happens in the rooms, from a durable cursor: events of agents, and who comes and goes."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -194,9 +195,9 @@ class Incoming:
         subject: str | None = None,
         detail: str | None = None,
     ) -> None:
-        self._observer.acted(
-            Act(origin, event.type, verdict, event.sender, event.room_id, subject or event.event_id, detail)
-        )
+        """A moment later, that is while Postgres writes what was taken."""
+        act = Act(origin, event.type, verdict, event.sender, event.room_id, subject or event.event_id, detail)
+        asyncio.get_running_loop().call_soon(self._observer.acted, act)
 
 
 def _wrong_entry(taken: Taken, event: RoomEvent) -> Forbidden | None:
