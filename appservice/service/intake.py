@@ -77,6 +77,9 @@ class Intake:
             self._waiting -= 1
         if is_new:
             self._pass_on(transaction)
+        elif transaction.events:
+            # Whoever took it in may have been killed before the readers were told.
+            self._woken()
         return is_new
 
     async def prune(self) -> int:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from appservice.service import intake as module
+from appservice.service.intake import Intake
+from appservice.transaction import read
 from federation.ephemeral import TypingNow
 from federation.errors import MatrixError
 from storage import consumers
@@ -17,8 +19,8 @@ from storage.appservice_events import lock_registration
 from storage.database import Database
 from storage.to_device import fetch_messages
 from storage.users import insert_user
-from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction
-from tests.appservice.service.guests import Guest
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction, transaction
+from tests.appservice.service.guests import OURS, Guest
 
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
 DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
@@ -38,6 +40,15 @@ async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest)
     assert not await guest.take_in("1", message("$1", age=99), ephemeral=[TYPING])
     assert await guest.all() == ["$1"]
     assert len(guest.told) == 1
+
+
+async def test_readers_look_when_a_transaction_comes_again(guest: Guest) -> None:
+    """Another process took it in, and may have been killed before it told them."""
+    await guest.take_in("1", message("$1"))
+    woken: list[None] = []
+    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, woken=lambda: woken.append(None))
+    assert not await elsewhere.take_in("1", read(transaction(message("$1"))))
+    assert woken == [None]
 
 
 async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Guest) -> None:
