@@ -20,21 +20,23 @@ RETURNING
     task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,
     answer, withdrawn_by, made_at;
 
--- Many that no person has asked for, and of which nothing is to be added any more. Gives those that are new.
+-- Many that no person has asked for, and of which nothing is to be added any more: a list of JSON objects. Gives
+-- those that are new.
 -- name: insert_ended
 INSERT INTO people_tasks (
     task, requester_node, request_id, agent, room_id, root, request, is_threaded, sign, answer, made_at
 )
 SELECT task, requester_node, request_id, agent, room_id, root, root, true, sign, answer, made_at
-FROM unnest(
-    $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[]
-) AS given (task, requester_node, request_id, agent, room_id, root, sign, answer, made_at)
+FROM json_to_recordset($1::text::json) AS given (
+    task bigint, requester_node text, request_id text, agent text, room_id text, root text, sign text, answer text,
+    made_at bigint
+)
 ORDER BY task
 ON CONFLICT (task) DO NOTHING
 RETURNING task;
 
 -- name: find_known
-SELECT task FROM people_tasks WHERE task = ANY($1::bigint[]);
+SELECT task FROM people_tasks WHERE task = ANY($1::text::bigint[]);
 
 -- name: fetch_shown
 SELECT
