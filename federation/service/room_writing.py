@@ -129,12 +129,13 @@ class RoomWriting:
                 said = await say(connection, words, self._now_ms())
             if said is None:
                 return ()
+            # First it is sent: nothing of what follows is waited for elsewhere, and nothing comes in between.
+            queue.queued(outcome.committed, said.queued)
             for event in plain.events:
                 self._store.remember_event(event)
             self._store.remember_room(outcome.memories[0])
         finally:
             self._leave(room_id, room)
-        queue.queued(outcome.committed, said.queued)
         self._committed(said.told, True)
         return [event.pdu for event in plain.events]
 
