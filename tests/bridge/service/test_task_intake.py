@@ -1,10 +1,12 @@
 """Tasks are taken in."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bridge.agent_news import Unregistered
+from bridge.agent_queue import AgentSettings
 from bridge.task import State
 from bridge.task_error import ErrorCode
 from bridge.task_limits import TaskLimits
@@ -160,3 +162,18 @@ async def test_who_has_been_followed_by_another_reader_takes_nothing_in(
     with pytest.raises(consumers.TakenOver):
         await one.desk.take_in_read(request(), ("reader", before, 7))
     assert await one.desk.task(TaskKey("living", "req-1")) is None
+
+
+async def test_two_processes_give_an_agent_no_more_than_it_takes(one: Process, database: Database) -> None:
+    """However many requests they read at once; the rest goes the longer way, and is told that it is busy."""
+    term = await reader(database)
+    async with process(database, one.clock) as other:
+        one.settings["worker"] = other.settings["worker"] = AgentSettings(at_once=3)
+        submitted = await asyncio.gather(
+            *(
+                (one, other)[number % 2].desk.take_in_read(request(f"r{number}"), ("reader", term, 7))
+                for number in range(12)
+            )
+        )
+    assert len([each for each in submitted if each is not None]) == 3
+    assert len(await one.desk.search(agent=address("worker@here"))) == 3
