@@ -99,7 +99,8 @@ class DestinationSender:
         except Exception as error:
             # The sender falls over by it, and not whoever told it.
             self._inbox.append(message)
-            resting.set_exception(error)
+            if not resting.done():
+                resting.set_exception(error)
 
     def _decide(self, machine: Destination, message: Input) -> None:
         now = self._now()
@@ -118,6 +119,10 @@ class DestinationSender:
             self._wake()
         if machine.state is not self._state:
             self._note_state(machine)
+
+    async def settle(self) -> None:
+        """Take what was delivered out of the queue now."""
+        await self._queue.settle()
 
     def _settle(self) -> None:
         self._settling = None

@@ -39,7 +39,8 @@ class Answer:
 
 class KeptConnection(asyncio.Protocol):
     """`prefix`: the lines that all requests on it have, but for the authorization at their end. `leads`:
-    whatever decided where it leads, and is compared before it is used. `limit`: bytes of an answer."""
+    whatever decided where it leads, and is compared before it is used. `limit`: bytes of an answer. `keep`:
+    seconds without use, and half of those without an answer, for whoever has no patience of his own."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class KeptConnection(asyncio.Protocol):
         ).encode("ascii")
         assert head.count(b"\n") == self._lines, "no line is smuggled in"
         asked = self._asked = self._loop.create_future()
+        self._used_at = self._loop.time()
         self._transport.write(head + body)
         return asked
 
@@ -147,9 +149,11 @@ class KeptConnection(asyncio.Protocol):
             asked.exception()  # whoever asked may have been stopped before it came to wait
 
     def _look(self) -> None:
-        """One that was not used for long is closed, before the other side does it."""
-        left = self._used_at + self._keep - self._loop.time()
-        if self._asked is None and left <= 0:
+        """One that was not used for long is closed, before the other side does it; and one that whoever asked
+        has forgotten."""
+        keep = self._keep if self._asked is None else 2 * self._keep
+        left = self._used_at + keep - self._loop.time()
+        if left <= 0:
             self.abort()
         else:
-            self._idle = self._loop.call_later(max(left, 1.0), self._look)
+            self._idle = self._loop.call_later(left, self._look)

@@ -38,6 +38,8 @@ from storage.outbox import InFlight, StoredPdu
 SWEEP: Final = 15.0
 """Seconds between two looks at all queues: for what a process has left that is no more, and to count."""
 OVERSLEPT_MS: Final = 30_000
+LONGEST_SETTLING: Final = 2.0
+"""Seconds for which closing waits for Postgres."""
 RESTART: Final = 5.0
 """Seconds before a sender that fell over, or a session that was lost, is replaced."""
 
@@ -94,6 +96,10 @@ class Outbox:
     async def close(self) -> None:
         """Stop in the middle of things; nothing is lost by it."""
         await self._watch.close()
+        # Left in the queue, what was delivered would be sent once more.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_SETTLING):
+                await asyncio.gather(*(sender.settle() for sender in self._senders.values()))
         tasks = [*self._running.values(), *filter(None, [self._sweeper])]
         for task in tasks:
             task.cancel()

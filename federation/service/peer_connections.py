@@ -119,6 +119,7 @@ class PeerConnections:
             "Content-Type": "application/json",
         }
         prefix = "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "Authorization: "
+        assert prefix.count("\r") == prefix.count("\n") == len(lines), "a way is made of server names"
 
         def made() -> KeptConnection:
             return KeptConnection(prefix, leads, limit=limit, keep=KEEP, ended=partial(self._forget, peer))

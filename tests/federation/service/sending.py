@@ -114,7 +114,7 @@ class Sending:
 
     async def settled(self, destination: str) -> None:
         """What was delivered has left the queue."""
-        await self.outbox._senders[destination]._queue.settle()
+        await self.outbox._senders[destination].settle()
 
     def later(self, destination: str, milliseconds: int) -> None:
         """Time passes, and the machine looks at the clock."""

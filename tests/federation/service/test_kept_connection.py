@@ -98,3 +98,17 @@ async def test_one_that_is_not_used_is_closed() -> None:
         )
         await ended.wait()
         assert not connection.is_free
+
+
+async def test_one_whose_answer_nobody_waits_for_is_closed_too() -> None:
+    """Whoever asked may have been stopped: it must not be taken for ever."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with raw_server(handle, None) as port, asyncio.timeout(PATIENCE):
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: KeptConnection(PREFIX, None, limit=10, keep=0.01), "127.0.0.1", port
+        )
+        with pytest.raises(BrokenOff):
+            await connection.put("/a", "me", b"{}")
