@@ -29,7 +29,7 @@ def needs_of(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
     needs = set()
     for required in required_signatures(pdu, version):
         made = pdu.signatures.get(required.server)
-        if isinstance(made, Mapping):
+        if isinstance(made, dict):
             needs |= {
                 KeyNeed(required.server, key_id, valid_at) for key_id in made if is_known_algorithm(key_id)
             }
