@@ -95,7 +95,11 @@ class Appservice:
         )
 
     async def ping(self, transaction_id: str) -> dict[str, Any]:
-        return await self.ask("POST", "v1/appservice/palaver/ping", {"transaction_id": transaction_id})
+        """Once more if Synapse took a connection to the process before."""
+        body = {"transaction_id": transaction_id}
+        with suppress(Refused):
+            return await self.ask("POST", "v1/appservice/palaver/ping", body)
+        return await self.ask("POST", "v1/appservice/palaver/ping", body)
 
     async def checked(self, registration: Registration, wanted: Wanted) -> str | None:
         """What an operator is told. What the process has heard is asked for elsewhere."""

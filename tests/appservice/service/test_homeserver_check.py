@@ -28,6 +28,7 @@ class Played:
     whoami: Any = field(default_factory=lambda: ME)
     registered: Any = field(default_factory=dict)
     brings_to: tuple[str, str] | None = None
+    broken_pings: int = 0
     pinged: list[str] = field(default_factory=list)
     shown: list[str | None] = field(default_factory=list)
 
@@ -48,6 +49,8 @@ class Played:
 
     async def _bring(self, ping: Any) -> Any:
         self.pinged.append(ping["transaction_id"])
+        if len(self.pinged) <= self.broken_pings:
+            return web.json_response({"errcode": "M_CONNECTION_FAILED"}, status=502)
         if self.brings_to is not None:
             url, token = self.brings_to
             headers = {"Authorization": f"Bearer {token}"}
@@ -95,6 +98,17 @@ async def test_a_ping_that_did_not_come_here_is_told() -> None:
     """Whatever the homeserver says."""
     async with served(Played()) as url:
         assert "Something else" in (await checked(url, lambda pinged: False) or "")
+
+
+async def test_a_connection_that_was_over_is_none() -> None:
+    """A homeserver may have kept one to whoever had the port before. A second one that fails is a fault."""
+    played = Played(broken_pings=1)
+    async with served(played) as url:
+        assert await checked(url, lambda pinged: True) is None
+        assert len(played.pinged) == 2
+        assert len(set(played.pinged)) == 1
+        played.broken_pings = 1_000
+        assert "cannot reach this node" in (await checked(url, lambda pinged: True) or "")
 
 
 async def test_nobody_is_there() -> None:
