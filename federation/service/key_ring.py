@@ -69,7 +69,7 @@ class KeyRing:
         Never raises for what another server does; the verification says then what is missing.
         """
         wanted = tuple(needs)
-        if any(not self._has(need) for need in wanted):
+        if not all(map(self._has, wanted)):
             await self._obtain(wanted)
         keys: Keys = {}
         for server in {need.server for need in wanted}:
