@@ -64,7 +64,7 @@ class KeptConnection(asyncio.Protocol):
         self._came = bytearray()
         self._head: AnswerHead | None = None
         self._used_at = self._loop.time()
-        self._idle = self._loop.call_later(keep, self._look)
+        self._idle: asyncio.TimerHandle | None = None
 
     @property
     def is_free(self) -> bool:
@@ -87,7 +87,8 @@ class KeptConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Nobody waits for what may come."""
-        self._idle.cancel()
+        if self._idle is not None:
+            self._idle.cancel()
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -98,6 +99,7 @@ class KeptConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._idle = self._loop.call_later(self._keep, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.abort()

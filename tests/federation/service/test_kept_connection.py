@@ -108,7 +108,12 @@ async def test_one_whose_answer_nobody_waits_for_is_closed_too() -> None:
 
     async with raw_server(handle, None) as port, asyncio.timeout(PATIENCE):
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: KeptConnection(PREFIX, None, limit=10, keep=0.01), "127.0.0.1", port
+            lambda: KeptConnection(PREFIX, None, limit=10, keep=60.0), "127.0.0.1", port
         )
+        answer = connection.put("/a", "me", b"{}")
+        connection._look()
+        assert not answer.done()
+        connection._keep = 0.0
+        connection._look()
         with pytest.raises(BrokenOff):
-            await connection.put("/a", "me", b"{}")
+            await answer
