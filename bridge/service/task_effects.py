@@ -291,7 +291,7 @@ class TaskEffects:
         watcher = self._ports.watcher
         tasks = [lane.task for lane in lanes]
         wanted = [task for task in tasks if Due.SHOW in task.due]
-        is_shown = False
+        is_shown = watcher is None  # there is nobody to whom it could be shown
         if isinstance(watcher, WatchesMany) and wanted:
             try:
                 async with self._turns, asyncio.timeout(PATIENCE):

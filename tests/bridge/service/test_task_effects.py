@@ -159,6 +159,15 @@ async def test_people_are_shown_many_tasks_together(database: Database) -> None:
     assert crowd.seen.empty()
 
 
+async def test_where_nobody_looks_on_nothing_is_shown(database: Database) -> None:
+    """And nothing stays due for it."""
+    async with bench(database, shown_after=0.01, watcher=None) as one:
+        accepted = await one.stored(Accept())
+        one.effects.do(accepted, {Due.SHOW})
+        assert await one.due(accepted) == {Due.DELIVER}
+    assert one.notebook.problems == []
+
+
 async def test_what_cannot_be_shown_together_is_shown_alone(database: Database) -> None:
     """One that fails is no harm to the others."""
     crowd = Crowd()
