@@ -110,10 +110,7 @@ class AgentSocket:
                 # Pings keep a connection, but not an agent.
                 message = await self._socket.receive(timeout=silence)
                 if message.type is WSMsgType.TEXT:
-                    answer = await self._answer(message.data)
-                    for _ in range(TURNS):
-                        await asyncio.sleep(0)
-                    await self._socket.send_str(answer)
+                    await self._socket.send_str(await self._answer(message.data))
                 elif message.type is WSMsgType.BINARY:
                     await self._socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"Text, please.")
                 else:
@@ -153,6 +150,8 @@ class AgentSocket:
             if operation.of_task and call.work_id is None:
                 raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
             answer = await self._do(operation, call)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
         except MatrixError as error:
             problem = CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
             return problem.model_dump_json()
