@@ -12,6 +12,7 @@ import structlog
 
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
+from bridge.config_appservice import no_guest_yet
 from bridge.metrics import Metrics
 from bridge.service import peer_commands
 from bridge.service.agent_peers import AgentPeers
@@ -73,6 +74,9 @@ class Node:
 
     async def _start(self) -> None:
         config, stack = self.config, self._stack
+        if config.guest_of is not None:
+            # Before anything is made: a database would be that of a guest for good.
+            raise no_guest_yet(config.guest_of)
         self.metrics.information.labels(self.version, config.server_name).set(1)
         stack.enter_context(DataDirectory(config.data_dir))
         files = OwnKeyFiles(config.data_dir)

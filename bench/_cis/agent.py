@@ -9,6 +9,7 @@ import json
 import secrets
 import ssl
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvloop
@@ -37,22 +38,22 @@ class Echo:
 
     def __init__(self) -> None:
         self._session = secrets.token_hex(12)
-        self._given: asyncio.Queue[Task] = asyncio.Queue()
+        self._give: Callable[[Task], object] | None = None
 
     def pushed(self, push: Push) -> None:
         """What the node says unasked."""
         if push.task is not None:
-            self._given.put_nowait(push.task)
+            assert self._give is not None, "whoever has not said that he is there is given nothing"
+            self._give(push.task)
 
     async def work(self, connection: AgentConnection, parallel: int) -> None:
         """Until the connection is closed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(connection.listen())
+            self._give = lambda task: group.create_task(self._answer(connection, task))
             said = {"session": self._session, "parallel": parallel, "queue": 10_000}
             await connection.call("register", said, Registered)
             tell_parent(ready=True)
-            while True:
-                group.create_task(self._answer(connection, await self._given.get()))
 
     async def _answer(self, connection: AgentConnection, task: Task) -> None:
         """To answer begins a task too: nothing else is said."""

@@ -10,7 +10,6 @@ from typing import Any
 from bridge.cli.options import ConfigFile, Json, loaded
 from bridge.cli.output import Output
 from bridge.config import Config, Log, is_loopback
-from bridge.config_appservice import no_guest_yet
 from bridge.run import run as run_node
 from bridge.service.log import configure_logging
 
@@ -19,9 +18,6 @@ def run(path: ConfigFile = None, as_json: Json = False) -> None:
     """Start the node, and stay until it is stopped (Ctrl-C, or SIGTERM)."""
     output = Output(as_json=as_json)
     found = loaded(path)
-    if found.config.guest_of is not None:
-        # Before anything is made: a database would be that of a guest for good.
-        raise no_guest_yet(found.config.guest_of)
     settings = found.config.log
     configure_logging(settings if not as_json else Log(level=settings.level, format="json"))
     if found.path is None:
