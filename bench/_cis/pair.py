@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 from bench._cis.agent import Settings
@@ -44,7 +45,8 @@ class Pair:
     def remarks(self) -> Sequence[str]:
         """What the figures hang on."""
         return [
-            f"Palaver {version('palaver')}, two nodes over TLS, a Postgres for each.",
+            f"Palaver {version('palaver')} on Python {python_version()}.",
+            "Two nodes over TLS, a Postgres for each.",
             *self.asking.behind.remarks,
         ]
 
