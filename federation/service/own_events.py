@@ -86,6 +86,13 @@ class OwnEvents:
             self._tasks[room_id] = asyncio.create_task(self._work_off(room_id))
         return await made
 
+    def make_ready(self, room_id: str, event: NewEvent) -> None:
+        """What will perhaps be sent in a moment, if nothing else is being said in the room. Nobody is told,
+        and nothing is written."""
+        memory = self._store.remembered_room(room_id)
+        if memory is not None and room_id not in self._tasks:
+            self._plain.make_ready(memory, event)
+
     async def create(
         self,
         version: RoomVersion,

@@ -1,9 +1,12 @@
 """What is said again and again: messages of a sender and a type that the rules have allowed before, while the
-room's state is the very same. Everything else is made the long way, by `OwnEvents`."""
+room's state is the very same. Everything else is made the long way, by `OwnEvents`.
 
-from collections.abc import Callable, Sequence
+Such a message can be made ready before it is known whether it will be said, while Postgres writes what it
+depends on: nobody is told of it, and nothing of it is remembered as true."""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from federation.auth_rules import is_judged_by_name
 from federation.bounded_cache import BoundedCache
@@ -19,6 +22,10 @@ from federation.service.room_store import RoomMemory, RoomStore
 from storage.sent_transactions import Sent
 
 MOST_REMEMBERED: Final = 5_000
+MOST_READY: Final = 8
+"""Rooms for which a message is kept that was made and may never be said."""
+READY_FOR_MS: Final = 1_000
+"""Its time is the one at which it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,14 @@ class _Allowed:
     may be judged anew where it stands."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    content: Mapping[str, Any]
+    frame: Frame
+    signer: Signer
+    event: KnownEvent
+
+
 class PlainSpeech:
     def __init__(self, store: RoomStore, signer: Callable[[], Signer], now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -37,6 +52,8 @@ class PlainSpeech:
         self._now_ms = now_ms
         # By the state, the sender and the type. A state belongs to one room and never changes.
         self._allowed: BoundedCache[tuple[int, str, str], _Allowed] = BoundedCache(MOST_REMEMBERED)
+        # By the room. Of two that follow the same event only one can be said as it is.
+        self._ready: BoundedCache[str, _Ready] = BoundedCache(MOST_READY)
 
     async def learn(self, draft: RoomDraft, pdu: Pdu) -> None:
         """A message that was made the long way, and allowed."""
@@ -54,6 +71,42 @@ class PlainSpeech:
             # "Servers joined in the state before the event" are the same as well.
             allowed = _Allowed(frame, draft.destinations[pdu.event_id], self._store.rejections)
             self._allowed.put((before, pdu.sender, pdu.type), allowed)
+
+    def make_ready(self, memory: RoomMemory, event: NewEvent) -> None:
+        """What will perhaps be said in a moment. It is used for this very content, if the room stands where
+        it stands now."""
+        room_id = memory.view.room_id
+        known = self._ready.get(room_id)
+        if known is not None:
+            if self._is_new(known) and known.event.pdu.prev_events == memory.view.forward_extremities:
+                return
+            self._ready.forget(room_id)
+        plain = self.speak(memory, [event], [None])
+        allowed = self._allowed.get((memory.view.state_group, event.sender, event.type))
+        if plain is not None and allowed is not None and event.ts is None:
+            ready = _Ready(event.content, allowed.frame, self._signer(), plain.events[0])
+            self._ready.put(room_id, ready)
+
+    def _is_new(self, ready: _Ready) -> bool:
+        return 0 <= self._now_ms() - ready.event.pdu.origin_server_ts <= READY_FOR_MS
+
+    def _made_before(
+        self, room_id: str, event: NewEvent, frame: Frame, last: EventId, signer: Signer
+    ) -> KnownEvent | None:
+        """The same message at the same place, if it was made ready. It is not kept any longer."""
+        ready = self._ready.get(room_id)
+        if ready is None or ready.content is not event.content:
+            return None
+        self._ready.forget(room_id)
+        is_same = (
+            # It belongs to one state of the room, one sender and one type.
+            ready.frame is frame
+            and ready.event.pdu.prev_events == (last,)
+            and ready.signer == signer
+            and event.ts is None
+            and self._is_new(ready)
+        )
+        return ready.event if is_same else None
 
     def speak(
         self, memory: RoomMemory, events: Sequence[NewEvent], names: Sequence[Sent | None]
@@ -80,14 +133,17 @@ class PlainSpeech:
                 or name in sent
             ):
                 return None
-            ts = self._now_ms() if event.ts is None else event.ts
             depth = depth_after((depth,))
-            pdu = message(allowed.frame, event.content, (last,), depth, ts, signer)
-            if pdu is None:
-                return None
-            last = pdu.event_id
-            # The state after a message is the state before it.
-            made.append(KnownEvent(pdu, "accepted", None, view.state_group, view.state_group))
+            known = self._made_before(view.room_id, event, allowed.frame, last, signer)
+            if known is None:
+                ts = self._now_ms() if event.ts is None else event.ts
+                pdu = message(allowed.frame, event.content, (last,), depth, ts, signer)
+                if pdu is None:
+                    return None
+                # The state after a message is the state before it.
+                known = KnownEvent(pdu, "accepted", None, view.state_group, view.state_group)
+            made.append(known)
+            last = known.pdu.event_id
             destinations.append(allowed.destinations)
             if name is not None:
                 sent[name] = last

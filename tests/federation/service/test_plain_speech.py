@@ -1,6 +1,7 @@
 """Messages of which it is known beforehand that the rules allow them."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from federation.errors import MatrixError
 from federation.known_event import KnownEvent
 from federation.pdu import Pdu
 from federation.room_version import ROOM_VERSIONS
+from federation.service.plain_speech import MOST_READY, READY_FOR_MS
 from federation.service.room_commit import Plain
 from federation.service.room_ports import NewEvent
 from storage.database import Database
@@ -193,3 +195,123 @@ async def test_two_ends_are_made_one_the_long_way(database: Database) -> None:
         assert plainly(here, room.room_id, MESSAGE) is None
         assert len((await say(here, room.room_id)).prev_events) == 2
         assert plainly(here, room.room_id, MESSAGE) is not None
+
+
+CONTENT: dict[str, Any] = {"body": "y", "nested": {"z": [1, None, "ü"], "a": 2**40}}
+
+
+def ready_in(here: Graph, room_id: str, content: dict[str, Any] = CONTENT, sender: str = US) -> Pdu | None:
+    """What was made for the room, and is not said yet."""
+    here.graph._own_events.make_ready(room_id, NewEvent(TYPE, sender, content))
+    ready = here.graph._own_events._plain._ready.get(room_id)
+    return None if ready is None else ready.event.pdu
+
+
+async def test_what_was_made_ready_is_said_to_the_byte_as_it_is_without(database: Database) -> None:
+    """At the same place and time; and it is found again under its name like any other."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        await say(here, room_id)
+        memory = here.graph._store.remembered_room(room_id)
+        ready = ready_in(here, room_id)
+        assert memory is not None
+        assert ready is not None
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US, transaction_id="1")
+        assert said is ready
+        anew = NewEvent(TYPE, US, dict(CONTENT), ts=said.origin_server_ts)
+        plain = here.graph._own_events._plain.speak(memory, [anew], [None])
+        assert plain is not None
+        assert plain.events[0].pdu == said
+        assert plain.events[0].pdu.canonical == said.canonical
+        assert await here.graph.send_event(room_id, TYPE, CONTENT, US, transaction_id="1") == said
+        assert (await here.graph.send_event(room_id, TYPE, CONTENT, US)).prev_events == (said.event_id,)
+
+
+async def test_what_was_made_ready_and_is_not_said_leaves_nothing(database: Database) -> None:
+    """Neither in the database, nor in the stream, nor in what is said next; of a few rooms it is kept."""
+    async with graph_on(database, public_room("12")) as here:
+        rooms = [await own_room(here) for _ in range(MOST_READY + 1)]
+        for room_id in rooms:
+            await say(here, room_id)
+        before = await here.graph.stream.read(0, 1000)
+        made = [ready_in(here, room_id) for room_id in rooms]
+        assert None not in made
+        assert len(here.graph._own_events._plain._ready) == MOST_READY
+        assert await here.graph.stream.read(0, 1000) == before
+        assert await _rows(database, *[pdu for pdu in made if pdu is not None]) == [{}] * len(made)
+        other = await say(here, rooms[-1], "something else")
+        assert other.content == {"body": "something else"}
+        last = made[-1]
+        assert last is not None
+        assert other.prev_events == last.prev_events
+
+
+async def test_what_was_made_ready_is_made_anew_where_anything_is_another(database: Database) -> None:
+    """The end of the room, its state, who says it and when, with which key it is signed, when it was made."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        await say(here, room_id)
+        await here.graph.send_event(room_id, TYPE, {}, THEM)
+
+        ready = ready_in(here, room_id)
+        between = await say(here, room_id, "in between")
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US)
+        assert said.prev_events == (between.event_id,)
+        assert ready is not None
+        assert said.event_id != ready.event_id
+
+        ready = ready_in(here, room_id)
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, THEM)
+        assert (said.sender, said.content) == (THEM, CONTENT)
+
+        ready = ready_in(here, room_id)
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US, ts=5)
+        assert said.origin_server_ts == 5
+
+        ready = ready_in(here, room_id)
+        levels = await here.graph.send_event(room_id, "m.room.power_levels", {"events": {TYPE: 0}}, US, "")
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US)
+        assert said.prev_events == (levels.event_id,)
+        assert levels.event_id in said.auth_events
+
+        ready = ready_in(here, room_id)
+        plain = here.graph._own_events._plain
+        ours = plain._signer()
+        plain._signer = lambda: replace(ours, key_id="ed25519:newer")
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US)
+        assert list(said.event["signatures"][HERE]) == ["ed25519:newer"]
+
+        ready = ready_in(here, room_id)
+        assert ready is not None
+        while here.graph._own_events._now_ms() - ready.origin_server_ts <= READY_FOR_MS:
+            pass  # this clock goes on whenever it is looked at
+        said = await here.graph.send_event(room_id, TYPE, CONTENT, US)
+        assert said.prev_events == ready.prev_events
+        assert said.origin_server_ts > ready.origin_server_ts + READY_FOR_MS
+
+
+async def test_the_first_of_several_that_wait_keeps_what_was_made_for_it(database: Database) -> None:
+    """Two cannot follow the same event as they are; said together, each says what it has to."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        await say(here, room_id)
+        first, second = {"body": "1"}, {"body": "2"}
+        ready = ready_in(here, room_id, first)
+        assert ready_in(here, room_id, second) is ready
+        one, two = await asyncio.gather(
+            here.graph.send_event(room_id, TYPE, first, US), here.graph.send_event(room_id, TYPE, second, US)
+        )
+        assert one is ready
+        assert (two.content, two.prev_events) == (second, (one.event_id,))
+
+
+async def test_what_cannot_be_said_plainly_is_not_made_ready(database: Database) -> None:
+    """In a room that nobody knows, of a kind that was not said yet, or that has no canonical form."""
+    async with graph_on(database, public_room("12")) as here:
+        room_id = await own_room(here)
+        assert ready_in(here, room_id) is None
+        await say(here, room_id)
+        assert ready_in(here, room_id, {"n": 1.5}) is None
+        assert ready_in(here, "!nowhere:here.example") is None
+        assert ready_in(here, "\0") is None
+        assert ready_in(here, room_id) is not None
