@@ -14,7 +14,7 @@ from bridge.matrix_stream import Connection, Subscription
 from federation.edu import PresenceOfUser, Receipt
 from federation.ephemeral import DeviceMessage, Listener, PresenceState
 from federation.media import MediaInfo, ReadableMedia
-from federation.room_event import Context, Invite, Member, Page, RoomEvent, Wanted, everything
+from federation.room_event import Context, Foresees, Invite, Member, Page, RoomEvent, Wanted, everything
 from federation.room_request import CreatedRoom, RoomRequest
 from federation.side_capability import SideCapability
 
@@ -295,9 +295,15 @@ class MatrixSide(Users, RoomMaking, Memberships, Sending, Spaces, Reading, Prese
     def capabilities(self) -> frozenset[SideCapability]: ...
 
     def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self,
+        name: str,
+        *,
+        from_now: bool = False,
+        wanted: Wanted = everything,
+        foresees: Foresees | None = None,
     ) -> AbstractAsyncContextManager[Subscription]:
         """The stream for whoever reads under this name. Entering waits for a process that reads under it.
         `from_now`: who has never read begins with what is to come, not with the first entry. `wanted` says
-        which events concern the reader: all others are passed over, at next to no cost."""
+        which events concern the reader: all others are passed over, at next to no cost. `foresees` may be
+        shown some of those that concern it while they are being written."""
         ...

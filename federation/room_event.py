@@ -60,6 +60,11 @@ class EventHead(Protocol):
 Wanted: TypeAlias = Callable[[EventHead], bool]
 
 
+Foresees: TypeAlias = Callable[[RoomEvent], None]
+"""Is shown an event that is being written, and may come, or may not: whoever will read it can look at what it
+says already. Nothing may follow from that, and what is kept for its coming is little."""
+
+
 def everything(event: EventHead) -> bool:
     """For a reader whom all concerns."""
     return True

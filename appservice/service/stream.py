@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from appservice.received_event import from_bytes
-from federation.room_event import StreamedEvent, Wanted, everything
+from federation.room_event import Foresees, StreamedEvent, Wanted, everything
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.stream_notices import StreamNotices
 from storage import appservice_events, consumers, room_stream
@@ -89,9 +89,14 @@ class IntakeStream:
 
     @asynccontextmanager
     async def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self,
+        name: str,
+        *,
+        from_now: bool = False,
+        wanted: Wanted = everything,
+        foresees: Foresees | None = None,
     ) -> AsyncIterator["Subscription"]:
-        """As `bridge.matrix_side.MatrixSide.subscription` says."""
+        """As `bridge.matrix_side.MatrixSide.subscription` says. Nothing is shown before it is written."""
         async with self._lease.held(name):
             beginning = await self._database.look(room_stream.last_position) if from_now else 0
             async with self._database.transaction() as connection:

@@ -57,7 +57,14 @@ class RoomGraph(RoomReading):
         gaps = GapFiller(peer_events, examiner, store, report)
         policy = PolicySigning(server_name, peer_events, store, report)
         writing = RoomWriting(
-            database, store, on_commit, observer, self.stream.wake, queue=queue, now_ms=now_ms
+            database,
+            store,
+            on_commit,
+            observer,
+            self.stream.wake,
+            foresee=self.stream.foresee,
+            queue=queue,
+            now_ms=now_ms,
         )
         self._own_events = OwnEvents(server_name, store, writing, signer, now_ms, observer, policy)
         self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer, arrivals)

@@ -5,7 +5,7 @@ loses nor repeats one, whatever is killed when.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -64,6 +64,7 @@ class _Waiting:
     wanted: Wanted
     patience: int
     woken: "asyncio.Future[Read | None]"
+    foresees: Callable[[Pdu], None] | None = None
 
     def offer(self, after: int, entries: Sequence[StreamEntry], is_whole: bool) -> bool:
         """All that follows a position. Whether the reader wants any of it, or has to look by itself."""
@@ -81,6 +82,17 @@ class _Waiting:
         if wanted or self.upto > self.patience:
             return self.wake(Read(wanted, self.upto, is_whole=is_whole))
         return False
+
+    def foresee(self, pdu: Pdu) -> None:
+        """What may come of what it waits for."""
+        if self.foresees is None or self.woken.done():
+            return
+        try:
+            if self.wanted(pdu):
+                self.foresees(pdu)
+        except Exception:
+            # The same mistake is made when it comes, and is told of then; perhaps it does not.
+            return
 
     def wake(self, read: Read | None) -> bool:
         """With what there is to read; with nothing, it has to look."""
@@ -122,6 +134,11 @@ class RoomStream:
         if not rows or not self._hand_on(rows, is_whole):
             self._wake_readers()
         self._notices.tell()
+
+    def foresee(self, pdu: Pdu) -> None:
+        """It is being written. Whoever waits for such an event may look at it meanwhile."""
+        for one in self._waiting:
+            one.foresee(pdu)
 
     async def read(self, after: int, limit: int = 100) -> Sequence[StreamEntry]:
         """What follows a position, as the database has it; nothing, when all has been read."""
@@ -214,9 +231,16 @@ class RoomStream:
             after = read.upto
         return read.entries
 
-    async def follow(self, after: int, limit: int, wanted: Wanted, patience: int) -> Read:
+    async def follow(
+        self,
+        after: int,
+        limit: int,
+        wanted: Wanted,
+        patience: int,
+        foresees: Callable[[Pdu], None] | None = None,
+    ) -> Read:
         """What a reader wants of it, waiting until there is something; or nothing, once more than `patience`
-        places have been passed over."""
+        places have been passed over. `foresees` is shown meanwhile what may come of it."""
         tail = self._tail
         patience += after
         while True:
@@ -232,7 +256,7 @@ class RoomStream:
             loop = asyncio.get_running_loop()
             if self._timer is None:
                 self._timer = loop.call_later(LONGEST_WAIT, self._look_again)
-            waiting = _Waiting(after, limit, wanted, patience, loop.create_future())
+            waiting = _Waiting(after, limit, wanted, patience, loop.create_future(), foresees)
             self._waiting.append(waiting)
             handed = await waiting.woken
             if handed is not None:

@@ -65,7 +65,8 @@ class Session:
 
 class RoomWriting:
     """`committed` is called with what readers of the stream have to read, if there is something, and whether
-    it is known that no redaction asks for any of it. Without a `queue` all is written in transactions."""
+    it is known that no redaction asks for any of it; `foresee` with a message while it is written, which may
+    come to nothing. Without a `queue` all is written in transactions."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class RoomWriting:
         observer: RoomObserver | None,
         committed: Callable[[Sequence[StreamRow], bool], None],
         *,
+        foresee: Callable[[Pdu], None] = lambda pdu: None,
         queue: OwnQueue | None = None,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -83,6 +85,7 @@ class RoomWriting:
         self._on_commit = on_commit
         self._observer = observer
         self._committed = committed
+        self._foresee = foresee
         self._queue = queue
         self._now_ms = now_ms
         self._locks: dict[str, _RoomLock] = {}
@@ -211,8 +214,12 @@ class RoomWriting:
             if memory is None or not self._follows(event, memory):
                 return False
             words, outcome = words_heard(memory, event, origin)
+            answered = answer()
             async with self._database.statements() as connection:
-                told = await hear(connection, words, answer())
+                # The statement goes out at the end of this turn of the loop. In the next one there is nothing
+                # to do but to wait for Postgres.
+                asyncio.get_running_loop().call_soon(self._foresee, pdu)
+                told = await hear(connection, words, answered)
             if not told:
                 return False
             self._store.remember_event(event)

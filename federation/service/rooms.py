@@ -10,7 +10,7 @@ from typing import Any, Final
 from federation.errors import MatrixError, PeerError
 from federation.media import MediaInfo, ReadableMedia
 from federation.remote_membership import NobodyHelped
-from federation.room_event import Wanted, everything
+from federation.room_event import Foresees, Wanted, everything
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.ephemeral import EphemeralNews
 from federation.service.living.memberships import Memberships
@@ -98,10 +98,23 @@ class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
         return frozenset(SideCapability)
 
     def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self,
+        name: str,
+        *,
+        from_now: bool = False,
+        wanted: Wanted = everything,
+        foresees: Foresees | None = None,
     ) -> AbstractAsyncContextManager[Subscription]:
         parts = self._parts
-        return subscribed(name, self._lease, parts.database, parts.graph, from_now=from_now, wanted=wanted)
+        return subscribed(
+            name,
+            self._lease,
+            parts.database,
+            parts.graph,
+            from_now=from_now,
+            wanted=wanted,
+            foresees=foresees,
+        )
 
     # -- users --
 

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from federation.room_event import StreamedEvent, Wanted, as_seen, everything
+from federation.pdu import Pdu
+from federation.room_event import Foresees, StreamedEvent, Wanted, as_seen, everything
 from federation.room_version import DEFAULT_ROOM_VERSION
 from federation.service.consumer_lease import ConsumerLease
 from federation.service.room_graph import RoomGraph
@@ -24,16 +25,24 @@ _REDACTION: Final = "m.room.redaction"
 
 class Subscription:
     """Nothing has been read before `advance` says so; `next` without it gives the same again. What is not
-    `wanted` is passed over."""
+    `wanted` is passed over. `foresees` is shown what this process is just writing."""
 
     def __init__(
-        self, name: str, term: int, database: Database, graph: RoomGraph, wanted: Wanted = everything
+        self,
+        name: str,
+        term: int,
+        database: Database,
+        graph: RoomGraph,
+        wanted: Wanted = everything,
+        foresees: Foresees | None = None,
     ) -> None:
         self._name = name
         self._term = term
         self._database = database
         self._graph = graph
         self._wanted = wanted
+        self._foresees = foresees
+        self._foresee = None if foresees is None else self._show
         # Where the cursor is; None when the database has to be asked.
         self._position: int | None = None
         # When Postgres last said that this is the reader.
@@ -43,7 +52,9 @@ class Subscription:
         while True:
             if self._position is None:
                 self._position = await self._fetch_position()
-            read = await self._graph.stream.follow(self._position, limit, self._wanted, MOST_PASSED)
+            read = await self._graph.stream.follow(
+                self._position, limit, self._wanted, MOST_PASSED, self._foresee
+            )
             if read.entries:
                 break
             await self._pass_over(read.upto)
@@ -51,6 +62,11 @@ class Subscription:
             # It may have been a long wait, so that another process may read by now.
             await self._fetch_position()
         return await self._seen(read)
+
+    def _show(self, pdu: Pdu) -> None:
+        """Only messages are foreseen, of which no room version decides how they are read."""
+        assert self._foresees is not None, "otherwise nothing is shown"
+        self._foresees(as_seen(pdu, pdu, DEFAULT_ROOM_VERSION))
 
     async def _pass_over(self, position: int) -> None:
         """Now and then, so that a successor need not look at all of it again."""
@@ -102,9 +118,10 @@ async def subscribed(
     *,
     from_now: bool,
     wanted: Wanted = everything,
+    foresees: Foresees | None = None,
 ) -> AsyncIterator[Subscription]:
     async with lease.held(name):
         beginning = await graph.stream.last_position() if from_now else 0
         async with database.transaction() as connection:
             term = await consumers.take_over(connection, name, beginning)
-        yield Subscription(name, term, database, graph, wanted)
+        yield Subscription(name, term, database, graph, wanted, foresees)

@@ -1,5 +1,6 @@
 """What is heard without asking the rules again, and what is not."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -8,9 +9,11 @@ from federation.known_event import KnownEvent
 from federation.pdu import Pdu
 from federation.policy_server import POLICY
 from federation.receipt import ACCEPTED, Dropped, Receipt, Rejected
+from federation.room_event import everything
 from storage.database import Database
 from storage.incoming_transactions import Answered
 from tests.support.graph import HERE, Graph, graph_on, join, raw
+from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 VERSIONS = pytest.mark.parametrize("version", ["6", "11", "12"])
@@ -225,3 +228,45 @@ async def test_what_is_no_message_is_not_heard_plainly(database: Database) -> No
         for rubbish in (5, None, [], {}, forged, *others):
             assert await plain.hear("b.example", rubbish, lambda _: answered) is None
         assert await plain.hear("b.example", said, lambda _: answered) is not None
+
+
+@pytest.mark.parametrize("what", ["written", "another generation", "a repeated transaction"])
+async def test_a_message_is_foreseen_while_it_is_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Before it is known to anybody; where it comes to nothing nobody reads it."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("11", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        await join(here, room)
+        store, plain, stream = here.graph._store, here.graph._reception._plain, here.graph.stream
+        first, second = room.say(BOB), room.say(BOB)
+        assert await plain.hear("b.example", first.event, lambda _: Answered("b.example", "1", b"{}"))
+        end = await stream.last_position()
+        await stream.read_on(end)
+        if what == "another generation":
+            async with graph_on(pool, room) as there:
+                await there.graph.send_event(room.room_id, "m.room.message", {}, f"@us:{HERE}")
+            end = await stream.last_position()
+            await stream.read_on(end)
+        number = "1" if what == "a repeated transaction" else "2"
+        foreseen: list[tuple[str, bool]] = []
+
+        def note(pdu: Pdu) -> None:
+            foreseen.append((pdu.event_id, store.remembered_event(pdu.event_id) is None))
+
+        waiting = asyncio.create_task(stream.follow(end, 9, everything, 9, note))
+        while not stream._waiting:
+            await asyncio.sleep(0)
+        heard = await plain.hear("b.example", second.event, lambda _: Answered("b.example", number, b"{}"))
+        assert foreseen == [(second.event_id, True)]
+        if what == "written":
+            assert heard == {second.event_id: ACCEPTED}
+            assert [entry.pdu for entry in (await waiting).entries] == [second]
+        else:
+            assert heard is None
+            assert store.remembered_event(second.event_id) is None
+            assert await stream.last_position() == end
+            assert not waiting.done()
+            waiting.cancel()
+            await asyncio.wait({waiting})

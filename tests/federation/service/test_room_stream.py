@@ -371,3 +371,45 @@ async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Dat
         joined = await join(here, known)
         assert [one.kind for one in await stream.read(0)] == ["invite", "timeline"]
         assert [one.pdu for one in await stream.next(entry.position)] == [joined]
+
+
+async def test_who_waits_may_look_at_what_is_being_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it concerns them and they want to; that it raises harms nobody, and it may never come."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("11", BOB)
+    async with graph_on(database, room) as here:
+        stream = here.graph.stream
+        await join(here, room)
+        end = (await stream.next(0))[-1].position
+        said = room.say(BOB)
+        seen: list[object] = []
+
+        def fall_over(pdu: Pdu) -> None:
+            seen.append(pdu)
+            raise RecursionError
+
+        def nothing(event: EventHead) -> bool:
+            return False
+
+        def wrong(event: EventHead) -> bool:
+            raise ZeroDivisionError
+
+        kinds = ((everything, fall_over), (nothing, seen.append), (wrong, seen.append), (everything, None))
+        waiting = [
+            asyncio.create_task(stream.follow(end, 9, wanted, 9, foresees)) for wanted, foresees in kinds
+        ]
+        given_up = asyncio.create_task(stream.follow(end, 9, everything, 9, seen.append))
+        last = asyncio.create_task(stream.follow(end, 9, everything, 9, seen.append))
+        while len(stream._waiting) < len(kinds) + 2:
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait({given_up})
+        stream.foresee(said)
+        assert seen == [said, said]
+        assert not any(one.done() for one in (*waiting, last))
+        assert (await stream.read_on(end)).entries == []
+        for one in (*waiting, last):
+            one.cancel()
+        await asyncio.gather(*waiting, last, return_exceptions=True)

@@ -47,7 +47,7 @@ from bridge.service.routing_table import RoutingTable
 from bridge.service.task_desk import TaskDesk
 from bridge.task_ports import Delivery, Reply
 from bridge.task_request import TaskKey
-from federation.room_event import EventHead
+from federation.room_event import EventHead, RoomEvent
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 from storage.database import Database
@@ -332,7 +332,9 @@ class CisConnector:
         while True:
             try:
                 async with (
-                    self._parts.side.subscription(NAME, wanted=self._concerns) as subscription,
+                    self._parts.side.subscription(
+                        NAME, wanted=self._concerns, foresees=self._foresee
+                    ) as subscription,
                     leading(self._followers()) as lead,
                 ):
                     self._lead = lead
@@ -347,6 +349,10 @@ class CisConnector:
 
     def _concerns(self, event: EventHead) -> bool:
         return incoming.concerns(event, self._parts.settings)
+
+    def _foresee(self, event: RoomEvent) -> None:
+        if self._lead is not None:
+            self._lead.incoming.foresee(event)
 
     async def _read(self, lead: Lead, subscription: Subscription) -> None:
         """Until something is wrong; or until nothing more is to be read, and then for ever."""

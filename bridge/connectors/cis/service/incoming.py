@@ -1,16 +1,17 @@
 """Reads what happens in the rooms, from a durable cursor: events of agents, and who comes and goes."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from bridge.connectors.cis import examination
 from bridge.connectors.cis.act import Act, CisObserver, Verdict, subject_of, verdict_of
 from bridge.connectors.cis.effects import Effect, News, effect_of, taken_together
 from bridge.connectors.cis.events import NAMESPACE, Registered, TaskRequest, Unregistered
-from bridge.connectors.cis.examination import Kept, Taken
+from bridge.connectors.cis.examination import Examined, Kept, Taken
 from bridge.connectors.cis.malformed_request import malformed_request
+from bridge.connectors.cis.peer import Peer
 from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
 from bridge.connectors.cis.rooms import AgentRoom, parse_room_id
 from bridge.connectors.cis.service.contacting import Contacting
@@ -20,6 +21,7 @@ from bridge.connectors.cis.service.taking import Taking
 from bridge.connectors.cis.settings import NODE_USER, CisSettings
 from bridge.connectors.cis.speaker import wrong_speaker
 from bridge.matrix_stream import Subscription
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.identifiers import domain
 from federation.room_event import EventHead, RoomEvent, StreamedEvent
@@ -27,6 +29,8 @@ from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 
 AT_ONCE: Final = 200
+MOST_FORESEEN: Final = 8
+"""Events that are looked at before they come: of those that are written at the same time the newest."""
 _MEMBER: Final = "m.room.member"
 
 
@@ -36,6 +40,17 @@ class _Read:
 
     position: int
     effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What an event says, and what follows if it is taken. It holds for this very content, of a peer as it is
+    now: an id alone does not say which content was kept under it."""
+
+    content: Mapping[str, Any]
+    peer: Peer | None
+    examined: Examined
+    effect: Effect | None
 
 
 def concerns(event: EventHead, settings: CisSettings) -> bool:
@@ -68,6 +83,13 @@ class Incoming:
         self._speech = speech
         self._observer = observer
         self._came = came
+        self._foreseen: BoundedCache[str, _Looked] = BoundedCache(MOST_FORESEEN)
+
+    def foresee(self, event: RoomEvent) -> None:
+        """It may come. Nobody is told of it, and nothing counts before it does."""
+        if event.type != _MEMBER:
+            peer = self._settings.peer(domain(event.sender) or "")
+            self._foreseen.put(event.event_id, self._looked_at(event, peer))
 
     async def read(self, subscription: Subscription) -> None:
         """For ever. Raises `TakenOver` when another process reads, and `ConnectionLost`."""
@@ -113,30 +135,32 @@ class Incoming:
     # -- one entry --
 
     async def _look_at(self, entry: StreamedEvent) -> list[Effect]:
+        """The subscription has passed over what does not concern it."""
         event = entry.event
-        room = parse_room_id(event.room_id)
-        if room is None or entry.kind == "unset" or not concerns(event, self._settings):
+        if entry.kind == "unset":
             return []
+        if event.type != _MEMBER:
+            return [] if event.is_redacted else self._look_at_event(event)
+        room = parse_room_id(event.room_id)
+        assert room is not None, "what happens elsewhere does not concern it"
         if entry.kind == "invite":
             self._look_at_invite(event, room)
             return []
-        if event.type == _MEMBER:
-            return await self._look_at_member(event, room)
-        return [] if event.is_redacted else self._look_at_event(event)
+        return await self._look_at_member(event, room)
 
     def _look_at_event(self, event: RoomEvent) -> list[Effect]:
         origin = domain(event.sender) or ""
         peer = self._settings.peer(origin)
-        examined = examination.examine_pdu(
-            event.type, event.content, event.room_id, event.sender, peer, self._settings.node_id
-        )
+        looked = self._foreseen.get(event.event_id)
+        if looked is None or looked.content is not event.content or looked.peer is not peer:
+            looked = self._looked_at(event, peer)
+        else:
+            self._foreseen.forget(event.event_id)
+        examined = looked.examined
         if isinstance(examined, Taken):
-            refusal = _wrong_entry(examined, event) or wrong_speaker(examined, event.sender)
-            if refusal is None:
-                assert peer is not None, "of nobody else anything is taken"
-                self._note(event, origin, Verdict.TAKEN, subject_of(examined.event))
-                return [effect_of(examined, peer, self._settings)]
-            examined = refusal
+            assert looked.effect is not None, "something follows from what is taken"
+            self._note(event, origin, Verdict.TAKEN, subject_of(examined.event))
+            return [looked.effect]
         if isinstance(examined, Kept):
             self._note(event, origin, Verdict.KEPT)
             return []
@@ -144,6 +168,20 @@ class Incoming:
         if isinstance(examined, InvalidPayload) and event.type == TaskRequest.TYPE:
             return self._answer_malformed(event, origin, examined)
         return []
+
+    def _looked_at(self, event: RoomEvent, peer: Peer | None) -> _Looked:
+        examined = examination.examine_pdu(
+            event.type, event.content, event.room_id, event.sender, peer, self._settings.node_id
+        )
+        effect = None
+        if isinstance(examined, Taken):
+            refusal = _wrong_entry(examined, event) or wrong_speaker(examined, event.sender)
+            if refusal is None:
+                assert peer is not None, "of nobody else anything is taken"
+                effect = effect_of(examined, peer, self._settings)
+            else:
+                examined = refusal
+        return _Looked(event.content, peer, examined, effect)
 
     def _answer_malformed(self, event: RoomEvent, origin: str, refusal: InvalidPayload) -> list[Effect]:
         answered = malformed_request(event.content, origin, refusal, self._settings)

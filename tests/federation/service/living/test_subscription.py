@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from federation.pdu import Pdu
-from federation.room_event import EventHead
+from federation.room_event import EventHead, RoomEvent
 from federation.service.living.subscription import Subscription
 from storage.address import DatabaseAddress
 from storage.consumers import TakenOver, advance, list_cursors, take_over
@@ -300,3 +300,28 @@ async def rows(database: Database) -> list[tuple[str, str]]:
     async with database.connection() as connection:
         found = await connection.fetch("SELECT event_id, body FROM notes ORDER BY id")
     return [(row[0], row[1]) for row in found]
+
+
+async def test_who_reads_may_be_shown_what_is_being_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is read when it comes, down to the same content."""
+    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        shown: list[RoomEvent] = []
+        end = await here.graph.stream.last_position()
+        async with database.transaction() as connection:
+            term = await take_over(connection, "a", end)
+        subscription = Subscription("a", term, database, here.graph, _is_message, shown.append)
+        waiting = asyncio.create_task(subscription.next())
+        async with asyncio.timeout(PATIENCE):
+            while not here.graph.stream._waiting:
+                await asyncio.sleep(0)
+            said = room.say(BOB)
+            answered = Answered("b.example", "1", b"{}")
+            await here.graph.receive("b.example", raw(said), answered=lambda _: answered)
+            (entry,) = await waiting
+        assert shown == [entry.event]
+        assert shown[0].content is entry.event.content

@@ -1,5 +1,6 @@
 """What happens in the rooms, read from the stream: what is taken, and what is not."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 
 from bridge.connectors.cis.act import Act, Verdict
+from bridge.connectors.cis.effects import Asked
 from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.service.incoming import MOST_FORESEEN
 from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.task_error import ErrorCode
@@ -227,3 +230,76 @@ async def test_one_event_that_nobody_foresaw_holds_up_nothing(
     await scene.say("io.cis.agent.task.request", REQUEST)
     await scene.kitchen.given()
     assert len(scene.kitchen.eyes.problems) == 1
+
+
+# -- what is looked at before it comes --
+
+ASKED = RoomEvent("$1", ROOM, "@boss:living.test", "io.cis.agent.task.request", REQUEST, 1)
+
+
+async def test_what_is_foreseen_and_does_not_come_leaves_no_trace(scene: Scene) -> None:
+    """Nobody is told, nothing is taken, and little is kept."""
+    incoming = (await scene.kitchen.leads()).incoming
+    for number in range(2 * MOST_FORESEEN):
+        incoming.foresee(replace(ASKED, event_id=f"${number}"))
+    await asyncio.sleep(0)  # acts are noted a turn later
+    assert [act for act in scene.kitchen.eyes.acts if act.type == ASKED.type] == []
+    assert await scene.kitchen.centre.desk.task(TaskKey("living.test", "req-1")) is None
+    assert len(incoming._foreseen) == MOST_FORESEEN
+
+
+@pytest.mark.parametrize(
+    ("type_", "content"),
+    [
+        ("io.cis.agent.task.request", REQUEST),
+        ("io.cis.agent.task.request", {**REQUEST, "to_agent": "worker@third.test"}),
+        ("io.cis.agent.task.request", {**REQUEST, "task": {"task_id": "t"}}),
+        ("io.cis.agent.task.request", {**REQUEST, "from_agent": "boss@elsewhere"}),
+        ("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of"}),
+        ("io.cis.agent.task.request", {}),
+    ],
+)
+async def test_what_was_foreseen_has_the_same_effects(
+    scene: Scene, type_: str, content: dict[str, Any]
+) -> None:
+    """And the same is noted of it, once."""
+    incoming, eyes = (await scene.kitchen.leads()).incoming, scene.kitchen.eyes
+    entry = StreamedEvent(1, "timeline", replace(ASKED, type=type_, content=content))
+
+    async def look() -> tuple[object, list[Act]]:
+        known = len(eyes.acts)
+        effects = await incoming._look_at(entry)
+        await asyncio.sleep(0)
+        return effects, [act for act in eyes.acts[known:] if act.type == type_]
+
+    plainly = await look()
+    incoming.foresee(entry.event)
+    assert len(incoming._foreseen) == 1
+    assert await look() == plainly
+    assert len(plainly[1]) == 1
+    assert len(incoming._foreseen) == 0
+    assert await look() == plainly
+
+
+async def test_what_was_foreseen_of_another_peer_does_not_count(scene: Scene) -> None:
+    """Who is trusted no more when it comes, or was not yet when it was foreseen."""
+    incoming = (await scene.kitchen.leads()).incoming
+    peers, entry = incoming._settings.peers, StreamedEvent(1, "timeline", ASKED)
+    assert isinstance(peers, dict)
+    trusted = peers["living.test"]
+    incoming.foresee(ASKED)
+    peers["living.test"] = PeerAccess(Peer("living.test", trusted=False))
+    assert await incoming._look_at(entry) == []
+    incoming.foresee(ASKED)
+    peers["living.test"] = trusted
+    [effect] = await incoming._look_at(entry)
+    assert isinstance(effect, Asked)
+
+
+async def test_what_was_foreseen_of_another_content_does_not_count(scene: Scene) -> None:
+    """An id does not say which content was kept: one that its server has not hashed is kept without it."""
+    incoming = (await scene.kitchen.leads()).incoming
+    incoming.foresee(ASKED)
+    assert await incoming._look_at(StreamedEvent(1, "timeline", replace(ASKED, content={}))) == []
+    gone = replace(ASKED, content={}, is_redacted=True)
+    assert await incoming._look_at(StreamedEvent(1, "timeline", gone)) == []
