@@ -8,7 +8,7 @@ needs a `SideCapability`, it says so; without it the refusal is `M_UNRECOGNIZED`
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from bridge.matrix_stream import Connection, Subscription
 from federation.edu import PresenceOfUser, Receipt
@@ -156,6 +156,16 @@ class Sending(Protocol):
         transaction_id: str | None = None,
     ) -> Awaitable[str]:
         """One's own events, or others' with the power for it."""
+        ...
+
+
+@runtime_checkable
+class MakesReady(Protocol):
+    """A side that can make a message before it is known whether it will be sent."""
+
+    def make_ready(self, room_id: str, sender: str, type_: str, content: Mapping[str, Any]) -> None:
+        """To `send` this very content is quicker after it, for a moment. Nobody is told of it, and nothing is
+        written."""
         ...
 
 

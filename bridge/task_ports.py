@@ -56,6 +56,17 @@ class Delivery(Protocol):
         ...
 
 
+@runtime_checkable
+class MakesReady(Protocol):
+    """A `Delivery` or a `Reply` that can make what it has to say while the step is being stored from which it
+    follows."""
+
+    def make_ready(self, task: Task) -> None:
+        """The task as it is to be, without its id if it is new. Perhaps it will never be so: nobody may be
+        told of it, and what is kept for it is bounded."""
+        ...
+
+
 class Reply(Protocol):
     """Of one protocol: it brings back what became of a task that was asked for in it. What it raises makes it
     be tried again."""

@@ -5,6 +5,7 @@ is tried again; what goes on failing stays due, and is found by the desk's next 
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from bridge.task_messages import Due, Error, Message, Unreachable
 from bridge.task_ports import (
     Delivered,
     Delivery,
+    MakesReady,
     NotHere,
     NotNow,
     Rejected,
@@ -93,6 +95,11 @@ class TaskEffects:
         not_here: Callable[[TaskKey], None],
     ) -> None:
         self._ports = ports
+        # Who can make something of a task before it is stored: a head start for who waits elsewhere.
+        self._readies = {
+            Due.DELIVER: _that_make_ready(ports.deliveries),
+            Due.ANSWER: _that_make_ready(ports.replies),
+        }
         self._happened = happened
         self._not_here = not_here
         self._lanes: dict[tuple[TaskKey, Due], _Lane] = {}
@@ -119,6 +126,19 @@ class TaskEffects:
             await self._ticks.close()
         except ConnectionLost:
             self._ports.observer.problem("What was done of tasks may be done again: Postgres is away.", None)
+
+    def make_ready(self, task: Task) -> None:
+        """The task as it is to be; it is stored next. What is said of it is made meanwhile, so that only
+        sending it is left for afterwards. If it comes to nothing, nobody hears of it."""
+        who: MakesReady | None = None
+        if Due.ANSWER in task.due:
+            who = self._readies[Due.ANSWER].get(task.request.origin.protocol)
+        elif Due.DELIVER in task.due:
+            agent = self._ports.routes.agent(task.request.to_address)
+            who = None if agent is None else self._readies[Due.DELIVER].get(agent.connector)
+        if who is not None:
+            # By the next turn of the loop what this one writes has gone out: Postgres has it first.
+            asyncio.get_running_loop().call_soon(_make_ready, who, task)
 
     def do(self, task: Task, only: Collection[Due] = tuple(Due), *, announce: bool = True) -> None:
         """What is due of it. `announce`: other processes are told of what cannot be done in this one."""
@@ -310,3 +330,13 @@ class TaskEffects:
                 self._show_later(lane)  # it has gone on meanwhile
             else:
                 lane.work = asyncio.create_task(self._run(Due.SHOW, lane, announce=False))
+
+
+def _that_make_ready(connectors: Mapping[str, object]) -> Mapping[str, MakesReady]:
+    return {name: one for name, one in connectors.items() if isinstance(one, MakesReady)}
+
+
+def _make_ready(who: MakesReady, task: Task) -> None:
+    # It goes wrong once more when it is done, and is told then.
+    with contextlib.suppress(Exception):
+        who.make_ready(task)

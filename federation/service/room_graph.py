@@ -103,6 +103,10 @@ class RoomGraph(RoomReading):
         event = NewEvent(type_, sender, content, state_key, redacts, ts)
         return await self._own_events.send(room_id, event, transaction_id)
 
+    def make_ready(self, room_id: str, type_: str, content: Mapping[str, Any], sender: str) -> None:
+        """What will perhaps be sent in a moment: this very content."""
+        self._own_events.make_ready(room_id, NewEvent(type_, sender, content))
+
     async def fetch_history(self, peer: str, room_id: str, limit: int = 100) -> int:
         """Ask a server for what lies before the oldest events that are known here, to be read with
         `backfill`; how many events that brought. Nobody is told of them by the stream."""

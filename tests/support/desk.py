@@ -183,13 +183,15 @@ async def process(
     clock: Callable[[], int] | None = None,
     *,
     courier: Courier | None = None,
+    requester: Requester | None = None,
     started: bool = True,
     **changed: Any,
 ) -> AsyncIterator[Process]:
     """One more process of the node on this database."""
     now_ms = Clock() if clock is None else clock
     courier = Courier() if courier is None else courier
-    requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
+    requester = Requester() if requester is None else requester
+    onlooker, notebook = Onlooker(), Notebook()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
         desk = TaskDesk(

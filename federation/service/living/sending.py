@@ -34,6 +34,9 @@ class Sending(HasParts):
         )
         return event.event_id
 
+    def make_ready(self, room_id: str, sender: str, type_: str, content: Mapping[str, Any]) -> None:
+        self._parts.graph.make_ready(room_id, type_, content, sender)
+
     async def set_state(
         self,
         room_id: str,

@@ -404,3 +404,59 @@ async def test_what_was_done_is_remembered_at_the_end(one: Bench) -> None:
     known = await one.store.load(accepted.key)
     assert known is not None
     assert known.due == {Due.SHOW}
+
+
+# ---- a head start ------------------------------------------------------------------------------------
+
+
+class Quick(Courier):
+    """One that makes ready what it has to say; `Reply`, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: asyncio.Queue[Task] = asyncio.Queue()
+        self.fails = False
+
+    def make_ready(self, task: Task) -> None:
+        self.made.put_nowait(task)
+        if self.fails:
+            raise ValueError("it cannot be made")
+
+    async def progress(self, task: Task, content: Mapping[str, Any]) -> None: ...
+
+    async def answer(self, task: Task) -> None: ...
+
+
+async def test_what_is_to_be_said_is_made_ready_in_the_next_turn(database: Database) -> None:
+    """Whoever brings a task makes it ready before it is due, whoever answers does before it is answered, and
+    not before the statement that stores the step has gone out. What fails then fails when it is done."""
+    courier, replies = Quick(), Quick()
+    courier.fails = True
+    async with bench(database, deliveries={"cis": courier}, replies={"cis": replies}) as one:
+        accepted = receive(Task(request(), NOW, NOW + 300_000), Accept(), NOW).task
+        answered = receive(accepted, Cancel("alice"), NOW).task
+        for task, by, other in [(accepted, courier, replies), (answered, replies, courier)]:
+            one.effects.make_ready(task)
+            assert by.made.empty()
+            assert await by.made.get() is task
+            assert other.made.empty()
+        shown = accepted.changed(due=frozenset({Due.SHOW}))
+        nobody = accepted.changed(request=request(to="nobody@here"))
+        strange = answered.changed(request=request(origin=Origin("unknown", {})))
+        for task in (shown, nobody, strange):
+            one.effects.make_ready(task)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert courier.made.empty()
+        assert replies.made.empty()
+        assert one.notebook.problems == []
+        assert courier.delivered.empty()
+
+
+async def test_who_makes_nothing_ready_is_not_asked(one: Bench) -> None:
+    """It is a capability."""
+    one.effects.make_ready(receive(Task(request(), NOW, NOW + 300_000), Accept(), NOW).task)
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted)
+    assert await one.courier.delivered.get() == accepted
+    assert one.notebook.problems == []

@@ -1,7 +1,8 @@
 """The way to a node: its rooms, or single events over HTTP."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from bridge.address import AgentAddress
 from bridge.connectors.cis import content
@@ -18,7 +19,8 @@ from federation.errors import MatrixError
 @dataclass(frozen=True, slots=True)
 class Letter:
     """An event for one node. Under its `name` it is the same one when it is sent again. `deadline`: after it
-    nobody wants it any more. `task`: the one that fails if the node will not take it."""
+    nobody wants it any more. `task`: the one that fails if the node will not take it. `ready` is what
+    `Channels.make_ready` gave for it."""
 
     event: AnyEvent
     namespace: str
@@ -26,6 +28,7 @@ class Letter:
     name: str
     deadline: int
     task: TaskKey | None = None
+    ready: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
 
 class Posts(Protocol):
@@ -46,7 +49,20 @@ class Channels:
         if not access.is_homeserver:
             return await self._published.post(access, letter)
         room = FederationRoom(letter.namespace, access.peer.node_id)
-        return await self._speech.say(letter.event, room, letter.speaker, letter.name)
+        return await self._speech.say(letter.event, room, letter.speaker, letter.name, letter.ready)
+
+    def make_ready(
+        self, access: PeerAccess, event: AnyEvent, namespace: str, speaker: AgentAddress
+    ) -> Mapping[str, Any] | None:
+        """What will perhaps be sent in a moment. None: there is nothing to be gained."""
+        if not access.is_homeserver:
+            return None
+        return self._speech.make_ready(event, FederationRoom(namespace, access.peer.node_id), speaker)
+
+    def only_namespace(self, peer: Peer) -> str | None:
+        """The one in which any agent of the peer is spoken with. None: there is none, or more than one."""
+        common = self._settings.common_namespaces(peer)
+        return common[0] if len(common) == 1 else None
 
     async def namespace_of(self, peer: Peer, agent: AgentAddress) -> str | None:
         """The namespace in which an agent of the peer is spoken with: the first that it and we are in. None

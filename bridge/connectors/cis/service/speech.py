@@ -20,7 +20,7 @@ from bridge.connectors.cis.rooms import AgentRoom, room_id
 from bridge.connectors.cis.service.long_texts import fitting
 from bridge.connectors.cis.settings import CisSettings
 from bridge.ghost import NoGhost, user_id
-from bridge.matrix_side import MatrixSide
+from bridge.matrix_side import MakesReady, MatrixSide
 from bridge.service.ghosts import Ghosts
 from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
@@ -52,6 +52,7 @@ class Speech:
         self, side: MatrixSide, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
     ) -> None:
         self._side = side
+        self._ready_side = side if isinstance(side, MakesReady) else None
         self._settings = settings
         self._observer = observer
         self._ghosts = ghosts
@@ -62,13 +63,34 @@ class Speech:
     async def close(self) -> None:
         await self._coming.close()
 
-    async def say(self, event: AnyEvent, room: AgentRoom, speaker: AgentAddress, name: str) -> Said | NotSaid:
-        """`speaker` is an agent of this node; `name` is what the event is known by when it is said again."""
+    def make_ready(self, event: AnyEvent, room: AgentRoom, speaker: AgentAddress) -> Mapping[str, Any] | None:
+        """What will perhaps be said in a moment: its content, for `say`. None if it is not that simple."""
+        user = self._user(speaker)
+        if isinstance(user, NotSaid):
+            return None
+        said = content.render(event, PeerProfile.MATRIX)
+        if not large_output.fits(said, PeerProfile.MATRIX):
+            return None
+        if self._ready_side is not None:
+            self._ready_side.make_ready(room_id(room), user, event.TYPE, said)
+        return said
+
+    async def say(
+        self,
+        event: AnyEvent,
+        room: AgentRoom,
+        speaker: AgentAddress,
+        name: str,
+        ready: Mapping[str, Any] | None = None,
+    ) -> Said | NotSaid:
+        """`speaker` is an agent of this node; `name` is what the event is known by when it is said again;
+        `ready` is what `make_ready` gave for it."""
         user = self._user(speaker)
         if isinstance(user, NotSaid):
             return user
-        said, where = content.render(event, PeerProfile.MATRIX), room_id(room)
-        if not large_output.fits(said, PeerProfile.MATRIX):
+        where = room_id(room)
+        said = content.render(event, PeerProfile.MATRIX) if ready is None else ready
+        if ready is None and not large_output.fits(said, PeerProfile.MATRIX):
             short = await fitting(self._side, event, user, PeerProfile.MATRIX)
             if isinstance(short, TooLarge):
                 return NotSaid(short.reason, is_final=True)

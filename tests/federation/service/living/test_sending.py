@@ -123,3 +123,27 @@ async def test_what_cannot_be_sent_is_refused_in_words(home: Home) -> None:
     ):
         with pytest.raises(MatrixError, match=code):
             await refused
+
+
+async def test_what_is_made_ready_is_sent_when_it_is_sent(pair: tuple[Home, Home]) -> None:
+    """And nobody hears of it before, or ever, if it is not."""
+    here, there = pair
+    alice, bob = await here.user("alice"), await there.user("bob")
+    room_id = await here.room(alice)
+    await there.rooms.join(room_id, bob, via=["here.test"])
+    for body in ("one", "two"):
+        await here.say(room_id, alice, body)
+    never, later = text("never"), text("later")
+    here.rooms.make_ready(room_id, alice, "m.room.message", never)
+    said = await here.rooms.send(room_id, alice, "m.room.message", text("three"))
+    here.rooms.make_ready(room_id, alice, "m.room.message", later)
+    here.rooms.make_ready("!nowhere:here.test", alice, "m.room.message", later)
+    last = await here.rooms.send(room_id, alice, "m.room.message", later)
+    await there.until_event(last)
+    for home in pair:
+        page = await home.rooms.messages(room_id)
+        bodies = [event.content["body"] for event in page.events if event.type == "m.room.message"]
+        assert bodies[:2] == ["later", "three"]
+        assert "never" not in bodies
+    event = await there.rooms.event(room_id, said)
+    assert event is not None

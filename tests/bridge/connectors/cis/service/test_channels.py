@@ -51,6 +51,9 @@ async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -
     ]:
         address = AgentAddress(agent_id, node_id)
         assert await channels.namespace_of(peers[node_id].peer, address) == expected
+        only = channels.only_namespace(peers[node_id].peer)
+        assert only is None
+    assert channels.only_namespace(Peer("d.test", namespaces=frozenset({"alpha", "beta"}))) == "alpha"
     await speech.close()
 
 
@@ -64,4 +67,6 @@ async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
     channels = Channels(node.rooms, settings, speech, posts)
     letter = Letter(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
     assert await channels.send(old, letter) == Said("$1")
+    assert posts.letters == [letter]
+    assert channels.make_ready(old, message("x"), "default", letter.speaker) is None
     assert posts.letters == [letter]
