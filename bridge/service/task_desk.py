@@ -138,6 +138,8 @@ class TaskDesk:
             now_ms=now_ms,
             monotonic=monotonic,
         )
+        # An answer that is read next, perhaps, and what is taken of it.
+        self._foreseen: tuple[Answer, Result] | None = None
         self._background: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -189,6 +191,10 @@ class TaskDesk:
         if submitted is not None:
             self.go_on(submitted)
         return submitted
+
+    def foresee_request(self, request: TaskRequest) -> None:
+        """It may come to `take_in_read` in a moment, this very object, or not."""
+        self._intake.foresee(request)
 
     def go_on(self, submitted: Submitted) -> None:
         """The transaction in which it was taken in has been committed."""
@@ -245,8 +251,18 @@ class TaskDesk:
     async def finish_read(self, key: TaskKey, answer: Answer, place: Place, *, by: AgentAddress) -> bool:
         """The same for an answer that was read, by one statement with the reader's place. False: it is not
         that simple, and nothing was written. Raises `TakenOver`."""
-        result = Result(kept(answer, self._limits.most_output_bytes))
+        foreseen, self._foreseen = self._foreseen, None
+        if foreseen is not None and foreseen[0] is answer:
+            result = foreseen[1]
+        else:
+            result = Result(kept(answer, self._limits.most_output_bytes))
         return await self._steps.take_read(key, result, place, by=by)
+
+    def foresee_answer(self, key: TaskKey, answer: Answer, *, by: AgentAddress) -> None:
+        """It may come to `finish_read` in a moment, this very object, or not."""
+        result = Result(kept(answer, self._limits.most_output_bytes))
+        self._foreseen = answer, result
+        self._steps.foresee(key, result, by=by)
 
     async def fail(self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None) -> Task | None:
         """With one of the five codes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bridge.routing import Local, Remote, Unknown
 from bridge.service.agent_queues import AgentQueues
 from bridge.service.task_lease import TaskLease
-from bridge.service.task_steps import TaskSteps
+from bridge.service.task_steps import FORESEEN_MS, TaskSteps
 from bridge.service.task_store import TaskStore, same_work
 from bridge.service.task_timers import TaskTimers
 from bridge.task import Step, Task, receive
@@ -15,7 +15,7 @@ from bridge.task_error import TaskError
 from bridge.task_limits import TaskLimiter
 from bridge.task_messages import Accept, AskAgain, Error, Message
 from bridge.task_ports import Routes
-from bridge.task_request import TaskRequest, invalid
+from bridge.task_request import TaskRequest, check, invalid
 from storage.consumers import Place
 from storage.database import Connection, Database
 
@@ -56,6 +56,8 @@ class TaskIntake:
         self._limiter = limiter
         self._now_ms = now_ms
         self._monotonic = monotonic
+        # What was asked for, perhaps, and will be read next.
+        self._foreseen: tuple[TaskRequest, Step] | None = None
 
     async def take_in(
         self, connection: Connection, request: TaskRequest, *, is_allowed: bool = False
@@ -83,12 +85,36 @@ class TaskIntake:
         if settings is None or not isinstance(self._routes.route(address), Local):
             return None
         now_ms = self._now_ms()
-        task = Task(request, now_ms, now_ms + self._limiter.limits.timeout_ms(request.timeout_ms))
-        step = receive(task, Accept(), now_ms)
+        foreseen, self._foreseen = self._foreseen, None
+        if (
+            foreseen is not None
+            and foreseen[0] is request
+            and 0 <= now_ms - foreseen[1].task.received_at <= FORESEEN_MS
+        ):
+            step = foreseen[1]
+        else:
+            step = self._accepted(request, now_ms)
         async with self._database.statements() as connection:
             desk = self._lease.number
             new = await self._store.accept(connection, step.task, desk, settings.at_once, place)
         return None if new is None else Submitted(new, is_new=True, step=step._replace(task=new))
+
+    def foresee(self, request: TaskRequest) -> None:
+        """It may be read in a moment, this very object: what becomes of it alone, if it is that simple, is
+        found out already. It counts for nobody, and all that may change is asked again."""
+        address = request.to_address
+        if (
+            check(request, self._limiter.limits.most_bytes) is None
+            and self._queues.would_accept(address) is not None
+            and isinstance(self._routes.route(address), Local)
+        ):
+            step = self._accepted(request, self._now_ms())
+            self._store.foresee_new(step.task, self._lease.number)
+            self._foreseen = request, step
+
+    def _accepted(self, request: TaskRequest, now_ms: int) -> Step:
+        task = Task(request, now_ms, now_ms + self._limiter.limits.timeout_ms(request.timeout_ms))
+        return receive(task, Accept(), now_ms)
 
     def _refusal(self, request: TaskRequest) -> TaskError | None:
         node_id = request.key.node_id

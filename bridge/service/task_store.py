@@ -38,6 +38,9 @@ class TaskStore:
     def __init__(self, database: Database, remembered: int = REMEMBERED) -> None:
         self._database = database
         self._cache: WeightedCache[TaskKey, Task] = WeightedCache(remembered)
+        # The rows of the task that is written next, perhaps, and the desk that they name.
+        self._new_row: tuple[Task, int, TaskRow] | None = None
+        self._step_row: tuple[Task, int, StepRow] | None = None
 
     def remembered(self, key: TaskKey) -> Task | None:
         """As it was when this process saw it last."""
@@ -70,7 +73,10 @@ class TaskStore:
     ) -> Task | None:
         """The same by one statement, if its agent has room for it, with the place of the reader that read of
         it. None: nothing was written."""
-        number = await tasks.accept_task(connection, row_of(task, desk), at_once, place)
+        made, self._new_row = self._new_row, None
+        is_it = made is not None and made[0] is task and made[1] == desk
+        row = made[2] if made is not None and is_it else row_of(task, desk)
+        number = await tasks.accept_task(connection, row, at_once, place)
         return None if number is None else task.changed(id=number)
 
     async def step(self, connection: Connection, after: Task, desk: int) -> bool:
@@ -84,7 +90,18 @@ class TaskStore:
         """The same by one statement with the place of the reader that read of it, and whether that is its
         place now."""
         self._cache.forget(after.key)
-        return await tasks.update_task_and_advance(connection, step_of(after, desk), place)
+        made, self._step_row = self._step_row, None
+        is_it = made is not None and made[0] is after and made[1] == desk
+        row = made[2] if made is not None and is_it else step_of(after, desk)
+        return await tasks.update_task_and_advance(connection, row, place)
+
+    def foresee_new(self, task: Task, desk: int) -> None:
+        """It is accepted next, perhaps: how it is written is made already."""
+        self._new_row = task, desk, row_of(task, desk)
+
+    def foresee_step(self, after: Task, desk: int) -> None:
+        """The same of a step that is taken with the place of a reader."""
+        self._step_row = after, desk, step_of(after, desk)
 
     def committed(self, task: Task) -> None:
         """The transaction of the step has ended well."""

@@ -177,3 +177,66 @@ async def test_two_processes_give_an_agent_no_more_than_it_takes(one: Process, d
         )
     assert len([each for each in submitted if each is not None]) == 3
     assert len(await one.desk.search(agent=address("worker@here"))) == 3
+
+
+async def test_what_was_foreseen_is_taken_in_as_if_it_had_not_been(one: Process, database: Database) -> None:
+    """It is foreseen for the very request that is read, and its time counts from then."""
+    term = await reader(database)
+    one.settings["worker"] = AgentSettings(None)
+    for number in range(4):
+        asked = request(f"r{number}", timeout_ms=1_000)
+        if number:
+            one.desk.foresee_request(asked if number < 3 else request(f"r{number}", timeout_ms=1_000))
+        foreseen_at = one.clock()
+        if number == 2:
+            one.clock.advance(1_001)  # Postgres has taken its time
+        elif number == 1:
+            one.clock.advance(1_000)
+        submitted = await one.desk.take_in_read(asked, ("reader", term, number + 1))
+        assert submitted is not None
+        assert submitted.task is not None
+        assert submitted.task.changed(request=asked) == (await one.task(f"r{number}")).changed(request=asked)
+        at = foreseen_at if number == 1 else one.clock()
+        assert (submitted.task.received_at, submitted.task.deadline) == (at, at + 1_000)
+        assert (submitted.is_new, submitted.task.state) == (True, State.ACCEPTED)
+        assert (await one.courier.delivered.get()).key == asked.key
+        assert await position(database) == number + 1
+
+
+async def test_what_was_foreseen_and_is_not_read_leaves_no_trace(database: Database) -> None:
+    """It counts against no limit, and nobody is given it; what cannot be written is not even made."""
+    limits = TaskLimits(of_agent=Rate(1, 1))
+    async with process(database, Clock(), limits=limits, monotonic=lambda: 50.0) as one:
+        await one.routes.take([registered("worker@here")])
+        term = await reader(database)
+        for number in range(5):
+            one.desk.foresee_request(request(f"r{number}"))
+        made = one.desk._intake._foreseen
+        assert made is not None
+        deep: object = 1
+        for _ in range(2_000):
+            deep = [deep]
+        for asked in (request(metadata={"deep": deep}), request(prompt="\ud800"), request(to="nobody@here")):
+            one.desk.foresee_request(asked)
+        assert one.desk._intake._foreseen is made
+        assert await one.desk.search() == []
+        assert one.desk._timers.live_of_all() == 0
+        assert await one.desk.take_in_read(request("read"), ("reader", term, 1)) is not None
+        assert [task.key.request_id for task in await one.desk.search()] == ["read"]
+        await one.settled()
+        assert (await one.courier.delivered.get()).key.request_id == "read"
+        assert one.courier.delivered.empty()
+
+
+async def test_of_what_was_foreseen_all_that_changes_is_asked_again(one: Process, database: Database) -> None:
+    """The agent is busy when the request comes, or gone."""
+    term = await reader(database)
+    late = request("late")
+    one.desk.foresee_request(late)
+    await one.desk.submit(request())
+    assert await one.desk.take_in_read(late, ("reader", term, 1)) is None
+    one.desk.foresee_request(late)
+    await one.routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+    assert await one.desk.take_in_read(late, ("reader", term, 1)) is None
+    assert await position(database) == 0
+    assert await one.desk.task(late.key) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from bridge.task import State, Step, receive
 from bridge.task_answer import Answer
 from bridge.task_messages import Progress, Result, RunnerLost, Start
 from bridge.task_request import TaskKey
+from storage.consumers import Place, take_over
 from storage.database import Database
 from tests.support.agents import NOW, address, registered
 from tests.support.desk import Process, process, request
@@ -131,3 +133,54 @@ async def test_an_observer_may_also_hear_what_agents_report(one: Process) -> Non
     await one.desk.finish(KEY, GOOD)
     await one.desk.progress(KEY, {"message": "too late"})
     assert heard == [(KEY, {"message": "halfway"})]
+
+
+async def asked_elsewhere(one: Process, database: Database, request_id: str) -> Place:
+    """A task that another node has, and the place of a reader that will read of it."""
+    await one.desk.submit(request(request_id, "worker@kitchen"))
+    await one.settled()
+    one.desk._store.committed(await one.task(request_id))
+    async with database.transaction() as connection:
+        return "reader", await take_over(connection, "reader", 0), 1
+
+
+@pytest.mark.parametrize("foreseen", ["not", "the very one", "long ago", "an equal one", "another one"])
+async def test_an_answer_that_was_foreseen_has_the_same_effects(
+    one: Process, database: Database, foreseen: str
+) -> None:
+    """It is the one that is read that counts, and foreseen it ends nothing."""
+    by, answer = address("worker@kitchen"), Answer(True, "done", 0, {"n": 1})
+    place = await asked_elsewhere(one, database, "req-1")
+    before = await one.task()
+    known = {"the very one": answer, "long ago": answer, "an equal one": replace(answer), "another one": GOOD}
+    if foreseen != "not":
+        one.desk.foresee_answer(KEY, known[foreseen], by=by)
+        async with database.connection() as connection:
+            assert await connection.fetchval("SELECT state FROM tasks") == "accepted"
+        assert one.requester.answered.empty()
+    at = one.clock()
+    one.clock.advance(1_001 if foreseen == "long ago" else 1_000)
+    assert await one.desk.finish_read(KEY, answer, place, by=by)
+    task = await one.task()
+    assert (task.state, task.answer, task.version) == (State.DONE, answer, before.version + 1)
+    assert task.finished_at == (at if foreseen == "the very one" else one.clock())
+    assert await one.requester.answered.get() == task
+
+
+async def test_an_answer_that_was_foreseen_of_what_has_changed_does_not_count(
+    one: Process, database: Database
+) -> None:
+    """The task was cancelled meanwhile, here or in another process; or whoever says so does not have it."""
+    by = address("worker@kitchen")
+    for number, where in enumerate(("here", "there", "nowhere")):
+        name = f"r{number}"
+        key = TaskKey("living", name)
+        place = await asked_elsewhere(one, database, name)
+        one.desk.foresee_answer(key, GOOD, by=address("other@kitchen") if where == "nowhere" else by)
+        if where == "there":
+            async with process(database, one.clock) as other:
+                await other.desk.cancel(key, "alice")
+        else:
+            await one.desk.cancel(key, "alice")
+        assert not await one.desk.finish_read(key, GOOD, place, by=by)
+        assert (await one.task(name)).state is State.CANCELLED

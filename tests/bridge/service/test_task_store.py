@@ -10,6 +10,7 @@ from bridge.task_answer import Answer, failure
 from bridge.task_error import ErrorCode, TaskError
 from bridge.task_messages import Accept, Due, Message, Result, Start
 from bridge.task_request import Origin, TaskKey
+from storage.consumers import take_over
 from storage.database import Database
 from tests.support.desk import request
 
@@ -78,6 +79,30 @@ async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database
         assert not await store.step(connection, started, 7), "it is not the next one"
     store.forget(task.key)
     assert store.remembered(task.key) is None
+
+
+async def test_a_row_that_was_made_before_is_of_this_task_and_this_desk(database: Database) -> None:
+    """And is written once; what is written is the same with it and without it."""
+    store = TaskStore(database)
+    for number, (foreseen, desk) in enumerate(((True, 7), (True, 8), (False, 7))):
+        task = then(replace(TASK, request=request(str(number))), Accept())
+        async with database.transaction() as connection:
+            term = await take_over(connection, "reader", 0)
+            if foreseen:
+                store.foresee_new(task, 7)
+            new = await store.accept(connection, task, desk, None, ("reader", term, 2 * number + 1))
+            assert new is not None
+            assert await store.fetch(connection, task.key) == new
+            ended = then(new, Start("agent-1", NOW + 5), Result(FAILURE))
+            ended = ended.changed(version=new.version + 1)
+            if foreseen:
+                store.foresee_step(ended, 7)
+            assert await store.step_and_advance(
+                connection, ended, desk, ("reader", term, 2 * number + 2)
+            ) == (True, True)
+            assert await store.fetch(connection, task.key) == ended
+            assert await connection.fetchval("SELECT desk FROM tasks WHERE id = $1", new.id) == desk
+        assert (store._new_row, store._step_row) == (None, None)
 
 
 async def test_what_was_done_is_not_due_in_the_next_step(database: Database) -> None:

@@ -89,7 +89,10 @@ class Incoming:
         """It may come. Nobody is told of it, and nothing counts before it does."""
         if event.type != _MEMBER:
             peer = self._settings.peer(domain(event.sender) or "")
-            self._foreseen.put(event.event_id, self._looked_at(event, peer))
+            looked = self._looked_at(event, peer)
+            self._foreseen.put(event.event_id, looked)
+            if looked.effect is not None:
+                self._taking.foresee(looked.effect)
 
     async def read(self, subscription: Subscription) -> None:
         """For ever. Raises `TakenOver` when another process reads, and `ConnectionLost`."""

@@ -116,6 +116,13 @@ class Taking:
 
         await self._take(effects, commit, is_one=True, is_allowed=is_allowed)
 
+    def foresee(self, effect: Effect) -> None:
+        """It may be taken in a moment, this very object. Nothing follows from that."""
+        if isinstance(effect, Asked):
+            self._desk.foresee_request(effect.request)
+        elif isinstance(effect, Answered):
+            self._desk.foresee_answer(effect.key, effect.answer, by=effect.by)
+
     async def _take(
         self, effects: Sequence[Effect], commit: Commit, *, is_one: bool = False, is_allowed: bool = False
     ) -> None:

@@ -261,6 +261,25 @@ async def test_progress_that_names_no_task_is_of_the_only_one_that_there_is(tabl
     assert table.desk.requester.heard.empty()
 
 
+async def test_what_is_foreseen_is_not_taken(table: Table, reader: Subscription) -> None:
+    """Whatever it is; when it comes it is taken as ever, if whoever has said it is still trusted then."""
+    by, key = address("worker@kitchen"), TaskKey("here", "mine")
+    await table.desk.routes.take([registered("worker@kitchen")])
+    await table.desk.desk.submit(task("mine", "worker@kitchen", key=key, from_address=address("boss@here")))
+    first, answer = asked(), Answered(key, Answer(True, "ok", 0), by)
+    for effect in (first, answer, Heard(message("x")), Missed(by), Cancelled(key, "boss@here", None)):
+        table.taking.foresee(effect)
+    assert [one.key for one in await table.desk.desk.search()] == [key]
+    assert [one.state for one in await table.desk.desk.search()] == [State.ACCEPTED]
+    assert (table.events, table.refusals.told, table.eyes.problems) == ([], [], [])
+    await table.taking.take_read([answer], reader, 1)
+    await table.taking.take_read([first], reader, 2)
+    assert {one.key: one.state for one in await table.desk.desk.search()} == {
+        key: State.DONE,
+        first.request.key: State.ACCEPTED,
+    }
+
+
 async def test_the_rest_is_told_to_whoever_minds(table: Table) -> None:
     """Messages, agents that are missed elsewhere, and those of which nothing is known. A listener that falls
     over is no harm."""
