@@ -68,6 +68,7 @@ class TaskIntake:
             return Submitted(None, refusal)
         task, message = await self._decide(connection, request)
         step = receive(task, message, task.received_at)
+        self._steps.make_ready(step.task)
         new = await self._store.insert(connection, step.task, self._lease.number)
         if new is not None:
             return Submitted(new, is_new=True, step=step._replace(task=new))

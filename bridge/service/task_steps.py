@@ -75,6 +75,8 @@ class TaskSteps:
                 # Nothing happens, by what is remembered. That may be out of date.
                 self._store.forget(key)
                 continue
+            if step.task is not task:
+                self._effects.make_ready(step.task)
             # Most steps are one statement.
             database = self._database
             async with database.transaction() if _talks(step) else database.statements() as connection:
@@ -162,6 +164,10 @@ class TaskSteps:
                     self._ended(task.request.to_address, was_begun)
                 case Dropped():
                     self._observer.dropped(task, effect)
+
+    def make_ready(self, task: Task) -> None:
+        """It is stored next by a statement of the caller's."""
+        self._effects.make_ready(task)
 
     def watch(self, task: Task) -> None:
         """It is this process that looks after its deadline."""

@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from bridge.agent_news import Unregistered
 from bridge.agent_queue import AgentSettings
-from bridge.task import State
+from bridge.task import State, Task
 from bridge.task_error import ErrorCode
 from bridge.task_limits import TaskLimits
+from bridge.task_ports import DeliveryOutcome
 from bridge.task_request import TaskKey
 from federation.peer_limits import Rate
 from storage import consumers
 from storage.database import Database
 from tests.support.agents import NOW, Clock, address, registered
-from tests.support.desk import Process, process, request
+from tests.support.desk import Courier, Process, process, request
 
 
 @pytest.fixture
@@ -240,3 +242,59 @@ async def test_of_what_was_foreseen_all_that_changes_is_asked_again(one: Process
     assert await one.desk.take_in_read(late, ("reader", term, 1)) is None
     assert await position(database) == 0
     assert await one.desk.task(late.key) is None
+
+
+# ---- made ready before it is stored ------------------------------------------------------------------
+
+
+class Quick(Courier):
+    """It makes ready what it has to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: asyncio.Queue[Task] = asyncio.Queue()
+        self.order: list[str] = []
+
+    def make_ready(self, task: Task) -> None:
+        self.made.put_nowait(task)
+        self.order.append("made ready")
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.order.append("brought")
+        return await super().deliver(task)
+
+
+async def test_a_task_is_made_ready_before_it_is_brought(database: Database) -> None:
+    """As it will be, but for its number; and once."""
+    courier = Quick()
+    async with process(database, courier=courier) as one:
+        await one.routes.take([registered("worker@kitchen")])
+        await one.desk.submit(request(to="worker@kitchen"))
+        made, delivered = await courier.made.get(), await courier.delivered.get()
+        assert delivered.changed(id=0) == made
+        assert delivered.request is made.request
+        await one.settled()
+        assert courier.order == ["made ready", "brought"]
+
+
+async def test_what_is_made_ready_and_not_stored_is_brought_to_nobody(database: Database) -> None:
+    """Its request id belongs to another task, or Postgres refuses it; after a kill nobody knows of it."""
+    courier = Quick()
+    async with process(database, courier=courier) as one:
+        await one.routes.take([registered("worker@kitchen")])
+        await one.desk.submit(request(to="worker@kitchen"))
+        refused = await one.desk.submit(request(to="worker@kitchen", task_id="another"))
+        assert refused.refusal is not None
+        async with database.connection() as connection:
+            await connection.execute("ALTER TABLE tasks ADD CONSTRAINT closed CHECK (request_id <> 'req-2')")
+        with pytest.raises(asyncpg.CheckViolationError):
+            await one.desk.submit(request("req-2", to="worker@kitchen"))
+        made = [await courier.made.get() for _ in range(3)]
+        assert [task.request.task_id for task in made] == ["task-req-1", "another", "task-req-2"]
+        await one.settled()
+        assert (await courier.delivered.get()).request.task_id == "task-req-1"
+        assert courier.delivered.empty()
+        await one.kill()
+    async with process(database, courier=courier) as other:
+        await other.settled()
+        assert courier.delivered.empty()

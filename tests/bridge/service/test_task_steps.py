@@ -8,14 +8,14 @@ import pytest
 
 from bridge.address import AgentAddress
 from bridge.agent_status import StatusInput
-from bridge.task import State, Step, receive
+from bridge.task import State, Step, Task, receive
 from bridge.task_answer import Answer
 from bridge.task_messages import Progress, Result, RunnerLost, Start
 from bridge.task_request import TaskKey
 from storage.consumers import Place, take_over
 from storage.database import Database
 from tests.support.agents import NOW, address, registered
-from tests.support.desk import Process, process, request
+from tests.support.desk import Process, Requester, process, request
 
 KEY = TaskKey("living", "req-1")
 GOOD = Answer(True, "done", 0)
@@ -184,3 +184,37 @@ async def test_an_answer_that_was_foreseen_of_what_has_changed_does_not_count(
             await one.desk.cancel(key, "alice")
         assert not await one.desk.finish_read(key, GOOD, place, by=by)
         assert (await one.task(name)).state is State.CANCELLED
+
+
+class Quick(Requester):
+    """It makes ready what it has to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: asyncio.Queue[Task] = asyncio.Queue()
+
+    def make_ready(self, task: Task) -> None:
+        self.made.put_nowait(task)
+
+
+async def test_an_answer_is_made_ready_while_it_is_stored(database: Database) -> None:
+    """The very one. Of a step that another process was quicker with nobody is told, and what has been decided
+    instead is made ready anew."""
+    requester = Quick()
+    async with process(database, requester=requester) as one, process(database, one.clock) as other:
+        await one.routes.take([registered("worker@here")])
+        await one.desk.submit(request())
+        await one.desk.finish(KEY, GOOD, runner="r")
+        made, answered = await requester.made.get(), await requester.answered.get()
+        assert made == answered
+        assert made.answer is answered.answer
+        await one.desk.submit(request("req-2"))
+        key = TaskKey("living", "req-2")
+        ended = await other.desk.cancel(key, "alice")
+        assert await one.desk.finish(key, GOOD, runner="r") is None
+        made = await requester.made.get()
+        assert made.answer == GOOD
+        assert ended is not None
+        assert await one.desk.task(key) == ended
+        await one.settled()
+        assert requester.answered.empty()
