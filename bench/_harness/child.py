@@ -11,6 +11,9 @@ from contextlib import asynccontextmanager, suppress
 # How long a server may take over its own ending before it is killed.
 _GRACE_SECONDS = 5.0
 
+# Bytes. A line may tell of every single thing that was measured.
+MOST_IN_A_LINE = 16 * 1024 * 1024
+
 # What the child does to itself before it becomes the command; from outside it would come too late for what
 # the command does first.
 _STAY_ON_CPU = """\
@@ -73,7 +76,12 @@ async def child(
     if cpu is not None:
         command = (sys.executable, "-I", "-S", "-c", _STAY_ON_CPU, str(cpu), *command)
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, start_new_session=True, env={**os.environ, **(environment or {})}
+        *command,
+        stdin=PIPE,
+        stdout=PIPE,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+        limit=MOST_IN_A_LINE,
     )
     try:
         yield Child(name, process)

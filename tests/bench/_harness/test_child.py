@@ -39,6 +39,12 @@ async def test_a_child_is_asked_and_answers_in_lines() -> None:
         assert await echo.ask("that", 10) == "heard that"
 
 
+async def test_a_line_may_be_long() -> None:
+    """A run of many thousand tasks is told in one."""
+    async with child("teller", *python("print('1.5 ' * 100_000)")) as teller:
+        assert len((await teller.line(10)).split()) == 100_000
+
+
 async def test_a_child_ends_with_its_block() -> None:
     """By its id, also when the block fails."""
     running: Child | None = None

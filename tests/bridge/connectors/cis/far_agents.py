@@ -77,7 +77,8 @@ class FarAgents(FarApart):
 
     async def kill(self, name: str) -> None:
         """At one instant it can neither write nor speak any more; only then its tasks are tidied away."""
-        node, address = self.running.pop(name), self._databases[name]
+        del self.running[name]
+        address = self._databases[name]
         self._databases[name] = replace(address)
         with contextlib.ExitStack() as cut:
             for ends, link in self.links.items():
