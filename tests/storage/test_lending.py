@@ -10,8 +10,25 @@ from storage.address import DatabaseAddress
 from storage.connecting import ConnectionLost
 from storage.errors import LocalError
 from storage.lending import Lender
-from storage.opening import Single
+from storage.opening import Single, open_connection
 from storage.pool import Pool
+
+
+@pytest.fixture
+async def onlooker(database_address: DatabaseAddress) -> AsyncIterator[Single]:
+    """Another connection, for looking at the one that is lent."""
+    connection = await open_connection(database_address, connect_timeout=60.0)
+    try:
+        yield connection
+    finally:
+        connection.terminate()
+
+
+async def until_at_work(onlooker: Single, connection: Single) -> None:
+    """What is to be cancelled must have begun: Postgres forgets at once what asks it to cancel nothing."""
+    state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
+    while await onlooker.fetchval(state, connection.get_server_pid()) != "active":
+        pass
 
 
 @pytest.fixture
@@ -25,14 +42,16 @@ async def lender(database_address: DatabaseAddress) -> AsyncIterator[Lender]:
         pool.terminate()
 
 
-async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(lender: Lender) -> None:
+async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(
+    lender: Lender, onlooker: Single
+) -> None:
     """Whoever takes it next finds nothing under way and no transaction on it."""
     for is_open in (True, False):
         connection = await lender.pool.take()
         if is_open:
             await connection.execute("BEGIN")
         working = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
-        await asyncio.sleep(0)
+        await until_at_work(onlooker, connection)
         working.cancel()
         with pytest.raises(asyncio.CancelledError) as cancelled:
             await working

@@ -133,7 +133,8 @@ async def peer(neighbourhood: Neighbourhood) -> AsyncIterator[Peer]:
             yield peer
         finally:
             for writer in server.connections:
-                writer.transport.abort()
+                if not writer.transport.is_closing():
+                    writer.transport.abort()
 
 
 async def test_one_connection_is_kept(peer: Peer) -> None:
