@@ -187,7 +187,7 @@ CHUNKED = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n{"pdus":{}
         b'HTTP/1.1 200 OK\r\n\r\n{"pdus":{}}' + GONE,
         answer(b"{}", "200 OK", "Content-Length: 3"),
         answer(b"{}", "200 OK", "Transfer-Encoding: chunked"),
-        answer(gzip.compress(b"{}"), "200 OK", "Content-Encoding: gzip"),
+        answer(gzip.compress(b"{}", mtime=0), "200 OK", "Content-Encoding: gzip"),
         answer(b"{}", "200 OK", *(f"X-{number}: {'x' * 4000}" for number in range(5))),
         b"x" * 20_000,
         b"\x16\x03\x01",
