@@ -71,6 +71,6 @@ def test_groups_are_no_part_of_a_name(said: str, name: str) -> None:
 
 
 def test_processes_are_no_tests() -> None:
-    """What a run left behind whose processes did not agree is no reason for the next to fail. A file that cannot
-    be read is one."""
+    """What a run left behind whose processes did not agree is no reason for the next to fail. A file that
+    cannot be read is one."""
     assert failed('{"gw1": true, "tests/gw1.py": true}') == ["tests/gw1.py"]
