@@ -21,7 +21,8 @@ LOST: tuple[type[Exception], ...] = (
 
 
 class ConnectionLost(LocalError):
-    """The database went away. Whether a transaction that was being committed holds is not known."""
+    """What a node stands on went away: its database, or, in a class of its own, the homeserver of which it is
+    a guest. Whether what was being committed holds is not known."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         super().__init__(
