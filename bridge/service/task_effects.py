@@ -108,7 +108,7 @@ class TaskEffects:
         self._to_show: deque[tuple[float, _Lane]] = deque()
         self._showing: asyncio.TimerHandle | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._ticks = TaskTicks(database, store, PAUSE + ports.shown_after)
+        self._ticks = TaskTicks(database, store, PAUSE + ports.shown_after, ports.observer.problem)
 
     def start(self) -> None:
         self._ticks.start()

@@ -6,6 +6,7 @@ After a kill that much may be done again.
 import asyncio
 from typing import Final
 
+from bridge.service.session import Report
 from bridge.service.task_store import TaskStore
 from bridge.task import Task
 from bridge.task_messages import Due
@@ -18,15 +19,24 @@ ONCE: Final = frozenset({Due.DELIVER, Due.CANCEL})
 """What is the same after a further step. An answer and what people see are not."""
 MOST_ONCE: Final = 20_000
 """Of how many tasks it is remembered that this process has done that."""
+AGAIN: Final = 0.5
+"""Seconds until it is tried again after Postgres has refused."""
 
 
 class TaskTicks:
-    """`pause`: seconds for which is gathered what was done."""
+    """`pause`: seconds for which is gathered what was done. `report` is told when it cannot be told."""
 
-    def __init__(self, database: Database, store: TaskStore, pause: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        store: TaskStore,
+        pause: float,
+        report: Report = lambda sentence, error: None,
+    ) -> None:
         self._database = database
         self._store = store
         self._pause = pause
+        self._report = report
         self._waiting: dict[int, tuple[int, set[Due]]] = {}
         self._once: BoundedCache[tuple[int, Due], bool] = BoundedCache(MOST_ONCE)
         self._something = asyncio.Event()
@@ -85,6 +95,11 @@ class TaskTicks:
                 await self._tell()
             except ConnectionLost:
                 self._something.set()
+            except Exception as error:
+                # Of a mistake nobody else would hear, and what waits would only grow.
+                self._report("What was done of tasks is not remembered, and may be done again.", error)
+                self._something.set()
+                await asyncio.sleep(AGAIN)
 
     async def _tell(self) -> None:
         async with self._telling:
@@ -100,7 +115,7 @@ class TaskTicks:
                     connection,
                     [(number, version, sorted(done)) for number, (version, done) in sorted(told.items())],
                 )
-        except ConnectionLost:
+        except Exception:
             for number, (version, done) in told.items():
                 known = self._waiting.get(number)
                 if known is None:

@@ -86,3 +86,32 @@ async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
         assert await due(store, task) == {Due.DELIVER}
     finally:
         await ticks.close()
+
+
+async def test_what_postgres_refuses_is_reported_and_told_later(database: Database) -> None:
+    """A mistake ends nothing: whoever can mend it hears of it, and what waits is told afterwards."""
+    reported: list[str] = []
+    told = asyncio.Event()
+
+    def report(sentence: str, error: BaseException | None) -> None:
+        reported.append(f"{sentence} {type(error).__name__}")
+        told.set()
+
+    store = TaskStore(database)
+    ticks = TaskTicks(database, store, 0.01, report)
+    task = await accepted(database, store)
+    ticks.start()
+    try:
+        async with database.connection() as other:
+            await other.execute("ALTER TABLE tasks RENAME COLUMN due TO undue")
+            ticks.done(task, Due.SHOW)
+            await told.wait()
+            await other.execute("ALTER TABLE tasks RENAME COLUMN undue TO due")
+        while ticks._waiting or ticks._telling.locked():
+            await asyncio.sleep(0.005)
+        assert await due(store, task) == {Due.DELIVER}
+    finally:
+        await ticks.close()
+    assert reported[0] == (
+        "What was done of tasks is not remembered, and may be done again. UndefinedColumnError"
+    )
