@@ -1,0 +1,76 @@
+"""What the answer of a homeserver to a request of ours means: done, refused, or no answer at all.
+
+Where it is unclear whether a homeserver has said something, it has not: whoever asked waits and asks again,
+and nothing is taken for refused that was never looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federation.canonical_json import NotJson, decode
+from federation.errors import MatrixError, limit_exceeded
+
+MOST_TEXT: Final = 400
+MOST_ERRCODE: Final = 100
+LATER_MS: Final = 1_000
+"""When to come back if a homeserver that has enough does not say."""
+
+# A proxy in front of it speaks no Matrix. What these say is about the request itself, and stays so; whatever
+# else a proxy says is about the homeserver, and passes.
+_OF_PROXIES: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("M_UNKNOWN", "What stands in front of the homeserver does not let this pass."),
+    413: ("M_TOO_LARGE", "What stands in front of the homeserver lets nothing pass that is so large."),
+    414: ("M_UNKNOWN", "What stands in front of the homeserver lets no address pass that is so long."),
+    431: ("M_UNKNOWN", "What stands in front of the homeserver lets no address pass that is so long."),
+}
+# Said by a homeserver in trouble of its own. 502 and 504, with its reason, are about other servers.
+_IN_TROUBLE: Final = frozenset({500, 503})
+# A registration that the homeserver does not know any more is for the operator to put right; until then what
+# there is to say waits.
+_NOT_INSTALLED: Final = frozenset({"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"})
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """It was no answer. Why, as part of a sentence."""
+
+    reason: str
+
+
+Meaning = dict[str, Any] | MatrixError | Broken
+
+
+def meaning(status: int, data: bytes, *, own_token: bool = True) -> Meaning:
+    """`own_token`: it was asked with the token of the registration."""
+    try:
+        found = decode(data)
+    except NotJson:
+        found = None
+    if 200 <= status < 300:
+        return found if isinstance(found, dict) else Broken("what it says is no JSON object")
+    said = found if isinstance(found, dict) else {}
+    errcode = said.get("errcode")
+    if (
+        not isinstance(errcode, str)
+        or not errcode
+        or len(errcode) > MOST_ERRCODE
+        or not errcode.isprintable()
+    ):
+        named = _OF_PROXIES.get(status)
+        return Broken(f"HTTP status {status}") if named is None else MatrixError(*named, status)
+    if status == 429 or errcode == "M_LIMIT_EXCEEDED":
+        later = said.get("retry_after_ms")
+        later = max(0, later) if type(later) is int else LATER_MS
+        return limit_exceeded(_text(said), 429, later)
+    if status in _IN_TROUBLE:
+        return Broken(f"HTTP status {status}, {errcode}")
+    if own_token and errcode in _NOT_INSTALLED:
+        return Broken(f"it does not know our as_token any more, {errcode}")
+    return MatrixError(errcode, _text(said), status if 400 <= status < 600 else 502)
+
+
+def _text(said: Mapping[str, Any]) -> str:
+    text = said.get("error")
+    text = "".join(one for one in text if one.isprintable()) if isinstance(text, str) else ""
+    return text[:MOST_TEXT] or "The homeserver gives no reason."

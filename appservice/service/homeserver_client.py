@@ -1,0 +1,336 @@
+"""Asks the homeserver, in the name of the registration or of one of its users: requests as clients make them,
+answers as JSON or as a stream of bytes."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, Protocol
+
+import aiohttp
+from aiohttp import hdrs
+from mautrix.api import MediaPath, Method, PathBuilder
+
+from appservice.homeserver_answer import Broken, Meaning, meaning
+from appservice.request_kind import request_kind
+from appservice.service.homeserver_api import (
+    CHUNK,
+    CONNECT,
+    MIB,
+    HomeserverApi,
+    TooMuch,
+    read_all,
+    read_pieces,
+    reason,
+)
+from appservice.service.homeserver_away import HomeserverAway
+from federation import media_errors
+from federation.canonical_json import NotCanonical, encode
+from federation.content_disposition import file_name_in
+from federation.errors import MatrixError
+from federation.media import parse_mxc
+from federation.service.uninterrupted import uninterrupted
+
+TIMEOUT: Final = 60.0
+"""Seconds, for the whole of it."""
+IDLE: Final = 30.0
+"""Seconds that may pass in a stream without a byte."""
+KEEP: Final = 25.0
+"""Seconds; homeservers and what stands in front of them keep a connection for longer."""
+MOST_CONNECTIONS: Final = 32
+MOST_WAITING: Final = 30.0
+"""Seconds in all, while the homeserver has enough."""
+MOST_MEDIA: Final = 100 * MIB
+SLOWEST: Final = 32 * 1024
+"""Bytes a second that an upload is given time for."""
+
+LIMIT_EXCEEDED: Final = "M_LIMIT_EXCEEDED"
+_ANSWERED: Final = frozenset({"ok", "refused", "limited"})
+_USER_AGENT: Final = f"Palaver/{version('palaver')}"
+_STREAMED: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=IDLE)
+
+
+class ClientObserver(Protocol):
+    """Implemented by whoever counts. Called from the event loop; it must return at once."""
+
+    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        """`kind` is as `request_kind` has it. `outcome` is `ok`, `refused`, `limited`, `away` or
+        `cancelled`."""
+
+
+class Gate(Protocol):
+    """Implemented by whoever watches whether the homeserver is there."""
+
+    async def passed(self) -> None:
+        """Returns when it may be asked, or raises `HomeserverAway`."""
+
+    def lost(self, away: HomeserverAway) -> None: ...
+
+    def answered(self) -> None: ...
+
+
+class _Nobody:
+    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        """Nobody counts."""
+
+
+NOBODY: Final[ClientObserver] = _Nobody()
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """What the homeserver calls it; nothing of that has been made safe. `size` is None where it does not
+    say."""
+
+    content_type: str | None
+    file_name: str | None
+    size: int | None
+    chunks: AsyncIterator[bytes]
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
+    """To one homeserver, with its connections kept."""
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS, keepalive_timeout=KEEP, ttl_dns_cache=60),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # Compressed, a small answer could become one that fills the memory.
+        headers={hdrs.ACCEPT_ENCODING: "identity"},
+        auto_decompress=False,
+    ) as session:
+        yield session
+
+
+class HomeserverClient:
+    """`session` is one of `open_session`, closed by whoever opened it. `url` is where clients reach the
+    homeserver, `token` the `as_token`."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        token: str,
+        *,
+        observer: ClientObserver = NOBODY,
+        gate: Gate | None = None,
+    ) -> None:
+        self.url = url
+        self._api = HomeserverApi(session, url)
+        self._authorization = f"Bearer {token}"
+        self._observer = observer
+        self._gate = gate
+
+    async def ask(
+        self,
+        method: Method,
+        path: PathBuilder | str,
+        content: Mapping[str, Any] | None = None,
+        *,
+        user: str | None = None,
+        query: Mapping[str, str] | None = None,
+        ts: int | None = None,
+        token: str | None = None,
+        patience: float = TIMEOUT,
+    ) -> dict[str, Any]:
+        """The answer's JSON object. `user` is as whom it is asked, `ts` the time that the event is to bear,
+        `token` another one than that of the registration.
+
+        Raises `MatrixError` when the homeserver refuses it, and `HomeserverAway` when there is no answer, so
+        that nobody knows whether it was done."""
+        body = None if method is Method.GET else _encoded(content)
+        params = _params(user, query, ts)
+        waited = 0.0
+        while True:
+            try:
+                return await self._once(method, str(path), body, params, token, patience)
+            except MatrixError as refused:
+                if refused.errcode != LIMIT_EXCEEDED:
+                    raise
+                pause: float = refused.fields["retry_after_ms"] / 1000
+                waited += pause
+                if waited > MOST_WAITING:
+                    raise
+            # It was not done, so that it can be said again without a thought.
+            await asyncio.sleep(pause)
+
+    async def upload(
+        self,
+        user: str | None,
+        chunks: bytes | AsyncIterable[bytes],
+        content_type: str | None = None,
+        name: str | None = None,
+        *,
+        limit: int = MOST_MEDIA,
+    ) -> str:
+        """Its `mxc://` address. Homeservers want to know its size first, so that it waits on the disk until
+        it is whole."""
+        with SpooledTemporaryFile(max_size=MIB) as file:
+            size = 0
+            async for chunk in _pieces(chunks):
+                size += len(chunk)
+                if size > limit:
+                    raise media_errors.upload_too_large(limit)
+                await uninterrupted(file.write, chunk)
+            await uninterrupted(file.seek, 0)
+
+            async def read() -> AsyncGenerator[bytes, None]:
+                while data := await uninterrupted(file.read, CHUNK):
+                    yield data
+
+            described: dict[str, str] = {
+                hdrs.CONTENT_TYPE: content_type or "application/octet-stream",
+                hdrs.CONTENT_LENGTH: str(size),
+            }
+            params = _params(user, None if name is None else {"filename": name}, None)
+            patience = TIMEOUT + size / SLOWEST
+            path = str(MediaPath.v3.upload)
+            found = await self._once(Method.POST, path, read(), params, None, patience, described)
+        mxc = found.get("content_uri")
+        if not isinstance(mxc, str) or parse_mxc(mxc) is None:
+            raise HomeserverAway(self.url, "it does not say where it keeps what was uploaded")
+        return mxc
+
+    @asynccontextmanager
+    async def download(
+        self, mxc: str, *, user: str | None = None, limit: int = MOST_MEDIA
+    ) -> AsyncIterator[Downloaded]:
+        """Raises `MatrixError` when there is none to be had. So do the chunks when they are more than
+        `limit`."""
+        if parse_mxc(mxc) is None:
+            raise media_errors.no_address()
+        async with AsyncExitStack() as stack:
+            try:
+                response = await self._open(stack, mxc, user, authenticated=True)
+            except MatrixError as refused:
+                if refused.errcode != "M_UNRECOGNIZED":
+                    raise
+                # Before v1.11 there was only the one that asks for no token.
+                response = await self._open(stack, mxc, user, authenticated=False)
+            size = response.content_length
+            if size is not None and size > limit:
+                raise media_errors.remote_too_large(limit)
+            yield Downloaded(
+                response.headers.get(hdrs.CONTENT_TYPE),
+                file_name_in(response.headers.get(hdrs.CONTENT_DISPOSITION)),
+                size,
+                self._chunks(response, limit),
+            )
+
+    async def _once(
+        self,
+        method: Method,
+        path: str,
+        body: bytes | AsyncGenerator[bytes, None] | None,
+        params: dict[str, str],
+        token: str | None,
+        patience: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        if self._gate is not None:
+            await self._gate.passed()
+        with self._counted(method, path):
+            sent = {**(headers or {}), **self._headers(token)}
+            try:
+                async with asyncio.timeout(patience):
+                    status, data = await self._api.request(method, path, body, sent, params)
+            except TimeoutError as error:
+                raise HomeserverAway(self.url, reason(error)) from error
+            return self._judged(meaning(status, data, own_token=token is None))
+
+    async def _open(
+        self, stack: AsyncExitStack, mxc: str, user: str | None, *, authenticated: bool
+    ) -> aiohttp.ClientResponse:
+        """An answer whose body has not been read."""
+        if self._gate is not None:
+            await self._gate.passed()
+        url = self._api.get_download_url(mxc, authenticated=authenticated)
+        with self._counted(Method.GET, url.raw_path):
+            try:
+                response = await stack.enter_async_context(
+                    self._api.session.get(
+                        url,
+                        params=_params(user, None, None),
+                        headers=self._headers(None),
+                        allow_redirects=False,
+                        timeout=_STREAMED,
+                    )
+                )
+                if response.status == 200:
+                    return response
+                data = await read_all(response)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise HomeserverAway(self.url, reason(error)) from error
+            self._judged(meaning(response.status, data))
+            raise HomeserverAway(self.url, f"HTTP status {response.status}")
+
+    async def _chunks(self, response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:
+        try:
+            async for piece in read_pieces(response, limit):
+                yield piece
+        except TooMuch:
+            raise media_errors.remote_too_large(limit) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise HomeserverAway(self.url, reason(error)) from error
+
+    def _judged(self, found: Meaning) -> dict[str, Any]:
+        match found:
+            case Broken():
+                raise HomeserverAway(self.url, found.reason)
+            case MatrixError():
+                raise found
+        return found
+
+    def _headers(self, token: str | None) -> dict[str, str]:
+        return {
+            hdrs.AUTHORIZATION: self._authorization if token is None else f"Bearer {token}",
+            hdrs.USER_AGENT: _USER_AGENT,
+        }
+
+    @contextmanager
+    def _counted(self, method: Method, path: str) -> Iterator[None]:
+        began = time.monotonic()
+        outcome = "ok"
+        try:
+            yield
+        except HomeserverAway as away:
+            outcome = "away"
+            if self._gate is not None:
+                self._gate.lost(away)
+            raise
+        except MatrixError as refused:
+            outcome = "limited" if refused.errcode == LIMIT_EXCEEDED else "refused"
+            raise
+        except BaseException:
+            outcome = "cancelled"
+            raise
+        finally:
+            if self._gate is not None and outcome in _ANSWERED:
+                self._gate.answered()
+            self._observer.asked(method.value, request_kind(path), outcome, time.monotonic() - began)
+
+
+def _encoded(content: Mapping[str, Any] | None) -> bytes:
+    try:
+        return encode(dict(content or {}))
+    except NotCanonical as problem:
+        raise MatrixError("M_BAD_JSON", f"That cannot be written as JSON: {problem}.") from None
+
+
+def _params(user: str | None, query: Mapping[str, str] | None, ts: int | None) -> dict[str, str]:
+    params = {} if query is None else dict(query)
+    if user is not None:
+        params["user_id"] = user
+    if ts is not None:
+        params["ts"] = str(ts)
+    return params
+
+
+async def _pieces(content: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+    else:
+        async for chunk in content:
+            yield chunk

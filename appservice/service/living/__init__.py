@@ -1,0 +1,1 @@
+"""What users do in the rooms of a homeserver of which this node is a guest, one concern per file."""
