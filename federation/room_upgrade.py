@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federation.auth_rules.auth_event_selection import CREATE, POWER_LEVELS
-from federation.auth_rules.levels import creators, read_level
+from federation.auth_rules.levels import Said, creators, read_level
 from federation.errors import MatrixError
 from federation.identifiers import is_user_id
 from federation.new_event import NewEvent
-from federation.pdu import EventId, Pdu, StateKey
+from federation.pdu import EventId, StateKey
 from federation.room_creation import TOMBSTONE_LEVEL, version_for_new
 from federation.room_version import RoomVersion
 from federation.spaces import CHILD, PARENT, is_child
@@ -45,7 +45,7 @@ class OldRoom:
 
     room_id: str
     version: RoomVersion
-    state: Mapping[StateKey, Pdu]
+    state: Mapping[StateKey, Said]
     last_event: EventId
 
 
@@ -189,14 +189,14 @@ def _highest(levels: Mapping[str, Any]) -> int:
 
 def _copied(old: OldRoom, user: str, also: Collection[str]) -> Iterator[NewEvent]:
     types = [*COPIED, *sorted(set(also) - set(COPIED))]
-    for (type_, key), pdu in sorted(old.state.items(), key=lambda entry: entry[0]):
-        if type_ in types and pdu.content and (type_ not in (CHILD, PARENT) or is_child(pdu.content)):
+    for (type_, key), entry in sorted(old.state.items(), key=lambda one: one[0]):
+        if type_ in types and entry.content and (type_ not in (CHILD, PARENT) or is_child(entry.content)):
             # A state key that is a user's can only be set by that user.
             if key.startswith("@") and key != user:
                 continue
-            yield NewEvent(type_, user, pdu.content, key)
-        elif type_ == "m.room.member" and pdu.membership == "ban":
-            reason = pdu.content.get("reason")
+            yield NewEvent(type_, user, entry.content, key)
+        elif type_ == "m.room.member" and entry.content.get("membership") == "ban":
+            reason = entry.content.get("reason")
             said = {"reason": reason} if isinstance(reason, str) else {}
             yield NewEvent(type_, user, {**said, "membership": "ban"}, key)
 

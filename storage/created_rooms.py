@@ -14,3 +14,7 @@ async def fetch_created(connection: Connection, creator: str, key: str) -> str |
 async def insert_created(connection: Connection, creator: str, key: str, room_id: str) -> bool:
     """Whether there was none. Another process that inserts it at the same time is waited for."""
     return await connection.fetchval(SQL.insert_created, creator, key, room_id) is not None
+
+
+async def delete_created(connection: Connection, creator: str, key: str) -> None:
+    await connection.execute(SQL.delete_created, creator, key)

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from federation.pdu import Pdu
 from federation.room_version import RoomVersion
 
 Level = int | float
@@ -14,6 +13,16 @@ package."""
 # "Invite Level, Kick Level, Ban Level, Redact Level: the levels given by the `invite`, `kick`, `ban`, and
 # `redact` properties in the current `m.room.power_levels` state", with these defaults.
 _DEFAULTS: Final[Mapping[str, int]] = {"ban": 50, "invite": 0, "kick": 50, "redact": 50}
+
+
+class Said(Protocol):
+    """What of an entry of the state counts here, whoever keeps the state."""
+
+    @property
+    def sender(self) -> str: ...
+
+    @property
+    def content(self) -> Mapping[str, Any]: ...
 
 
 def read_level(value: object, version: RoomVersion) -> int | None:
@@ -32,7 +41,7 @@ def read_level(value: object, version: RoomVersion) -> int | None:
         return None
 
 
-def creators(create: Pdu, version: RoomVersion) -> frozenset[str]:
+def creators(create: Said, version: RoomVersion) -> frozenset[str]:
     """Version 12: "the `sender` of the `m.room.create` event" and "any user IDs contained in the
     `additional_creators` array in `content`"; before there is one."""
     if version.creators_have_infinite_power:
@@ -48,7 +57,7 @@ class PowerLevels:
 
     __slots__ = ("_content", "_creators", "_users", "_version")
 
-    def __init__(self, create: Pdu | None, power_levels: Pdu | None, version: RoomVersion) -> None:
+    def __init__(self, create: Said | None, power_levels: Said | None, version: RoomVersion) -> None:
         self._version = version
         self._content: Mapping[str, Any] | None = power_levels.content if power_levels is not None else None
         users = self._content.get("users") if self._content is not None else None

@@ -1,6 +1,6 @@
 """Which rooms were made under which keys."""
 
-from storage.created_rooms import fetch_created, insert_created
+from storage.created_rooms import delete_created, fetch_created, insert_created
 from storage.database import Database
 
 
@@ -12,4 +12,7 @@ async def test_the_first_room_under_a_key_is_the_one(database: Database) -> None
         assert not await insert_created(connection, "@a:b", "kitchen", "!2")
         assert await insert_created(connection, "@c:b", "kitchen", "!3")
         assert await fetch_created(connection, "@a:b", "kitchen") == "!1"
+        assert await fetch_created(connection, "@c:b", "kitchen") == "!3"
+        await delete_created(connection, "@a:b", "kitchen")
+        assert await fetch_created(connection, "@a:b", "kitchen") is None
         assert await fetch_created(connection, "@c:b", "kitchen") == "!3"
