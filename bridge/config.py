@@ -31,6 +31,7 @@ from bridge.config_people import (
     People,
     Permissions,
 )
+from bridge.config_provisioning import DoublePuppet, Provisioning, check_double_puppet
 from bridge.config_section import DatabaseUrl, Network, Port, Seconds, Section, ServerName
 from bridge.connectors.cis.settings import NODE_USER
 
@@ -192,6 +193,8 @@ class Config(Section):
     database: Database = Database()
     federation: Federation = Federation()
     appservice: AppService = AppService()
+    provisioning: Provisioning = Provisioning()
+    double_puppet: DoublePuppet = DoublePuppet()
     agent_federation: AgentFederation = AgentFederation()
     people: People = People()
     permissions: Permissions = Field(
@@ -211,6 +214,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _a_guest_of_some_homeserver(self) -> Self:
         check_appservice(self.matrix_side, self.appservice)
+        check_double_puppet(self.double_puppet, self.appservice)
         return self
 
     @model_validator(mode="after")

@@ -12,8 +12,9 @@ from bridge.cli.options import ConfigFile, Json, loaded
 from bridge.cli.output import FAILED, Output
 from bridge.config import Config
 from bridge.config_appservice import wanted
-from bridge.service.registration_check import check_registration
-from bridge.service.registration_file import write
+from bridge.config_provisioning import wanted_puppets
+from bridge.service.registration_check import check_double_puppet, check_registration
+from bridge.service.registration_file import write, write_double_puppet
 from storage.errors import LocalError
 
 
@@ -26,6 +27,12 @@ def registration(
     ] = False,
     new_tokens: Annotated[
         bool, typer.Option("--new-tokens", help="Give it other tokens than the file has that is there.")
+    ] = False,
+    double_puppet: Annotated[
+        bool,
+        typer.Option(
+            "--double-puppet", help="Write the second file, by which the node may speak as people there."
+        ),
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,
@@ -41,15 +48,23 @@ def registration(
         )
     if check and new_tokens:
         raise LocalError("Who only looks gives no new tokens.", "Say --check, or --new-tokens.")
+    if check and double_puppet:
+        raise LocalError(
+            "Who only looks writes no file.",
+            "Say --check alone: it looks at the second file too where [double_puppet] is enabled.",
+        )
+    option = "" if path is None else f" -c {shlex.quote(str(path))}"
     if check:
         _check(output, config)
+    elif double_puppet:
+        _write_double_puppet(output, config, option, new_tokens=new_tokens)
     else:
-        _write(output, config, "" if path is None else f" -c {shlex.quote(str(path))}", new_tokens=new_tokens)
+        _write(output, config, option, new_tokens=new_tokens)
 
 
 def _check(output: Output, config: Config) -> None:
     file, homeserver = config.appservice.registration, config.appservice.homeserver
-    wrong = asyncio.run(check_registration(config.appservice, config.server_name))
+    wrong = asyncio.run(_wrong(config))
 
     def report(console: Console) -> None:
         for sentence in wrong:
@@ -66,6 +81,11 @@ def _check(output: Output, config: Config) -> None:
         raise typer.Exit(FAILED)
 
 
+async def _wrong(config: Config) -> tuple[str, ...]:
+    first = await check_registration(config.appservice, config.server_name)
+    return (*first, *await check_double_puppet(config.double_puppet, config.appservice))
+
+
 def _write(output: Output, config: Config, option: str, *, new_tokens: bool) -> None:
     file = config.appservice.registration
     written = write(file, wanted(config.appservice, config.server_name), new_tokens=new_tokens)
@@ -78,6 +98,24 @@ def _write(output: Output, config: Config, option: str, *, new_tokens: bool) -> 
             "aliases": [one.regex for one in written.aliases],
         },
         lambda console: console.print(_next_steps(config, file, option), markup=False),
+    )
+
+
+def _write_double_puppet(output: Output, config: Config, option: str, *, new_tokens: bool) -> None:
+    section = config.double_puppet
+    file = section.registration
+    written = write_double_puppet(file, wanted_puppets(section, config.appservice), new_tokens=new_tokens)
+    enable = (
+        "" if section.enabled else "  set enabled = true in [double_puppet] of this node's configuration\n"
+    )
+    output.show(
+        {"registration": str(file), "id": written.id, "users": [one.regex for one in written.users]},
+        lambda console: console.print(
+            f"Wrote {file}. Who has it can do all that the people of {config.guest_of} can. Next:\n{enable}"
+            f"  let the homeserver read it too, beside the other one: {file.resolve()}\n"
+            f"  start it again, then here: palaver registration --check{option}",
+            markup=False,
+        ),
     )
 
 

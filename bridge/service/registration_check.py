@@ -6,16 +6,20 @@ from typing import NoReturn
 
 import aiohttp
 
+from appservice import double_puppets
+from appservice.homeserver_check import WHOAMI
 from appservice.namespaces import AgentRoom
 from appservice.registration import Registration, Wanted, differences
+from appservice.service.asking import ask
 from appservice.service.homeserver_check import check_homeserver
 from appservice.transaction import Transaction
 from appservice.wire.app import make_listener
 from appservice.wire.services import AppServices
 from bridge.config_appservice import AppService, wanted
+from bridge.config_provisioning import DoublePuppet, wanted_puppets
 from bridge.metrics import Metrics
 from bridge.service.observer import ListenerObserver
-from bridge.service.registration_file import load
+from bridge.service.registration_file import DOUBLE_PUPPET, load
 from federation.errors import MatrixError
 from federation.wire.bind import Bind
 from storage.errors import LocalError
@@ -38,6 +42,18 @@ async def check_registration(section: AppService, node_id: str) -> tuple[str, ..
     ):
         wrong = await check_homeserver(session, section.homeserver, registration, said, came)
     return (*differences(registration, said), *([wrong] if wrong is not None else []))
+
+
+async def check_double_puppet(section: DoublePuppet, appservice: AppService) -> tuple[str, ...]:
+    """The same of the second registration, where there is to be one."""
+    if not section.enabled:
+        return ()
+    assert appservice.homeserver is not None, "the configuration was checked"
+    registration, said = load(section.registration, DOUBLE_PUPPET), wanted_puppets(section, appservice)
+    async with aiohttp.ClientSession() as session:
+        heard = await ask(session, "GET", appservice.homeserver + WHOAMI, registration.secrets.as_token)
+    wrong = double_puppets.wrong_whoami(heard, registration, str(section.registration), said.domain)
+    return (*double_puppets.differences(registration, said), *([wrong] if wrong is not None else []))
 
 
 @asynccontextmanager

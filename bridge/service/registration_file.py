@@ -3,6 +3,8 @@
 import secrets
 from pathlib import Path
 
+from appservice import double_puppets
+from appservice.double_puppets import WantedPuppets
 from appservice.namespaces import SENDER
 from appservice.registration import Registration, Secrets, Wanted, document, made_again, make, read
 from bridge.yaml_reading import NotYaml, read_yaml
@@ -13,10 +15,17 @@ from storage.errors import LocalError
 MOST_BYTES = 1_000_000
 _OWNER_AND_GROUP = 0o660
 _OWNER = 0o600
+DOUBLE_PUPPET = " --double-puppet"
+"""What `palaver registration` writes the second one with."""
 
 HEAD = """\
 # By this file a homeserver knows a Palaver that is its guest. `palaver registration` writes it; name it under
 # app_service_config_files in the configuration of Synapse, and start Synapse again.
+"""
+PUPPETS_HEAD = """\
+# By this file a homeserver lets a Palaver that is its guest speak as the people on it: who has it can do all
+# that they can. `palaver registration --double-puppet` writes it; name it under app_service_config_files in
+# the configuration of Synapse beside the other one, and start Synapse again.
 """
 EXAMPLE_HEAD = f"""\
 {HEAD}#
@@ -33,15 +42,17 @@ def text_of(registration: Registration, head: str = HEAD) -> str:
     return head + yaml_text(document(registration))
 
 
-def load(path: Path) -> Registration:
-    """LocalError says why there is none, and shows nothing of what is in the file."""
+def load(path: Path, option: str = "") -> Registration:
+    """LocalError says why there is none, and shows nothing of what is in the file. `option` is what
+    `palaver registration` writes it with."""
+    command = f"`palaver registration{option}`"
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise LocalError(
             f"There is no registration at {path}.",
-            "Write one with `palaver registration`, and tell the homeserver of it.",
+            f"Write one with {command}, and tell the homeserver of it.",
         ) from None
     except OSError as error:
         raise LocalError(
@@ -53,7 +64,7 @@ def load(path: Path) -> Registration:
         return found
     raise LocalError(
         f"The registration {path} can't be used. {' '.join(found)}",
-        "Correct it in the copy that the homeserver reads too, or write it anew with `palaver registration`.",
+        f"Correct it in the copy that the homeserver reads too, or write it anew with {command}.",
     )
 
 
@@ -73,13 +84,31 @@ def write(path: Path, wanted: Wanted, *, new_tokens: bool = False) -> Registrati
     cannot be written."""
     before = load(path) if path.exists() and not new_tokens else None
     registration = make(wanted, new_secrets()) if before is None else made_again(wanted, before)
+    _write(path, text_of(registration), "appservice.registration")
+    return registration
+
+
+def write_double_puppet(path: Path, wanted: WantedPuppets, *, new_tokens: bool = False) -> Registration:
+    """The second one, in the same way."""
+    before = load(path, DOUBLE_PUPPET) if path.exists() and not new_tokens else None
+    if before is not None and before.url is not None:
+        # Its tokens are those of another registration, of which a homeserver knows each token once.
+        raise LocalError(
+            f"{path} is no registration for double puppets: it has a url.",
+            "Name another file under double_puppet.registration.",
+        )
+    registration = double_puppets.make(wanted, new_secrets() if before is None else before.secrets)
+    _write(path, text_of(registration, PUPPETS_HEAD), "double_puppet.registration")
+    return registration
+
+
+def _write(path: Path, text: str, setting: str) -> None:
     try:
         # A group that the homeserver is in may read it, if somebody said so.
         mode = path.stat().st_mode & _OWNER_AND_GROUP | _OWNER if path.exists() else _OWNER
-        write_durably(path.resolve(), text_of(registration).encode(), mode=mode)
+        write_durably(path.resolve(), text.encode(), mode=mode)
     except OSError as error:
         raise LocalError(
             f"The registration {path} can't be written: {error.strerror}.",
-            "Name a file in a directory of yours under appservice.registration.",
+            f"Name a file in a directory of yours under {setting}.",
         ) from None
-    return registration

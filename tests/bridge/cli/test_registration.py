@@ -84,3 +84,29 @@ async def test_what_is_wrong_is_said_line_by_line(palaver: Palaver) -> None:
         shown = await asyncio.to_thread(palaver, "registration", "--check")
         assert [line[0] for line in shown.out.splitlines()] == ["✗", "✗"]
         assert secrets.as_token not in shown.out
+
+
+def test_it_writes_the_second_file(guest: Palaver) -> None:
+    """Beside the first one, which stays; and says that it has to be enabled, and what it is worth."""
+    guest("registration")
+    first = load(FILE)
+    said = guest("registration", "--double-puppet")
+    second = Path("double-puppet.yaml")
+    written = load(second)
+    assert said.code == 0
+    for part in (str(second.resolve()), "enabled = true", "can do all that", "registration --check"):
+        assert part in said.out
+    assert stat.S_IMODE(second.stat().st_mode) == 0o600
+    assert load(FILE) == first
+    assert not {written.secrets.as_token, written.secrets.hs_token} & set(said.out.split())
+    assert guest("registration", "--double-puppet", "--check").code == 1
+    assert guest("registration", "--double-puppet", "--json").json["users"] == ["^@.*:their\\.server$"]
+
+
+def test_two_registrations_are_two(palaver: Palaver) -> None:
+    """With one id, or in one file, the homeserver would know one of them."""
+    configured("http://127.0.0.1:8008", 7678)
+    with Path("palaver.toml").open("a") as file:
+        file.write('[double_puppet]\nid = "palaver"\n')
+    said = palaver("registration", "--double-puppet")
+    assert (said.code != 0, "have one id" in said.err) == (True, True)

@@ -9,8 +9,9 @@ import pytest
 
 from appservice.registration import Registration
 from bridge.config_appservice import AppService, wanted
-from bridge.service.registration_check import check_registration
-from bridge.service.registration_file import write
+from bridge.config_provisioning import DoublePuppet, wanted_puppets
+from bridge.service.registration_check import check_double_puppet, check_registration
+from bridge.service.registration_file import write, write_double_puppet
 from storage.errors import LocalError
 from tests.appservice.service.test_homeserver_check import Played, served
 from tests.support.ports import lasting_port, take
@@ -90,3 +91,20 @@ async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
         played._bring = bring  # type: ignore[method-assign]  # a homeserver that has more to say
         await check_registration(section, NODE)
     assert statuses == [503] * 5
+
+
+async def test_the_second_registration_is_compared_too(tmp_path: Path) -> None:
+    """Where there is to be one: then it has to be there, and the homeserver has to know it."""
+    async with guest(tmp_path) as (section, _, played):
+        assert await check_double_puppet(DoublePuppet(), section) == ()
+        puppets = DoublePuppet(enabled=True, registration=tmp_path / "double-puppet.yaml")
+        with pytest.raises(LocalError, match="There is no registration"):
+            await check_double_puppet(puppets, section)
+        written = write_double_puppet(puppets.registration, wanted_puppets(puppets, section))
+        (unknown,) = await check_double_puppet(puppets, section)
+        played.whoami = {"user_id": f"@{written.secrets.sender_localpart}:their.server"}
+        assert await check_double_puppet(puppets, section) == ()
+        moved = puppets.model_copy(update={"id": "other"})
+        (differs,) = await check_double_puppet(moved, section)
+    assert "another one's" in unknown
+    assert "configuration says “other”" in differs

@@ -1,14 +1,23 @@
 """The registration on disk."""
 
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from appservice.double_puppets import WantedPuppets
 from appservice.namespaces import Namespaces
 from appservice.registration import Wanted, differences, document, example, make
-from bridge.service.registration_file import EXAMPLE_HEAD, load, new_secrets, text_of, write
+from bridge.service.registration_file import (
+    EXAMPLE_HEAD,
+    load,
+    new_secrets,
+    text_of,
+    write,
+    write_double_puppet,
+)
 from bridge.yaml_text import yaml_text
 from storage.errors import LocalError
 
@@ -79,7 +88,8 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, text: bytes, why: str) -> N
     """For whoever has to put it right; what is there stays."""
     path = tmp_path / "registration.yaml"
     path.write_bytes(text)
-    for act in (lambda: load(path), lambda: write(path, WANTED)):
+    acts: tuple[Callable[[], object], ...] = (lambda: load(path), lambda: write(path, WANTED))
+    for act in acts:
         with pytest.raises(LocalError, match=why):
             act()
     assert path.read_bytes() == text
@@ -104,3 +114,21 @@ def test_where_there_is_no_place_it_is_said(tmp_path: Path) -> None:
         write(tmp_path / "nothing" / "registration.yaml", WANTED)
     with pytest.raises(LocalError, match="can't be read"):
         load(tmp_path)
+
+
+def test_the_second_one_is_written_in_the_same_way(tmp_path: Path) -> None:
+    """For its owner alone, and with tokens of its own that are kept; the first one is not taken for it."""
+    path, puppets = tmp_path / "double-puppet.yaml", WantedPuppets("palaver-double-puppet", "their.server")
+    first = write_double_puppet(path, puppets)
+    assert (load(path), mode(path)) == (first, 0o600)
+    assert write_double_puppet(path, replace(puppets, id="other")) == replace(first, id="other")
+    assert write_double_puppet(path, puppets, new_tokens=True).secrets.as_token != first.secrets.as_token
+    other = tmp_path / "registration.yaml"
+    kept = write(other, WANTED)
+    with pytest.raises(LocalError, match="no registration for double puppets"):
+        write_double_puppet(other, puppets)
+    assert load(other) == kept
+    path.write_text("a: [")
+    with pytest.raises(LocalError) as broken:
+        write_double_puppet(path, puppets)
+    assert "palaver registration --double-puppet" in broken.value.advice
