@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from bridge.config_section import Section
+from bridge.ghost_names import GhostNames
 from bridge.people.permissions import DEFAULT, EVERYBODY, Level, Rights, wrong_rule
 from bridge.people.settings import PeopleSettings
 
@@ -81,13 +82,13 @@ class People(Section):
 
 
 def people_settings(
-    server_name: str,
+    names: GhostNames,
     people: People,
     permissions: dict[str, Level],
     namespaces: tuple[str, ...] = ("default",),
 ) -> PeopleSettings:
     return PeopleSettings(
-        server_name,
+        names,
         namespaces,
         Rights(permissions, frozenset(people.sensitive)),
         people.join_rule,

@@ -1,4 +1,5 @@
-"""The room in which the agents of a namespace work where people see it: `#agents-{ns}:{node}`."""
+"""The room in which the agents of a namespace work where people see it: `#agents-{ns}:{node}`, or on the
+homeserver of which the node is a guest."""
 
 from bridge.people.cleaning import one_line
 from bridge.people.place import AGENTS_ROOM
@@ -10,13 +11,13 @@ def alias_localpart(namespace: str) -> str:
     return f"agents-{namespace}"
 
 
-def alias(namespace: str, server_name: str) -> str:
-    return f"#{alias_localpart(namespace)}:{server_name}"
+def alias(namespace: str, settings: PeopleSettings) -> str:
+    return f"#{alias_localpart(namespace)}:{settings.names.domain}"
 
 
 def request_for(namespace: str, settings: PeopleSettings) -> RoomRequest:
     """Asked for again it is the same room. Who is in it cannot bring in others: the node does that."""
-    node = settings.server_name
+    node = settings.node_id
     return RoomRequest(
         creator=settings.node_user,
         version=settings.room_version,

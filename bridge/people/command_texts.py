@@ -168,8 +168,8 @@ def rooms_text(page: Page[RoomOfAgents], *, invited: bool) -> Text:
     return listing + Text(f"\n{more}", paragraph(more)) if more else listing
 
 
-def task_text(task: Task, now_ms: int, server_name: str) -> Text:
-    who, whom = requester_name(task, server_name), name_of(task.request.to_address)
+def task_text(task: Task, now_ms: int, node_id: str) -> Text:
+    who, whom = requester_name(task, node_id), name_of(task.request.to_address)
     sign = sign_of(task.state).emoji
     task_id = one_line(task.request.task_id, LONGEST_NAME)
     if task.finished_at is not None:
@@ -189,25 +189,25 @@ def task_text(task: Task, now_ms: int, server_name: str) -> Text:
     )
 
 
-def tasks_text(tasks: Sequence[Task], now_ms: int, server_name: str, *, name: str | None) -> Text:
+def tasks_text(tasks: Sequence[Task], now_ms: int, node_id: str, *, name: str | None) -> Text:
     """`name` is what was looked for; None for the newest of whoever asks."""
     if not tasks:
         return Text.of(f'No task "{one_line(name, 80)}" is known.' if name else "You have no tasks.")
-    return _list(None, [task_text(task, now_ms, server_name) for task in tasks], "")
+    return _list(None, [task_text(task, now_ms, node_id) for task in tasks], "")
 
 
-def peers_text(page: Page[AgentNode], count: Callable[[str], int], now_ms: int, server_name: str) -> Text:
+def peers_text(page: Page[AgentNode], count: Callable[[str], int], now_ms: int, node_id: str) -> Text:
     if not page.total:
         return Text.of("No nodes are known.")
-    lines = [_node_line(node, count(node.node_id), now_ms, server_name) for node in page.items]
+    lines = [_node_line(node, count(node.node_id), now_ms, node_id) for node in page.items]
     return _paged("peers", lines, page)
 
 
-def _node_line(node: AgentNode, agents: int, now_ms: int, server_name: str) -> Text:
+def _node_line(node: AgentNode, agents: int, now_ms: int, node_id: str) -> Text:
     shown = one_line(node.node_id, LONGEST_NAME)
     name = Text(shown, bold(shown))
     plural = "agent" if agents == 1 else "agents"
-    if node.node_id == server_name:
+    if node.node_id == node_id:
         return name + Text.of(f" · {agents} {plural}, this node")
     where = f"at {one_line(node.url, _LONGEST_LINE)}" if node.url else "by its name"
     silent = f", silent since {ago(node.silent_since, now_ms)}" if node.silent_since is not None else ""

@@ -16,15 +16,15 @@ _ESCAPE: Final = re.compile(r"=(3d|40)")
 _STRAY: Final = re.compile(r"=(?!3d|40)")
 
 
-def requester(user: str, server_name: str) -> AgentAddress | NotAnAddress:
+def requester(user: str, node_id: str) -> AgentAddress | NotAnAddress:
     assert is_user_id(user), "no other user can say anything"
     agent_id = _ESCAPED.sub(lambda found: f"={ord(found[0]):02x}", user[1:])
-    return AgentAddress.of(agent_id, server_name)
+    return AgentAddress.of(agent_id, node_id)
 
 
-def person_of(address: AgentAddress, server_name: str) -> str | None:
+def person_of(address: AgentAddress, node_id: str) -> str | None:
     """The user who has this address; None if nobody has."""
-    if address.node_id != server_name or _STRAY.search(address.agent_id) is not None:
+    if address.node_id != node_id or _STRAY.search(address.agent_id) is not None:
         return None
     user = "@" + _ESCAPE.sub(lambda found: chr(int(found[1], 16)), address.agent_id)
     return user if is_user_id(user) else None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bridge.ghost_names import GhostNames
 from bridge.people.commands import PREFIX
 from bridge.people.permissions import Rights
 from federation.peer_limits import Rate
@@ -10,8 +11,6 @@ from federation.room_version import DEFAULT_ROOM_VERSION
 
 NAME: Final = "people"
 """The protocol in which people ask for tasks."""
-NODE_USER: Final = "palaver"
-"""The localpart of the user as whom the node speaks."""
 
 Show = Literal["all", "asked"]
 JoinRule = Literal["public", "knock", "invite"]
@@ -27,7 +26,7 @@ class PeopleSettings:
     """`show`: whether people see all tasks, or those that people have asked for. The first namespace is that
     of agents of which nothing else is known."""
 
-    server_name: str
+    names: GhostNames
     namespaces: tuple[str, ...] = ("default",)
     rights: Rights = EVERYBODY_LOOKS
     join_rule: JoinRule = "public"
@@ -45,5 +44,9 @@ class PeopleSettings:
     shown: Rate = SHOWN
 
     @property
+    def node_id(self) -> str:
+        return self.names.node_id
+
+    @property
     def node_user(self) -> str:
-        return f"@{NODE_USER}:{self.server_name}"
+        return self.names.node_user

@@ -57,18 +57,18 @@ def name_of(address: AgentAddress) -> Text:
     return Text(shown, code(shown))
 
 
-def requester_name(task: Task, server_name: str) -> Text:
+def requester_name(task: Task, node_id: str) -> Text:
     """A person by the user id, which is what people know."""
-    person = person_of(task.request.from_address, server_name)
+    person = person_of(task.request.from_address, node_id)
     if task.request.origin.protocol != "people" or person is None:
         return name_of(task.request.from_address)
     shown = one_line(person, LONGEST_NAME)
     return Text(shown, code(shown))
 
 
-def request_text(task: Task, sign: Sign, server_name: str) -> Text:
+def request_text(task: Task, sign: Sign, node_id: str) -> Text:
     """The message that a thread begins with when no person has written one."""
-    who, whom = requester_name(task, server_name), name_of(task.request.to_address)
+    who, whom = requester_name(task, node_id), name_of(task.request.to_address)
     task_id = one_line(task.request.task_id, LONGEST_NAME)
     took = _took(task) if sign is not Sign.WAITING else ""
     prompt = cleaned(task.request.prompt[: 2 * LONGEST_PROMPT]).strip()

@@ -15,11 +15,10 @@ from bridge.ghost import (
     NODE_AVATAR,
     NODE_NAME,
     Avatar,
-    address_of,
     avatar,
     display_name,
-    puppet_of,
 )
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.service.avatars import AGAIN, Avatars
 from bridge.service.routing_table import RoutingTable
@@ -67,8 +66,7 @@ class _Shown(NamedTuple):
 
 
 class Ghosts:
-    """`node_user` is the user as whom the node speaks. `name_of` is how the configuration calls an agent of
-    this node."""
+    """`name_of` is how the configuration calls an agent of this node."""
 
     def __init__(
         self,
@@ -76,18 +74,19 @@ class Ghosts:
         database: Database,
         routes: RoutingTable,
         *,
-        node_user: str,
+        names: GhostNames,
         name_of: NameOf = nothing_else,
         report: Report = lambda sentence, error: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._side = side
         self._routes = routes
-        self._node_user = node_user
+        self._names = names
+        self._node_user = names.node_user
         self._name_of = name_of
         self._report = report
         self._monotonic = monotonic
-        self._avatars = Avatars(side, database, node_user, monotonic=monotonic, report=report)
+        self._avatars = Avatars(side, database, names.node_user, monotonic=monotonic, report=report)
         self._shown: BoundedCache[str, _Shown] = BoundedCache(MOST_REMEMBERED)
 
     def is_as_it_was(self, user: str) -> bool:
@@ -141,9 +140,7 @@ class Ghosts:
     # -- inside --
 
     def _behind(self, user: str) -> _Behind:
-        if user == self._node_user:
-            return _Behind(None, None, None)
-        address = puppet_of(user, self._side.server_name) or address_of(user)
+        address = self._names.address(user)
         agent = None if address is None else self._routes.agent(address)
         return _Behind(address, agent, None if agent is None else self._name_of(agent))
 

@@ -17,6 +17,7 @@ from bridge.config_people import people_settings
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
+from bridge.ghost_names import HomeserverNames
 from bridge.people.service.people import People
 from bridge.service import agent_operator
 from bridge.service.agent_api.routes import serve
@@ -69,6 +70,7 @@ class NodeCentre:
         # Those of the configuration, and those that operators have added since.
         settings = cis_settings(config.server_name, config.agent_federation)
         self._settings = replace(settings, peers=peers.peers)
+        self._names = HomeserverNames(config.server_name, self._has_puppet)
         self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
         self.centre = Centre(
             CentreParts(
@@ -139,7 +141,7 @@ class NodeCentre:
             self._homeserver.rooms,
             self._homeserver.database,
             table,
-            node_user=self._settings.node_user,
+            names=self._names,
             name_of=self._agents.display_name,
             report=self._observer.problem,
             monotonic=monotonic,
@@ -152,6 +154,7 @@ class NodeCentre:
                     routes=table,
                     ghosts=ghosts,
                     settings=self._settings,
+                    names=self._names,
                     observer=self._observer,
                     namespaces_of=agents.namespaces,
                     key=self._key,
@@ -174,25 +177,24 @@ class NodeCentre:
             said: Collection[str] = () if agent is None else agents.namespaces(agent)
             return self._settings.known_namespaces(said)
 
-        def has_puppet(address: AgentAddress) -> bool:
-            access = self._settings.peers.get(address.node_id)
-            return access is not None and not access.is_homeserver
-
         return People(
             self._homeserver.rooms,
             self._homeserver.database,
             table,
             people_settings(
-                config.server_name, config.people, config.permissions, config.agent_federation.namespaces
+                self._names, config.people, config.permissions, config.agent_federation.namespaces
             ),
             ghosts,
             now_ms=now_ms,
             monotonic=monotonic,
             namespaces_of=namespaces_of,
-            has_puppet=has_puppet,
             is_foreign=lambda room_id: parse_room_id(room_id) is not None,
             report=self._observer.problem,
         )
+
+    def _has_puppet(self, address: AgentAddress) -> bool:
+        access = self._settings.peers.get(address.node_id)
+        return access is not None and not access.is_homeserver
 
     def _count(self) -> Mapping[str, int]:
         table, here = self.centre.table.table, self._config.server_name

@@ -12,6 +12,7 @@ from bridge.config_people import (
     Permissions,
     people_settings,
 )
+from bridge.ghost_names import HomeserverNames
 from bridge.people.permissions import Level
 from bridge.toml_text import toml_value
 
@@ -65,8 +66,8 @@ def test_settings_are_made_of_it() -> None:
         join_rule="knock", listed=True, room_version="11", show="asked", prefix="!a", members=3,
         sensitive=["example.org"],
     )  # fmt: skip
-    settings = people_settings("here.test", people, DEFAULT_PERMISSIONS, ("default", "team"))
-    assert (settings.server_name, settings.namespaces) == ("here.test", ("default", "team"))
+    settings = people_settings(HomeserverNames("here.test"), people, DEFAULT_PERMISSIONS, ("default", "team"))
+    assert (settings.node_id, settings.namespaces) == ("here.test", ("default", "team"))
     assert (settings.join_rule, settings.is_listed, settings.room_version) == ("knock", True, "11")
     assert (settings.show, settings.prefix, settings.members) == ("asked", "!a", 3)
     assert settings.rights.of("@alice:example.org").level is Level.LOOK

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bridge.ghost_names import HomeserverNames
 from bridge.service.ghosts import Ghosts
 from bridge.service.routing_table import RoutingTable
 from tests.federation.service.living.homes import Home
@@ -13,5 +14,5 @@ def ghosts_of(node: Node | Home, routes: RoutingTable | None = None, **more: Any
     """Without a routing table nothing is known of any agent."""
     known = routes or RoutingTable(node.name, node.database, now_ms=Clock())
     return Ghosts(
-        node.homeserver.rooms, node.database, known, **{"node_user": f"@palaver:{node.name}", **more}
+        node.homeserver.rooms, node.database, known, **{"names": HomeserverNames(node.name), **more}
     )

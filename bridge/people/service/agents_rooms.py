@@ -44,6 +44,7 @@ class AgentsRooms:
         self._to_come: dict[AgentAddress, None] = {}
         self._wanted = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
+        self._making = asyncio.Lock()
 
     async def start(self, agents: Sequence[Agent]) -> None:
         """The rooms are there when this returns; the agents of this node come in by and by."""
@@ -79,9 +80,18 @@ class AgentsRooms:
 
     def listed(self) -> list[RoomOfAgents]:
         return [
-            RoomOfAgents(namespace, alias(namespace, self._settings.server_name))
-            for namespace in sorted(self._rooms)
+            RoomOfAgents(namespace, alias(namespace, self._settings)) for namespace in sorted(self._rooms)
         ]
+
+    async def provide(self, namespace: str) -> bool:
+        """Whether its room is there, which is made if it could not be before."""
+        if namespace not in self._settings.namespaces:
+            return False
+        if namespace not in self._rooms:
+            async with self._making:
+                if namespace not in self._rooms:
+                    await self._make(namespace)
+        return namespace in self._rooms
 
     # -- who is in them --
 
@@ -118,13 +128,13 @@ class AgentsRooms:
                 await self._side.set_state(made.room_id, settings.node_user, "m.room.join_rules", rule)
                 await self._side.publish(made.room_id, published=settings.is_listed)
         except MatrixError as refused:
-            self._report(f"The room {alias(namespace, settings.server_name)} is not there.", refused)
+            self._report(f"The room {alias(namespace, settings)} is not there.", refused)
             return
         self._rooms[namespace] = made.room_id
         self._namespaces[made.room_id] = namespace
 
     def _expect(self, agent: Agent) -> None:
-        at_home = agent.node_id == self._settings.server_name
+        at_home = agent.node_id == self._settings.node_id
         if agent.is_here and at_home and len(self._to_come) < MOST_WAITING:
             self._to_come[agent.address] = None
             self._wanted.set()

@@ -32,7 +32,7 @@ class Asking:
         side: MatrixSide,
         database: Database,
         desk: TaskDesk,
-        server_name: str,
+        node_id: str,
         *,
         tasks: ShownTasks,
         telling: Telling,
@@ -41,7 +41,7 @@ class Asking:
         self._side = side
         self._database = database
         self._desk = desk
-        self._server_name = server_name
+        self._node_id = node_id
         self._tasks = tasks
         self._telling = telling
         self._now_ms = now_ms
@@ -49,7 +49,7 @@ class Asking:
     async def ask(self, event: RoomEvent, place: Place, asked: Asked, request: str | None = None) -> None:
         """`request` is the message that asks, if that is not the event itself but what it edits."""
         refusal = self._telling.not_allowed(event, Level.WORK) or self._telling.too_much(event)
-        address = requester(event.sender, self._server_name)
+        address = requester(event.sender, self._node_id)
         if not isinstance(address, AgentAddress):
             refusal = refusal or f"Your user id is too long to be part of an address. {address.reason}"
         if refusal is not None or not isinstance(address, AgentAddress):

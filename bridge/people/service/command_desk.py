@@ -127,17 +127,17 @@ class CommandDesk:
             return None
         table = self._routes.table
         page = texts.page_of(table.nodes(), number, lambda node: node.node_id)
-        return texts.peers_text(page, table.count, self._now_ms(), self._settings.server_name)
+        return texts.peers_text(page, table.count, self._now_ms(), self._settings.node_id)
 
     # -- tasks --
 
     async def _task(self, arguments: tuple[str, ...], user: str) -> Text:
         name = arguments[0] if arguments else None
         found = await self._tasks_of(user) if name is None else await self._desk.find(name, MOST_TASKS)
-        return texts.tasks_text(found, self._now_ms(), self._settings.server_name, name=name)
+        return texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
 
     async def _tasks_of(self, user: str) -> list[Task]:
-        address = requester(user, self._settings.server_name)
+        address = requester(user, self._settings.node_id)
         if not isinstance(address, AgentAddress):
             return []
         async with self._database.transaction(readonly=True) as connection:
@@ -148,20 +148,20 @@ class CommandDesk:
         found = await self._desk.find(name, MOST_TASKS)
         live = [task for task in found if not task.state.is_final]
         if not live:
-            over = texts.tasks_text(found, self._now_ms(), self._settings.server_name, name=name)
+            over = texts.tasks_text(found, self._now_ms(), self._settings.node_id, name=name)
             return Text.of("There is nothing to take back.\n") + over if found else over
         if len(live) > 1:
-            several = texts.tasks_text(live, self._now_ms(), self._settings.server_name, name=name)
+            several = texts.tasks_text(live, self._now_ms(), self._settings.node_id, name=name)
             return Text.of("Several tasks are called so; react with ❌ to the one that is meant.\n") + several
         [task] = live
         refusal = self._not_his(task, user)
         if refusal is not None:
             return Text.of(refusal)
         ended = await self._desk.cancel(task.key, user, reason)
-        return texts.tasks_text([ended or task], self._now_ms(), self._settings.server_name, name=name)
+        return texts.tasks_text([ended or task], self._now_ms(), self._settings.node_id, name=name)
 
     def _not_his(self, task: Task, user: str) -> str | None:
         asked = task.request.from_address if task.request.origin.protocol == NAME else None
-        if asked == requester(user, self._settings.server_name):
+        if asked == requester(user, self._settings.node_id):
             return None
         return self._settings.rights.of(user).refusal(Level.ADMINISTER)

@@ -15,7 +15,7 @@ from bridge.people.service.asking import Asking
 from bridge.people.service.command_desk import CommandDesk
 from bridge.people.service.doorkeeper import NAME as DOORS
 from bridge.people.service.doorkeeper import Doorkeeper
-from bridge.people.service.identities import Identities, nobody
+from bridge.people.service.identities import Identities
 from bridge.people.service.listener import Listener
 from bridge.people.service.reader import Reader
 from bridge.people.service.reporting import Reporting
@@ -59,15 +59,12 @@ class People:
         now_ms: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
         namespaces_of: NamespacesOf | None = None,
-        has_puppet: Callable[[AgentAddress], bool] = nobody,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
-        is_own_user: Callable[[str], bool] | None = None,
         report: Report = lambda sentence, error: None,
     ) -> None:
         """`namespaces_of` says in which namespaces an agent is: in the first one of the settings if nothing
         does. `is_foreign` is true of rooms that are some connector's business, and into which it answers
-        invites itself. `is_own_user` is for a guest of a homeserver on which people live: without it all
-        users of the server are this node's."""
+        invites itself."""
         self._side = side
         self._database = database
         self._routes = routes
@@ -75,9 +72,7 @@ class People:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._report = report
-        self._identities = Identities(
-            settings.server_name, settings.node_user, routes, has_puppet, is_own_user
-        )
+        self._identities = Identities(settings.names, routes)
         self.rooms = AgentsRooms(
             side, settings, self._identities, ghosts, namespaces_of or self._main_namespace, report
         )
@@ -125,7 +120,7 @@ class People:
     async def start(self) -> None:
         """The rooms are there when this returns, and people are heard. The desk has been started."""
         assert self._desk is not None, "somebody has to take the tasks"
-        await self.rooms.start(list(self._routes.table.agents_of(self._settings.server_name).values()))
+        await self.rooms.start(list(self._routes.table.agents_of(self._settings.node_id).values()))
         self._end_listening = self._routes.subscribe(self.rooms.agents_changed)
         self._is_ready.set()
         doorkeeper = Doorkeeper(self._side, self._door, self._voice, self._memory, self._report)
@@ -183,7 +178,7 @@ class People:
             self._side,
             self._database,
             desk,
-            self._settings.server_name,
+            self._settings.node_id,
             tasks=self._tasks,
             telling=telling,
             now_ms=self._now_ms,

@@ -54,8 +54,8 @@ class RoomMemory:
             members,
             namespace=namespace,
             room_of_agents=None if said is None else said.content,
-            node=self._identities.server_name,
-            node_user=self._identities.node_user,
+            node=self._identities.names.node_id,
+            node_user=self._identities.names.node_user,
             agent_of=self._identities.agent_of,
         )
 

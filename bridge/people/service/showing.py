@@ -152,7 +152,7 @@ class Showing:
 
     def request(self, task: Task, sign: Sign) -> Content:
         """The message that asks, as it looks when the task stands like this."""
-        said = request_text(task, sign, self._settings.server_name)
+        said = request_text(task, sign, self._settings.node_id)
         return content_of(said, Kind.REQUEST, task_id=task.request.task_id, most_bytes=MOST_BYTES_EDITABLE)
 
     async def _tell_left_out(self, room_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bridge.ghost_names import HomeserverNames
 from bridge.people.agents_room import alias, request_for
 from bridge.people.settings import PeopleSettings
 from federation.room_creation import plan
@@ -10,9 +11,9 @@ from federation.room_creation import plan
 @pytest.mark.parametrize("version", ["10", "11", "12"])
 def test_it_can_be_made(version: str) -> None:
     """In each version, with its name, and so that others cannot bring in whom they like."""
-    settings = PeopleSettings("here.test", join_rule="knock", room_version=version)
+    settings = PeopleSettings(HomeserverNames("here.test"), join_rule="knock", room_version=version)
     creation = plan(request_for("default", settings), "here.test", opaque="x")
-    assert creation.alias == alias("default", "here.test") == "#agents-default:here.test"
+    assert creation.alias == alias("default", settings) == "#agents-default:here.test"
     state = {event.type: event.content for event in creation.events}
     assert state["io.palaver.agents"] == {"namespace": "default", "node": "here.test"}
     assert state["m.room.join_rules"] == {"join_rule": "knock"}
@@ -23,7 +24,7 @@ def test_it_can_be_made(version: str) -> None:
 
 def test_each_namespace_has_its_own() -> None:
     """Found again by its name."""
-    settings = PeopleSettings("here.test")
+    settings = PeopleSettings(HomeserverNames("here.test"))
     one, other = (request_for(name, settings) for name in ("default", "team"))
     assert one.key != other.key
     assert other.name == "Agents of here.test: team"

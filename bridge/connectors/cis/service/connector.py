@@ -40,6 +40,7 @@ from bridge.connectors.cis.service.trusting import Trusting
 from bridge.connectors.cis.service.whole_texts import WholeTexts
 from bridge.connectors.cis.settings import NAME, CisSettings
 from bridge.connectors.cis.wire.endpoints import CisEndpoints
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.matrix_stream import Subscription
 from bridge.service.ghosts import Ghosts
@@ -80,6 +81,7 @@ class CisParts:
     routes: RoutingTable
     ghosts: Ghosts
     settings: CisSettings
+    names: GhostNames
     observer: CisObserver
     namespaces_of: NamespacesOf
     key: Callable[[], SigningKey]

@@ -21,6 +21,7 @@ from bridge.connectors.cis.service.connector import CisConnector, CisParts, Foll
 from bridge.connectors.cis.service.leading import Lead
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.connectors.interface import Connector
+from bridge.ghost_names import HomeserverNames
 from bridge.routing import AgentRoutingTable
 from bridge.service.centre import Centre, CentreParts, LocalAgents
 from bridge.service.ghosts import Ghosts
@@ -366,11 +367,12 @@ class CisNodes(Nodes):
                         node.rooms,
                         node.database,
                         table,
-                        node_user=settings.node_user,
+                        names=HomeserverNames(node.name),
                         name_of=lambda agent: hands.names.get(agent.agent_id),
                         report=eyes.problem,
                     ),
                     settings=settings,
+                    names=HomeserverNames(node.name),
                     observer=eyes,
                     namespaces_of=agents.namespaces,
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),

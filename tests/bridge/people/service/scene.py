@@ -9,6 +9,7 @@ from typing import Any
 
 from bridge.agent_news import Registered
 from bridge.agent_queue import AgentSettings
+from bridge.ghost_names import HomeserverNames
 from bridge.people.permissions import Level, Rights
 from bridge.people.service.agents_rooms import NamespacesOf
 from bridge.people.service.people import People
@@ -234,7 +235,7 @@ async def scene(
     shown_after: float = 0.0,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
-    settings = PeopleSettings(**{"server_name": node.name, "rights": RIGHTS, **changed})
+    settings = PeopleSettings(**{"names": HomeserverNames(node.name), "rights": RIGHTS, **changed})
     notebook, courier, requester = Notebook(), Courier(), Requester()
     agent_settings: dict[str, AgentSettings] = {}
     routes = RoutingTable(node.name, node.database, now_ms=now_ms, report=notebook.problem)
@@ -247,7 +248,7 @@ async def scene(
             node.rooms,
             node.database,
             routes,
-            node_user=settings.node_user,
+            names=settings.names,
             name_of=lambda agent: (names or {}).get(agent.agent_id),
             report=notebook.problem,
         ),

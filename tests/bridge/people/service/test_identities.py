@@ -1,5 +1,7 @@
 """Which users are agents, and which agents are users of this node."""
 
+from appservice.namespaces import Namespaces
+from bridge.ghost_names import GuestNames, HomeserverNames
 from bridge.people.service.identities import Identities
 from storage.database import Database
 from tests.support.agents import address, registered, routing_table
@@ -10,7 +12,7 @@ async def test_agents_and_their_users(database: Database) -> None:
     async with routing_table(database) as routes:
         agents = ("worker@here", "worker@kitchen", "cook@garden", "palaver@here")
         await routes.take([registered(one) for one in agents])
-        identities = Identities("here", "@palaver:here", routes, lambda one: one.node_id == "garden")
+        identities = Identities(HomeserverNames("here", lambda one: one.node_id == "garden"), routes)
         assert identities.agent_of("@worker:here") == address("worker@here")
         assert identities.agent_of("@worker:kitchen") == address("worker@kitchen")
         assert identities.agent_of("@cook=40garden:here") == address("cook@garden")
@@ -24,8 +26,28 @@ async def test_agents_and_their_users(database: Database) -> None:
         assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
         assert identities.is_ours("@anybody:here")
         assert not identities.is_ours("@worker:kitchen")
-        guest = Identities("here", "@palaver:here", routes, is_own_user={"@worker:here"}.__contains__)
-        assert guest.is_ours("@worker:here")
-        assert not guest.is_ours("@alice:here")
-        plain = Identities("here", "@palaver:here", routes)
+        plain = Identities(HomeserverNames("here"), routes)
         assert plain.ghost_of(address("cook@garden")) is None
+
+
+async def test_agents_of_a_guest_and_their_users(database: Database) -> None:
+    """All of them live on the homeserver, between people whose ids are like theirs."""
+    async with routing_table(database) as routes:
+        await routes.take([registered(one) for one in ("worker@here", "worker@kitchen", "palaver@here")])
+        identities = Identities(GuestNames(Namespaces("their.server", "here", "_agent_")), routes)
+        assert identities.agent_of("@_agent_worker:their.server") == address("worker@here")
+        assert identities.agent_of("@_agent_worker=40kitchen:their.server") == address("worker@kitchen")
+        for person in (
+            "@worker:their.server",
+            "@worker:here",
+            "@worker:kitchen",
+            "@_agent_worker:here",
+            "@_agent_nobody:their.server",
+            "@_agent_palaver:their.server",
+        ):
+            assert identities.agent_of(person) is None
+        assert identities.ghost_of(address("worker@here")) == "@_agent_worker:their.server"
+        assert identities.ghost_of(address("worker@kitchen")) == "@_agent_worker=40kitchen:their.server"
+        assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
+        assert identities.is_ours("@_agent_worker:their.server")
+        assert not identities.is_ours("@worker:their.server")

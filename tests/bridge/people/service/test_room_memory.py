@@ -1,5 +1,6 @@
 """What kind of room each is."""
 
+from bridge.ghost_names import HomeserverNames
 from bridge.people.place import Kind
 from bridge.people.service.agents_rooms import AgentsRooms
 from bridge.people.service.identities import Identities
@@ -21,8 +22,8 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
     async with inhabited("here", database) as home, routing_table(database) as routes:
         await routes.take([registered("worker@here")])
         worker, other = await home.user("worker"), await home.user("other")
-        settings = PeopleSettings("here")
-        identities = Identities("here", settings.node_user, routes)
+        settings = PeopleSettings(HomeserverNames("here"))
+        identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
             home.rooms,
             settings,
@@ -51,8 +52,8 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
 async def test_a_room_that_nobody_knows(database: Database) -> None:
     """Is none."""
     async with inhabited("here", database) as home, routing_table(database) as routes:
-        settings = PeopleSettings("here")
-        identities = Identities("here", settings.node_user, routes)
+        settings = PeopleSettings(HomeserverNames("here"))
+        identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
             home.rooms,
             settings,
