@@ -1,0 +1,81 @@
+"""What people ask and are answered: how long each takes, how many there can be, and what each costs."""
+
+from functools import partial
+from statistics import quantiles
+from typing import Any
+
+from bench._appservice.sides import BOT, GUEST
+from bench._appservice.stage import AT_ONCE, Stage
+from bench._federation.processes import TICK
+from bench._harness.measurement import Measurement, rate
+from bench._harness.row import Row, Side, Unit
+
+NAMES = {GUEST: "Palaver", BOT: "a bare mautrix bot"}
+LONE, MANY = "lone", "many"
+WHAT = {LONE: "one message at a time", MANY: f"{AT_ONCE} messages at once"}
+
+
+async def _next(subject: Stage, seconds: float, side: str, load: str, row: str) -> dict[str, Any]:
+    how = {} if load == LONE else {"at_once": AT_ONCE}
+    return await subject.runs[side, load].next(row, partial(subject.ask, side, load, seconds=seconds, **how))
+
+
+async def per_second(subject: Stage, seconds: float, *, side: str, load: str) -> Measurement:
+    """From the first message until the last answer was read."""
+    run = await _next(subject, seconds, side, load, "per second")
+    return rate(len(run["durations"]), run["seconds"])
+
+
+async def latency(subject: Stage, seconds: float, *, side: str, load: str, percent: int) -> Measurement:
+    """From sending a message until its answer is in the sender's `/sync`."""
+    durations = (await _next(subject, seconds, side, load, str(percent)))["durations"]
+    # A single one has no percentiles; taken twice it is all of them.
+    cut = quantiles(durations if len(durations) > 1 else durations * 2, n=100, method="inclusive")
+    return Measurement(1000 * cut[percent - 1], len(durations), sum(durations))
+
+
+async def cpu(subject: Stage, seconds: float, *, side: str, load: str, of: str) -> Measurement:
+    """Milliseconds for each answered message; `of` "own" is the side's own process."""
+    run = await _next(subject, seconds, side, load, of)
+    # The kernel counts in ticks, of which a short run may have none.
+    used = max(TICK, run["cpu"][side if of == "own" else of])
+    return Measurement(1000 * used / len(run["durations"]), len(run["durations"]), used)
+
+
+def _compared(name: str, what: str, unit: Unit, sample: Any, *, counts: bool = False) -> Row[Stage]:
+    ours, other = (Side(NAMES[side], partial(sample, side=side)) for side in (GUEST, BOT))
+    return Row(name=name, what=what, unit=unit, ours=ours, other=other, counts=counts)
+
+
+def rows() -> list[Row[Stage]]:
+    """Throughput decides; the rest informs."""
+    ms, answered = Unit.MILLISECONDS, "messages of a person answered"
+    made = [
+        _compared(
+            MANY, f"{answered}, {WHAT[MANY]}", Unit.PER_SECOND, partial(per_second, load=MANY), counts=True
+        )
+    ]
+    for load in (LONE, MANY):
+        made += [
+            _compared(
+                f"{load}-p{percent}",
+                f"message to answer, {WHAT[load]}, p{percent}",
+                ms,
+                partial(latency, load=load, percent=percent),
+            )
+            for percent in (50, 95)
+        ]
+        made += [
+            _compared(
+                f"{load}-{of}", f"CPU per message, {WHAT[load]}, {whose}", ms, partial(cpu, load=load, of=of)
+            )
+            for of, whose in (
+                ("own", "the guest's own"),
+                ("synapse", "Synapse"),
+                ("synapse-postgres", "Postgres of Synapse"),
+            )
+        ]
+        ours = Side(NAMES[GUEST], partial(cpu, side=GUEST, load=load, of="guest-postgres"))
+        what = f"CPU per message, {WHAT[load]}, our Postgres"
+        made.append(Row(name=f"{load}-postgres", what=what, unit=ms, ours=ours))
+    return made

@@ -1,0 +1,21 @@
+"""How many requests of clients and application services a Synapse has answered."""
+
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.synapse import Synapse
+
+_SAMPLE: Final = "synapse_http_server_requests_received_total"
+_READING: Final = frozenset({"SyncRestServlet", "MetricsResource"})
+
+
+async def requests_answered(synapse: Synapse) -> float:
+    """Without those by which the load is read and this is found out."""
+    _, _, body = await synapse.homeserver.raw("GET", "/_synapse/metrics")
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+        if sample.name == _SAMPLE and sample.labels.get("servlet") not in _READING
+    )
