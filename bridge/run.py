@@ -14,28 +14,25 @@ from bridge.clock import monotonic, now_ms
 from bridge.config import Config
 from bridge.config_appservice import no_guest_yet
 from bridge.metrics import Metrics
-from bridge.service import peer_commands
 from bridge.service.agent_peers import AgentPeers
+from bridge.service.carried_by_homeserver import CarriedByHomeserver
 from bridge.service.control_socket import ControlSocket
 from bridge.service.data_directory import DataDirectory
 from bridge.service.event_loop_lag import measure_event_loop_lag
-from bridge.service.federation_observer import FederationObserver
 from bridge.service.health import Health
+from bridge.service.matrix_carrier import Carrier
 from bridge.service.metrics_server import MetricsServer
 from bridge.service.node_centre import NodeCentre
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
-from bridge.service.operator import commands
-from bridge.service.peered_homeserver import follow, with_peers, with_plain_http
-from bridge.service.settings import homeserver_settings, listener_settings, tls_files
+from bridge.service.peered_homeserver import with_plain_http
+from bridge.service.settings import listener_settings, tls_files
 from federation.admission import Rules
 from federation.canonical_json import encode
 from federation.server_keys import described
-from federation.service.homeserver import open_homeserver
 from federation.service.own_keys import OwnKeyFiles, PublishedKeys
 from federation.wire.app import make_app
 from federation.wire.bind import bind
-from federation.wire.homeserver_routes import serve
 from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.node import Node as WireNode
 from federation.wire.tls import Tls
@@ -63,6 +60,7 @@ class Node:
         self._started_ms = now_ms()
         self._stack = contextlib.AsyncExitStack()
         self._health = Health()
+        self.carrier = self._make_carrier()
 
     async def start(self) -> None:
         """Returns when everything answers. LocalError when a person has to put something right."""
@@ -74,9 +72,6 @@ class Node:
 
     async def _start(self) -> None:
         config, stack = self.config, self._stack
-        if config.guest_of is not None:
-            # Before anything is made: a database would be that of a guest for good.
-            raise no_guest_yet(config.guest_of)
         self.metrics.information.labels(self.version, config.server_name).set(1)
         stack.enter_context(DataDirectory(config.data_dir))
         files = OwnKeyFiles(config.data_dir)
@@ -90,6 +85,8 @@ class Node:
         listening = bind(settings.binds, settings.port)
         for bound in listening:
             stack.callback(bound.close)
+        stack.push_async_callback(self.carrier.close)
+        self.carrier.prepare()
 
         self.database = NodeDatabase(config, self._health, self.metrics)
         self._step("starting the database")
@@ -105,21 +102,13 @@ class Node:
         )
         await self.peers.start()
         stack.push_async_callback(self.peers.close)
-        servers = [peer.server_name for peer in config.peers]
-        self.homeserver = await stack.enter_async_context(
-            open_homeserver(
-                with_peers(homeserver_settings(config, self.version), self.peers, servers),
-                self.database.pool,
-                lambda: self.keys.keys,
-                now_ms=now_ms,
-                observer=FederationObserver(self.metrics.federation),
-            )
-        )
-        stack.callback(follow(self.peers, self.homeserver))
+        await self.carrier.open(self.database.pool, self.peers)
+        # Once more: it is closed before what it stands on.
+        stack.push_async_callback(self.carrier.close)
         self._step("starting the agents")
         self.centre = NodeCentre(
             config,
-            self.homeserver,
+            self.carrier,
             self.peers,
             key=lambda: self.keys.keys.current.signing_key,
             metrics=self.metrics.agents,
@@ -128,6 +117,7 @@ class Node:
         self.listener = self._make_listener(with_plain_http(settings, self.peers), listening)
         await self.centre.start()
         stack.push_async_callback(self.centre.close)
+        await self.carrier.inhabit(self.centre)
         await self.listener.start()
         stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
         self._health.set("listeners", None)
@@ -146,15 +136,25 @@ class Node:
                 "status": self._status,
                 "rotate-keys": self._rotate_keys,
                 "reload": self._reload,
-                **commands(self.homeserver),
+                **self.carrier.commands(),
                 **self.centre.commands(),
-                **peer_commands.commands(self.peers, self.homeserver),
             },
             self.centre.streams(),
         )
         await control.start()
         stack.push_async_callback(control.stop)
         self._background(measure_event_loop_lag(self.metrics.lag.observe))
+
+    def _make_carrier(self) -> Carrier:
+        if self.config.guest_of is not None:
+            raise no_guest_yet(self.config.guest_of)
+        return CarriedByHomeserver(
+            self.config,
+            keys=lambda: self.keys.keys,
+            metrics=self.metrics.federation,
+            version=self.version,
+            now_ms=now_ms,
+        )
 
     def _make_listener(self, settings: ListenerSettings, listening: Sequence[socket.socket]) -> Listener:
         wire = WireNode(
@@ -165,7 +165,7 @@ class Node:
             delegated_name=self.config.federation.delegate,
         )
         app = make_app(wire, settings.limits)
-        serve(app, self.homeserver)
+        self.carrier.serve(app)
         self.centre.serve(app)
         return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
 
@@ -194,7 +194,7 @@ class Node:
 
     def _reload_authorities(self) -> LocalError | None:
         try:
-            self.homeserver.connections.reload()
+            self.carrier.reload()
         except LocalError as error:
             return error
         return None
@@ -213,6 +213,7 @@ class Node:
             "database": self.database.describe(),
             "key_id": self.keys.keys.current.key_id,
             "certificate": "development" if config.listener.certificate is None else "configured",
+            **self.carrier.summary(),
         }
 
     async def _status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -222,6 +223,7 @@ class Node:
             "ready": all(sentence is None for sentence in checks.values()),
             "checks": {name: sentence or "fine" for name, sentence in checks.items()},
             "up_seconds": (now_ms() - self._started_ms) // 1000,
+            **await self.carrier.status(),
         }
 
     async def _rotate_keys(self, _: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,9 +35,9 @@ from bridge.service.control_socket import Command
 from bridge.service.control_stream import Stream
 from bridge.service.ghosts import Ghosts
 from bridge.service.live_feed import LiveFeed
+from bridge.service.matrix_carrier import Carrier
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
-from federation.service.homeserver import Homeserver
 
 AGENT_DIRECTORY: Final = "agents"
 """In the data directory: of configured agents that have none of their own."""
@@ -47,12 +47,12 @@ class NodeCentre:
     """`replies` are where whoever asks in this process waits for the answer.
 
     `serve` puts it behind the node's port, which answers once it has been started. It is closed after the
-    port, and before the homeserver."""
+    port, and before what carries it. Satisfies `bridge.service.matrix_carrier.Inhabited`."""
 
     def __init__(
         self,
         config: Config,
-        homeserver: Homeserver,
+        carrier: Carrier,
         peers: AgentPeers,
         *,
         key: Callable[[], SigningKey],
@@ -60,22 +60,23 @@ class NodeCentre:
         version: str,
     ) -> None:
         self._config = config
-        self._homeserver = homeserver
+        self._carrier = carrier
         self._key = key
         self._version = version
+        self._people: People | None = None
         self._feed = LiveFeed(now_ms=now_ms)
         self.replies = OperatorReply()
-        self._observer = AgentObserver(metrics, [self._feed, CisAudit(homeserver.audit, now_ms=now_ms)])
+        self._observer = AgentObserver(metrics, [self._feed, CisAudit(carrier.audit, now_ms=now_ms)])
         self._peers = peers
         # Those of the configuration, and those that operators have added since.
         settings = cis_settings(config.server_name, config.agent_federation)
         self._settings = replace(settings, peers=peers.peers)
         self._names = HomeserverNames(config.server_name, self._has_puppet)
-        self.tokens = AgentTokens(homeserver.database, now_ms=now_ms)
+        self.tokens = AgentTokens(carrier.database, now_ms=now_ms)
         self.centre = Centre(
             CentreParts(
                 node_id=config.server_name,
-                database=homeserver.database,
+                database=carrier.database,
                 observer=self._observer,
                 local=self._make_agents,
                 connectors=self._make_connectors,
@@ -108,12 +109,26 @@ class NodeCentre:
     async def close(self) -> None:
         await self.centre.close()
 
+    # -- whoever carries it asks --
+
+    def is_agent(self, address: AgentAddress) -> bool:
+        return self.centre.table.agent(address) is not None
+
+    def has_room(self, namespace: str) -> bool:
+        return self._people is not None and namespace in self._config.agent_federation.namespaces
+
+    async def provide_room(self, namespace: str) -> bool:
+        return self._people is not None and await self._people.rooms.provide(namespace)
+
+    def rooms(self) -> Mapping[str, str]:
+        return {} if self._people is None else self._people.rooms.all()
+
     # -- parts --
 
     def _operated(self) -> Parts:
         return Parts(
             node_id=self._config.server_name,
-            database=self._homeserver.database,
+            database=self._carrier.database,
             routes=self.centre.table,
             desk=self.centre.desk,
             local=self._agents,
@@ -138,8 +153,8 @@ class NodeCentre:
 
     def _make_connectors(self, table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
         ghosts = Ghosts(
-            self._homeserver.rooms,
-            self._homeserver.database,
+            self._carrier.side,
+            self._carrier.database,
             table,
             names=self._names,
             name_of=self._agents.display_name,
@@ -149,8 +164,8 @@ class NodeCentre:
         connectors: list[Connector] = [
             CisConnector(
                 CisParts(
-                    side=self._homeserver.rooms,
-                    database=self._homeserver.database,
+                    side=self._carrier.side,
+                    database=self._carrier.database,
                     routes=table,
                     ghosts=ghosts,
                     settings=self._settings,
@@ -161,12 +176,13 @@ class NodeCentre:
                     version=self._version,
                     now_ms=now_ms,
                     follow_peers=self._peers.subscribe,
-                    is_spoken_with=self._homeserver.settings.policy.admits,
+                    is_spoken_with=self._carrier.admits,
                 )
             )
         ]
         if self._config.people.enabled:
-            connectors.append(self._make_people(table, agents, ghosts))
+            self._people = self._make_people(table, agents, ghosts)
+            connectors.append(self._people)
         return connectors
 
     def _make_people(self, table: RoutingTable, agents: LocalAgents, ghosts: Ghosts) -> People:
@@ -178,8 +194,8 @@ class NodeCentre:
             return self._settings.known_namespaces(said)
 
         return People(
-            self._homeserver.rooms,
-            self._homeserver.database,
+            self._carrier.side,
+            self._carrier.database,
             table,
             people_settings(
                 self._names, config.people, config.permissions, config.agent_federation.namespaces

@@ -56,12 +56,12 @@ async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress)
         node = Node(_config(tmp_path, empty_address, agents=agents))
         await node.start()
         try:
-            rooms = node.homeserver.rooms
+            rooms = node.carrier.side
             async with asyncio.timeout(PATIENCE):
                 while (said := await rooms.profile("@echo:localhost:7676") or {}).get("displayname") != name:
                     await asyncio.sleep(0.02)
             profiles.append((said["avatar_url"], await rooms.profile("@palaver:localhost:7676")))
-            async with node.homeserver.database.transaction() as connection:
+            async with node.carrier.database.transaction() as connection:
                 uploads.append(await connection.fetchval("SELECT count(*) FROM media"))
         finally:
             await node.stop()
@@ -86,7 +86,7 @@ async def test_what_the_port_and_the_command_line_are_given(
                 assert response.status == 401
         assert "agents-token-create" in node.centre.commands()
         for alias in ("#agent-federation-default", "#agents-default"):
-            assert await node.homeserver.directory.resolve(f"{alias}:localhost:7676") is not None
+            assert await node.carrier.side.resolve_alias(f"{alias}:localhost:7676") is not None
         read = node.metrics.registry.get_sample_value
         assert read("palaver_agents", {"where": "here"}) == 0
     finally:

@@ -1,0 +1,108 @@
+"""A node that is a homeserver itself: it carries its own rooms, and speaks with other homeservers."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from bridge.config import Config
+from bridge.federation_metrics import FederationMetrics
+from bridge.service import operator, peer_commands
+from bridge.service.agent_peers import AgentPeers
+from bridge.service.control_socket import Command
+from bridge.service.federation_observer import FederationObserver
+from bridge.service.matrix_carrier import Inhabited
+from bridge.service.peered_homeserver import follow, with_peers
+from bridge.service.settings import homeserver_settings
+from federation.server_keys import OwnKeys
+from federation.service.audit import AuditTrail
+from federation.service.homeserver import Homeserver, open_homeserver
+from federation.service.rooms import Rooms
+from federation.wire.homeserver_routes import serve
+from storage.database import Database
+
+
+class CarriedByHomeserver:
+    """Satisfies `bridge.service.matrix_carrier.Carrier`."""
+
+    homeserver: Homeserver
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        keys: Callable[[], OwnKeys],
+        metrics: FederationMetrics,
+        version: str,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._keys = keys
+        self._metrics = metrics
+        self._version = version
+        self._now_ms = now_ms
+        self._stack = contextlib.AsyncExitStack()
+
+    def prepare(self) -> None:
+        """All that it reads it reads when it is opened."""
+
+    async def open(self, database: Database, peers: AgentPeers) -> None:
+        self._peers = peers
+        try:
+            await self._open(database, peers)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def _open(self, database: Database, peers: AgentPeers) -> None:
+        servers = [peer.server_name for peer in self._config.peers]
+        self.homeserver = await self._stack.enter_async_context(
+            open_homeserver(
+                with_peers(homeserver_settings(self._config, self._version), peers, servers),
+                database,
+                self._keys,
+                now_ms=self._now_ms,
+                observer=FederationObserver(self._metrics),
+            )
+        )
+        self._stack.callback(follow(peers, self.homeserver))
+
+    async def inhabit(self, node: Inhabited) -> None:
+        """Whoever looks for a user or a room of it finds them in its own tables."""
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    @property
+    def side(self) -> Rooms:
+        return self.homeserver.rooms
+
+    @property
+    def database(self) -> Database:
+        return self.homeserver.database
+
+    @property
+    def audit(self) -> AuditTrail:
+        return self.homeserver.audit
+
+    def admits(self, server_name: str) -> bool:
+        return self.homeserver.settings.policy.admits(server_name)
+
+    def serve(self, app: web.Application) -> None:
+        serve(app, self.homeserver)
+
+    def commands(self) -> Mapping[str, Command]:
+        return {
+            **operator.commands(self.homeserver),
+            **peer_commands.commands(self._peers, self.homeserver),
+        }
+
+    def reload(self) -> None:
+        self.homeserver.connections.reload()
+
+    def summary(self) -> Mapping[str, Any]:
+        return {}
+
+    async def status(self) -> Mapping[str, Any]:
+        return {}

@@ -1,0 +1,84 @@
+"""What carries the Matrix end of a node: a homeserver that it is itself, or one of which it is a guest.
+Nobody above it asks which."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from bridge.address import AgentAddress
+from bridge.matrix_side import MatrixSide
+from bridge.service.agent_peers import AgentPeers
+from bridge.service.control_socket import Command
+from federation.service.audit import AuditTrail
+from storage.database import Database
+
+
+class Inhabited(Protocol):
+    """A node that works, as far as whoever carries it asks for it."""
+
+    def is_agent(self, address: AgentAddress) -> bool: ...
+
+    def has_room(self, namespace: str) -> bool:
+        """Whether the configuration wants a room of agents for it."""
+        ...
+
+    def provide_room(self, namespace: str) -> Awaitable[bool]:
+        """Whether there is one; it is made if need be."""
+        ...
+
+    def rooms(self) -> Mapping[str, str]:
+        """The rooms of agents that there are: their ids, by namespace."""
+        ...
+
+
+class Carrier(Protocol):
+    """`prepare` comes before there is a database, `open` when there is one. Everything else holds from there
+    until `close`, which is called in any case."""
+
+    def prepare(self) -> None:
+        """What is wrong with files and ports is found here, where nothing has been made yet: LocalError."""
+        ...
+
+    def open(self, database: Database, peers: AgentPeers) -> Awaitable[None]:
+        """It carries when this returns. LocalError when a person has to put something right."""
+        ...
+
+    def inhabit(self, node: Inhabited) -> Awaitable[None]:
+        """The node works from here on."""
+        ...
+
+    def close(self) -> Awaitable[None]: ...
+
+    @property
+    def side(self) -> MatrixSide: ...
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def audit(self) -> AuditTrail: ...
+
+    def admits(self, server_name: str) -> bool:
+        """Whether this node itself speaks with a server."""
+        ...
+
+    def serve(self, app: web.Application) -> None:
+        """What it answers on the node's own port."""
+        ...
+
+    def commands(self) -> Mapping[str, Command]:
+        """For the command line."""
+        ...
+
+    def reload(self) -> None:
+        """Read again what may have been renewed. LocalError when it cannot be used; what was there stays."""
+        ...
+
+    def summary(self) -> Mapping[str, Any]:
+        """What an operator wants to know of it first."""
+        ...
+
+    def status(self) -> Awaitable[Mapping[str, Any]]:
+        """What an operator wants to know besides."""
+        ...
