@@ -6,7 +6,7 @@ and nothing is taken for refused that was never looked at.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from federation.canonical_json import NotJson, decode
 from federation.errors import MatrixError, limit_exceeded
@@ -15,6 +15,8 @@ MOST_TEXT: Final = 400
 MOST_ERRCODE: Final = 100
 LATER_MS: Final = 1_000
 """When to come back if a homeserver that has enough does not say."""
+
+_NAMES: Final[Mapping[type, str]] = {dict: "object", list: "array"}
 
 # A proxy in front of it speaks no Matrix. What these say is about the request itself, and stays so; whatever
 # else a proxy says is about the homeserver, and passes.
@@ -38,17 +40,17 @@ class Broken:
     reason: str
 
 
-Meaning = dict[str, Any] | MatrixError | Broken
+T = TypeVar("T")
 
 
-def meaning(status: int, data: bytes, *, own_token: bool = True) -> Meaning:
-    """`own_token`: it was asked with the token of the registration."""
+def meaning(status: int, data: bytes, wanted: type[T], *, own_token: bool = True) -> T | MatrixError | Broken:
+    """`wanted` is what it was asked for, `own_token`: with the token of the registration."""
     try:
         found = decode(data)
     except NotJson:
         found = None
     if 200 <= status < 300:
-        return found if isinstance(found, dict) else Broken("what it says is no JSON object")
+        return found if isinstance(found, wanted) else Broken(f"what it says is no JSON {_NAMES[wanted]}")
     said = found if isinstance(found, dict) else {}
     errcode = said.get("errcode")
     if (

@@ -1,40 +1,47 @@
 """The users of ours on the homeserver: made there when they are needed, and known here from then on."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
-import aiohttp
+from mautrix.api import Method
 
-from appservice.homeserver_check import REGISTER, NoAnswer, register_body, wrong_register
+from appservice.homeserver_check import REGISTER, Answer, register_body, wrong_register
 from appservice.namespaces import Namespaces
-from appservice.registration import Registration
-from appservice.service.asking import ask
+from appservice.service.homeserver_client import LIMIT_EXCEEDED, HomeserverClient
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.service.single_flight import SingleFlight
 from storage.database import Database
 from storage.users import insert_user, is_user
 
+MOST_USERS: Final = 10_000
+
+
+async def nobody(user: str) -> None:
+    """Nobody is told of a ghost that was made."""
+
 
 class GhostUsers:
-    """`homeserver` is the address of its port for clients. It is closed at the end."""
+    """`made` is told of each ghost that the homeserver has just made. It is closed at the end."""
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
-        homeserver: str,
-        registration: Registration,
+        client: HomeserverClient,
         namespaces: Namespaces,
         database: Database,
         *,
         now_ms: Callable[[], int],
+        made: Callable[[str], Awaitable[None]] = nobody,
     ) -> None:
-        self._session = session
-        self._homeserver = homeserver
-        self._token = registration.secrets.as_token
+        self._client = client
         self._namespaces = namespaces
         self._database = database
         self._now_ms = now_ms
+        self._made = made
         self._making: SingleFlight[str, None] = SingleFlight()
+        # That they are there. Nobody unmakes one.
+        self._known: BoundedCache[str, bool] = BoundedCache(MOST_USERS)
 
     async def close(self) -> None:
         await self._making.close()
@@ -48,20 +55,27 @@ class GhostUsers:
 
     async def is_known(self, user: str) -> bool:
         """Whether it has been made, as far as this node has written down."""
-        return await self._database.look(partial(is_user, user_id=user))
+        if self._known.get(user) is None:
+            if not await self._database.look(partial(is_user, user_id=user)):
+                return False
+            self._known.put(user, True)
+        return True
 
     async def _make(self, user: str) -> None:
-        heard = await ask(
-            self._session, "POST", self._homeserver + REGISTER, self._token, register_body(user)
-        )
-        # One that is there and is not in our database was made before a process was killed, or by whoever
-        # had this name for its node before: it is in our namespace, so that it is ours.
-        wrong = wrong_register(heard, user, self._namespaces)
-        if wrong is not None:
-            if isinstance(heard, NoAnswer) or heard.status >= 500 or heard.status == 429:
-                # Later it may be another answer.
-                raise MatrixError("M_UNKNOWN", wrong, 502)
-            raise MatrixError(heard.errcode if heard.errcode.startswith("M_") else "M_UNKNOWN", wrong)
+        try:
+            await self._client.ask(Method.POST, REGISTER, register_body(user))
+        except MatrixError as refused:
+            # One that is there and is not in our database was made before a process was killed, or by whoever
+            # had this name for its node before: it is in our namespace, so that it is ours.
+            answer = Answer(refused.status, refused.body())
+            wrong = wrong_register(answer, user, self._namespaces)
+            if refused.errcode == LIMIT_EXCEEDED:
+                raise
+            if wrong is not None:
+                raise MatrixError(refused.errcode, wrong, refused.status) from None
+        else:
+            await self._made(user)
         # After the homeserver has made it: what is written down here is there.
         async with self._database.transaction() as connection:
             await insert_user(connection, user, self._now_ms())
+        self._known.put(user, True)

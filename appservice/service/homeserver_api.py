@@ -16,7 +16,7 @@ from federation.service.transport_errors import reason as unreachable
 
 MIB: Final = 1024 * 1024
 MOST_BYTES: Final = 8 * MIB
-"""Of an answer: the state of a room with ten thousand members."""
+"""Of an answer that is one object."""
 CONNECT: Final = 10.0
 CHUNK: Final = 64 * 1024
 
@@ -34,10 +34,11 @@ class TooMuch(ValueError):
 class HomeserverApi(HTTPAPI):
     """`request` gives the status and the bytes of whatever is answered. Raises `HomeserverAway`."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, *, most_bytes: int = MOST_BYTES) -> None:
         # The token comes with each request: there may be several.
         super().__init__(URL(url), "", client_session=session, default_retry_count=0)
         self._url = url
+        self._most_bytes = most_bytes
 
     async def _send(
         self,
@@ -57,7 +58,7 @@ class HomeserverApi(HTTPAPI):
                 allow_redirects=False,
                 timeout=_TIMEOUT,
             ) as response:
-                return (response.status, await read_all(response)), response
+                return (response.status, await read_all(response, self._most_bytes)), response
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise HomeserverAway(self._url, reason(error)) from error
 
@@ -68,11 +69,11 @@ class HomeserverApi(HTTPAPI):
         """It is counted by whoever asked."""
 
 
-async def read_all(response: aiohttp.ClientResponse) -> bytes:
+async def read_all(response: aiohttp.ClientResponse, limit: int) -> bytes:
     if response.content_length is not None and response.content_length <= CHUNK:
         # As nearly all are: it comes in one piece.
         return await response.read()
-    return b"".join([piece async for piece in read_pieces(response, MOST_BYTES)])
+    return b"".join([piece async for piece in read_pieces(response, limit)])
 
 
 async def read_pieces(response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:

@@ -3,23 +3,24 @@ answers as JSON or as a stream of bytes."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from tempfile import SpooledTemporaryFile
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import aiohttp
 from aiohttp import hdrs
 from mautrix.api import MediaPath, Method, PathBuilder
 
-from appservice.homeserver_answer import Broken, Meaning, meaning
+from appservice.homeserver_answer import Broken, meaning
 from appservice.request_kind import request_kind
 from appservice.service.homeserver_api import (
     CHUNK,
     CONNECT,
     MIB,
+    MOST_BYTES,
     HomeserverApi,
     TooMuch,
     read_all,
@@ -36,6 +37,7 @@ from federation.service.uninterrupted import uninterrupted
 
 TIMEOUT: Final = 60.0
 """Seconds, for the whole of it."""
+PATIENCE_FOR_A_LIST: Final = 180.0
 IDLE: Final = 30.0
 """Seconds that may pass in a stream without a byte."""
 KEEP: Final = 25.0
@@ -43,14 +45,22 @@ KEEP: Final = 25.0
 MOST_CONNECTIONS: Final = 32
 MOST_WAITING: Final = 30.0
 """Seconds in all, while the homeserver has enough."""
+MOST_OF_A_LIST: Final = 64 * MIB
+"""Bytes: the state of a room with a hundred thousand members."""
 MOST_MEDIA: Final = 100 * MIB
 SLOWEST: Final = 32 * 1024
 """Bytes a second that an upload is given time for."""
 
 LIMIT_EXCEEDED: Final = "M_LIMIT_EXCEEDED"
 _ANSWERED: Final = frozenset({"ok", "refused", "limited"})
+Query = Mapping[str, str | Sequence[str]]
+"""What has several values is asked with all of them."""
+
 _USER_AGENT: Final = f"Palaver/{version('palaver')}"
 _STREAMED: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=IDLE)
+
+
+T = TypeVar("T")
 
 
 class ClientObserver(Protocol):
@@ -119,6 +129,7 @@ class HomeserverClient:
     ) -> None:
         self.url = url
         self._api = HomeserverApi(session, url)
+        self._api_of_lists = HomeserverApi(session, url, most_bytes=MOST_OF_A_LIST)
         self._authorization = f"Bearer {token}"
         self._observer = observer
         self._gate = gate
@@ -130,7 +141,7 @@ class HomeserverClient:
         content: Mapping[str, Any] | None = None,
         *,
         user: str | None = None,
-        query: Mapping[str, str] | None = None,
+        query: Query | None = None,
         ts: int | None = None,
         token: str | None = None,
         patience: float = TIMEOUT,
@@ -145,7 +156,7 @@ class HomeserverClient:
         waited = 0.0
         while True:
             try:
-                return await self._once(method, str(path), body, params, token, patience)
+                return await self._once(method, _safe(path), body, params, token, patience, wanted=dict)
             except MatrixError as refused:
                 if refused.errcode != LIMIT_EXCEEDED:
                     raise
@@ -155,6 +166,14 @@ class HomeserverClient:
                     raise
             # It was not done, so that it can be said again without a thought.
             await asyncio.sleep(pause)
+
+    async def ask_list(
+        self, path: PathBuilder | str, *, user: str | None = None, query: Query | None = None
+    ) -> list[Any]:
+        """The same for what is answered with an array, such as the state of a room."""
+        return await self._once(
+            Method.GET, _safe(path), None, _params(user, query, None), None, PATIENCE_FOR_A_LIST, wanted=list
+        )
 
     async def upload(
         self,
@@ -187,7 +206,9 @@ class HomeserverClient:
             params = _params(user, None if name is None else {"filename": name}, None)
             patience = TIMEOUT + size / SLOWEST
             path = str(MediaPath.v3.upload)
-            found = await self._once(Method.POST, path, read(), params, None, patience, described)
+            found = await self._once(
+                Method.POST, path, read(), params, None, patience, described, wanted=dict
+            )
         mxc = found.get("content_uri")
         if not isinstance(mxc, str) or parse_mxc(mxc) is None:
             raise HomeserverAway(self.url, "it does not say where it keeps what was uploaded")
@@ -224,21 +245,24 @@ class HomeserverClient:
         method: Method,
         path: str,
         body: bytes | AsyncGenerator[bytes, None] | None,
-        params: dict[str, str],
+        params: dict[str, Any],
         token: str | None,
         patience: float,
         headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:
+        *,
+        wanted: type[T],
+    ) -> T:
         if self._gate is not None:
             await self._gate.passed()
         with self._counted(method, path):
+            api = self._api if wanted is dict else self._api_of_lists
             sent = {**(headers or {}), **self._headers(token)}
             try:
                 async with asyncio.timeout(patience):
-                    status, data = await self._api.request(method, path, body, sent, params)
+                    status, data = await api.request(method, path, body, sent, params)
             except TimeoutError as error:
                 raise HomeserverAway(self.url, reason(error)) from error
-            return self._judged(meaning(status, data, own_token=token is None))
+            return self._judged(meaning(status, data, wanted, own_token=token is None))
 
     async def _open(
         self, stack: AsyncExitStack, mxc: str, user: str | None, *, authenticated: bool
@@ -260,10 +284,10 @@ class HomeserverClient:
                 )
                 if response.status == 200:
                     return response
-                data = await read_all(response)
+                data = await read_all(response, MOST_BYTES)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise HomeserverAway(self.url, reason(error)) from error
-            self._judged(meaning(response.status, data))
+            self._judged(meaning(response.status, data, dict))
             raise HomeserverAway(self.url, f"HTTP status {response.status}")
 
     async def _chunks(self, response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:
@@ -275,12 +299,11 @@ class HomeserverClient:
         except (aiohttp.ClientError, OSError) as error:
             raise HomeserverAway(self.url, reason(error)) from error
 
-    def _judged(self, found: Meaning) -> dict[str, Any]:
-        match found:
-            case Broken():
-                raise HomeserverAway(self.url, found.reason)
-            case MatrixError():
-                raise found
+    def _judged(self, found: T | MatrixError | Broken) -> T:
+        if isinstance(found, Broken):
+            raise HomeserverAway(self.url, found.reason)
+        if isinstance(found, MatrixError):
+            raise found
         return found
 
     def _headers(self, token: str | None) -> dict[str, str]:
@@ -312,6 +335,14 @@ class HomeserverClient:
             self._observer.asked(method.value, request_kind(path), outcome, time.monotonic() - began)
 
 
+def _safe(path: PathBuilder | str) -> str:
+    """No id leads to another place: what is quoted has no slash, but addresses are cleaned of their dots."""
+    text = str(path)
+    if "/." in text and not {".", ".."}.isdisjoint(text.split("/")):
+        raise MatrixError("M_INVALID_PARAM", "A name of dots alone cannot stand in an address.")
+    return text
+
+
 def _encoded(content: Mapping[str, Any] | None) -> bytes:
     try:
         return encode(dict(content or {}))
@@ -319,8 +350,8 @@ def _encoded(content: Mapping[str, Any] | None) -> bytes:
         raise MatrixError("M_BAD_JSON", f"That cannot be written as JSON: {problem}.") from None
 
 
-def _params(user: str | None, query: Mapping[str, str] | None, ts: int | None) -> dict[str, str]:
-    params = {} if query is None else dict(query)
+def _params(user: str | None, query: Query | None, ts: int | None) -> dict[str, Any]:
+    params: dict[str, Any] = {} if query is None else dict(query)
     if user is not None:
         params["user_id"] = user
     if ts is not None:

@@ -11,7 +11,7 @@ from federation.errors import MatrixError
 def said(status: int, body: object, **more: bool) -> tuple[str, int] | dict[str, object] | str:
     """Errcode and status of a refusal, what was said, or why it is no answer."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    match meaning(status, data, **more):
+    match meaning(status, data, dict, **more):
         case MatrixError() as refused:
             return refused.errcode, refused.status
         case Broken(reason):
@@ -24,23 +24,26 @@ def test_what_is_said_is_what_comes() -> None:
     """If it is an object."""
     assert said(200, {"event_id": "$1"}) == {"event_id": "$1"}
     assert said(201, {}) == {}
-    for body in ([], "x", 1, None, b"", b"{", b"<html>", b"\xff", b"[" * 5000):
+    nothing: tuple[object, ...] = ([], "x", 1, None, b"", b"{", b"<html>", b"\xff", b"[" * 5000)
+    for body in nothing:
         assert said(200, body) == "what it says is no JSON object"
+    assert meaning(200, b"[1]", list) == [1]
+    assert meaning(200, b"{}", list) == Broken("what it says is no JSON array")
 
 
 def test_a_refusal_has_its_code_and_its_words() -> None:
     """A homeserver says both; what cannot be shown in a line is left out."""
-    refused = meaning(403, b'{"errcode": "M_FORBIDDEN", "error": "You are\\nnot in the room."}')
+    refused = meaning(403, b'{"errcode": "M_FORBIDDEN", "error": "You are\\nnot in the room."}', dict)
     assert isinstance(refused, MatrixError)
     assert (refused.errcode, refused.status, refused.text) == (
         "M_FORBIDDEN",
         403,
         "You arenot in the room.",
     )
-    silent = meaning(400, json.dumps({"errcode": "M_X", "error": 5}).encode())
+    silent = meaning(400, json.dumps({"errcode": "M_X", "error": 5}).encode(), dict)
     assert isinstance(silent, MatrixError)
     assert silent.text == "The homeserver gives no reason."
-    long = meaning(400, json.dumps({"errcode": "M_X", "error": "x" * 9000}).encode())
+    long = meaning(400, json.dumps({"errcode": "M_X", "error": "x" * 9000}).encode(), dict)
     assert isinstance(long, MatrixError)
     assert len(long.text) == MOST_TEXT
 
@@ -94,7 +97,9 @@ def test_our_token_not_being_known_passes() -> None:
 )
 def test_whoever_has_enough_says_when_to_come_back(status: int, more: dict[str, object], later: int) -> None:
     """In its answer; a moment if it does not."""
-    found = meaning(status, json.dumps({"errcode": "M_LIMIT_EXCEEDED", "error": "Slow", **more}).encode())
+    found = meaning(
+        status, json.dumps({"errcode": "M_LIMIT_EXCEEDED", "error": "Slow", **more}).encode(), dict
+    )
     assert isinstance(found, MatrixError)
     assert (found.errcode, found.status, dict(found.fields)) == (
         "M_LIMIT_EXCEEDED",

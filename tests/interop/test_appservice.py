@@ -16,6 +16,7 @@ from appservice.namespaces import Namespaces
 from appservice.registration import Registration, Wanted
 from appservice.service.ghosts import GhostUsers
 from appservice.service.homeserver_check import check_homeserver
+from appservice.service.homeserver_client import HomeserverClient
 from appservice.service.stream import IntakeStream
 from bridge.service.registration_file import new_secrets, write
 from federation.room_event import StreamedEvent
@@ -111,15 +112,14 @@ class Appservice:
         """Twice, the second time by a process that does not know of the first one."""
         connector = aiohttp.TCPConnector(ssl=self._synapse.homeserver._tls)
         async with aiohttp.ClientSession(connector=connector) as session:
-            ghosts = GhostUsers(
-                session, self._synapse.url, self._registration, namespaces, database, now_ms=lambda: 1
-            )
-            await ghosts.ensure_user(self.ghost)
-            async with database.transaction() as connection:
-                await connection.execute("DELETE FROM users")
-            await ghosts.ensure_user(self.ghost)
-            assert await ghosts.is_known(self.ghost)
-            await ghosts.close()
+            client = HomeserverClient(session, self._synapse.url, self._token)
+            for _ in range(2):
+                ghosts = GhostUsers(client, namespaces, database, now_ms=lambda: 1)
+                await ghosts.ensure_user(self.ghost)
+                assert await ghosts.is_known(self.ghost)
+                await ghosts.close()
+                async with database.transaction() as connection:
+                    await connection.execute("DELETE FROM users")
 
     async def join(self, room_id: str) -> None:
         await self.ask("POST", f"v3/join/{room_id}", {}, user_id=self.ghost)

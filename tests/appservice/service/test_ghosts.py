@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
 from appservice.service.ghosts import GhostUsers
+from appservice.service.homeserver_away import HomeserverAway
+from appservice.service.homeserver_client import HomeserverClient, open_session
 from federation.errors import MatrixError
 from storage.database import Database
 from tests.appservice.service.guests import OURS
@@ -19,11 +20,17 @@ GHOST = "@_agent_worker-1:their.server"
 
 
 @asynccontextmanager
-async def ghosts_on(database: Database, url: str) -> AsyncIterator[GhostUsers]:
-    async with aiohttp.ClientSession() as session:
-        ghosts = GhostUsers(session, url, REGISTRATION, OURS, database, now_ms=lambda: 1_000)
+async def ghosts_on(database: Database, url: str) -> AsyncIterator[tuple[GhostUsers, list[str]]]:
+    made: list[str] = []
+
+    async def note(user: str) -> None:
+        made.append(user)
+
+    async with open_session() as session:
+        client = HomeserverClient(session, url, REGISTRATION.secrets.as_token)
+        ghosts = GhostUsers(client, OURS, database, now_ms=lambda: 1_000, made=note)
         try:
-            yield ghosts
+            yield ghosts, made
         finally:
             await ghosts.close()
 
@@ -32,31 +39,33 @@ async def test_a_ghost_is_made_once(database: Database) -> None:
     """Also when many need it at the same time, and by a process that comes later."""
     played = Played()
     async with served(played) as url:
-        async with ghosts_on(database, url) as ghosts:
+        async with ghosts_on(database, url) as (ghosts, made):
             assert not await ghosts.is_known(GHOST)
             await asyncio.gather(*(ghosts.ensure_user(GHOST) for _ in range(5)))
             assert await ghosts.is_known(GHOST)
-        async with ghosts_on(database, url) as later:
+            assert made == [GHOST]
+        async with ghosts_on(database, url) as (later, made):
             await later.ensure_user(GHOST)
+            assert made == []
     assert played.shown == [f"Bearer {REGISTRATION.secrets.as_token}"]
 
 
 async def test_one_that_is_there_already_is_ours(database: Database) -> None:
     """A process was killed before it had written it down."""
     played = Played(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
-    async with served(played) as url, ghosts_on(database, url) as ghosts:
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
         await ghosts.ensure_user(GHOST)
         assert await ghosts.is_known(GHOST)
+        # Where it has been since, the homeserver knows.
+        assert made == []
 
 
 @pytest.mark.parametrize(
     ("said", "status", "errcode", "part"),
     [
         ({"errcode": "M_EXCLUSIVE"}, 400, "M_EXCLUSIVE", "reserves users that begin with _agent_"),
-        ({"errcode": "M_UNKNOWN_TOKEN"}, 401, "M_UNKNOWN_TOKEN", "does not give us"),
-        ({"errcode": "M_LIMIT_EXCEEDED"}, 429, "M_UNKNOWN", "does not give us"),
-        ({}, 502, "M_UNKNOWN", "(HTTP status 502)"),
-        ({}, 404, "M_UNKNOWN", "(HTTP status 404)"),
+        ({"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 99_999}, 429, "M_LIMIT_EXCEEDED", "no reason"),
+        ({"errcode": "M_INVALID_USERNAME"}, 400, "M_INVALID_USERNAME", "does not give us"),
     ],
 )
 async def test_what_the_homeserver_refuses_is_written_down_nowhere(
@@ -64,7 +73,7 @@ async def test_what_the_homeserver_refuses_is_written_down_nowhere(
 ) -> None:
     """It is asked again when the ghost is needed again."""
     played = Played(registered=web.json_response(said, status=status))
-    async with served(played) as url, ghosts_on(database, url) as ghosts:
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
         with pytest.raises(MatrixError) as refused:
             await ghosts.ensure_user(GHOST)
         assert (refused.value.errcode, part in refused.value.text) == (errcode, True)
@@ -74,12 +83,25 @@ async def test_what_the_homeserver_refuses_is_written_down_nowhere(
 
 
 @pytest.mark.parametrize(
+    "said", [web.Response(status=502), web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)]
+)
+async def test_a_homeserver_that_is_away_is_waited_for(database: Database, said: web.Response) -> None:
+    """It may have made the ghost; or the registration has to be installed again."""
+    played = Played(registered=said)
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
+        with pytest.raises(HomeserverAway):
+            await ghosts.ensure_user(GHOST)
+        assert not await ghosts.is_known(GHOST)
+        assert made == []
+
+
+@pytest.mark.parametrize(
     "user", ["@alice:their.server", "@_agent_worker-1:other.server", "@_agent_:their.server", "nobody"]
 )
 async def test_only_ghosts_are_made(database: Database, user: str) -> None:
     """Nobody else is asked for."""
     played = Played()
-    async with served(played) as url, ghosts_on(database, url) as ghosts:
-        with pytest.raises(MatrixError):
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+        with pytest.raises(MatrixError, match="M_EXCLUSIVE"):
             await ghosts.ensure_user(user)
     assert played.shown == []

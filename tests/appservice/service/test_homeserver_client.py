@@ -49,6 +49,28 @@ async def test_a_ghost_is_named_beside_the_token() -> None:
         assert at.counted.came == ["answered"] * 3
 
 
+async def test_a_list_is_asked_for_as_one() -> None:
+    """The state of a room is one, and may be large."""
+    said: list[object] = [[{"type": "x" * 9_000_000}], {}]
+    async with homeserver(lambda request: said.pop(0)) as at:
+        path = Path.v3.rooms["!a:b"].state
+        (entry,) = await at.client.ask_list(path, user=GHOST, query={"via": ["a", "b"]})
+        assert len(entry["type"]) == 9_000_000
+        assert at.server.requests[0].query.getall("via") == ["a", "b"]
+        with pytest.raises(HomeserverAway, match="no JSON array"):
+            await at.client.ask_list(path)
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_no_id_leads_elsewhere(name: str) -> None:
+    """Addresses are cleaned of their dots."""
+    async with homeserver(lambda request: {}) as at:
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+            await at.client.ask(Method.PUT, Path.v3.rooms["!a:b"].send[name]["1"])
+        await at.client.ask(Method.PUT, Path.v3.rooms["!a:b"].send["...x"][".y."])
+        assert at.targets == ["PUT /_matrix/client/v3/rooms/%21a%3Ab/send/...x/.y."]
+
+
 async def test_connections_are_kept() -> None:
     """One after the other needs one."""
     async with homeserver(lambda request: {}) as at:
