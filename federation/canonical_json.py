@@ -52,6 +52,15 @@ def encode_again(value: Any) -> bytes:
         raise NotCanonical(str(refused)) from None
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Whether both are written alike. Python takes 1, 1.0 and True for equal; in JSON they are three things.
+    What has no canonical form is like nothing else."""
+    try:
+        return encode(one) == encode(other)
+    except NotCanonical:
+        return False
+
+
 def decode(body: bytes) -> Any:
     """Read a request's or an answer's body, or raise `NotJson`.
 

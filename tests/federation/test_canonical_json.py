@@ -238,3 +238,18 @@ def test_one_deep_event_does_not_take_an_answer_with_it() -> None:
     assert canonical_json.encode(answer["pdus"][0]) == b'{"good":1}'
     with pytest.raises(NotCanonical):
         canonical_json.encode(answer["pdus"][1])
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ({"b": [None], "a": 1}, True),
+        ({"a": True, "b": [None]}, False),
+        ({"a": 1.0, "b": [None]}, False),
+        ({"a": 1, "b": []}, False),
+    ],
+)
+def test_what_is_written_alike_is_the_same(other: Any, is_same: bool) -> None:
+    """Which is not what Python takes for equal; what cannot be written is not even like itself."""
+    assert canonical_json.is_same({"a": 1, "b": [None]}, other) == is_same
+    assert not canonical_json.is_same({"a": 1.5}, {"a": 1.5})

@@ -35,7 +35,11 @@ class RoomMaking(HasParts):
     async def _make_room(self, request: RoomRequest) -> tuple[str, bool]:
         creation = await self._planned(request)
         if creation.alias is not None and await self._resolve(creation.alias) is not None:
-            raise _alias_taken(creation.alias)
+            # By another process that was asked for the same room at the same moment, it may be.
+            known = await self._made_before(request)
+            if known is None:
+                raise _alias_taken(creation.alias)
+            return known, False
         made_meanwhile: str | None = None
 
         async def write(connection: Connection, room_id: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from federation.auth_rules.auth_event_selection import CREATE, POWER_LEVELS
 from federation.auth_rules.levels import PowerLevels
+from federation.canonical_json import is_same
 from federation.errors import MatrixError
 from federation.identifiers import MAX_BYTES
 from federation.own_server_acl import refuse_shutting_out
@@ -60,7 +61,7 @@ class Sending(HasParts):
         if current is not None:
             # As it is seen: what was redacted may say the same and yet has to be said again.
             (shown,) = await self._parts.graph.shown_to_people([current])
-            if shown.content == content:
+            if is_same(dict(shown.content), dict(content)):
                 return shown.event_id
         event = await self._parts.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)
         return event.event_id

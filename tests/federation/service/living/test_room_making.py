@@ -74,6 +74,9 @@ async def test_a_room_is_found_again_by_its_key(home: Home, database_address: Da
     other = await home.rooms.create_room(RoomRequest(creator=eve, key="delegations"))
     assert other.room_id != first.room_id
     async with home_on(database_address) as second:
+        both = RoomRequest(creator=alice, key="both", alias="both")
+        made = await asyncio.gather(*(one.rooms.create_room(both) for one in (home, second, home, second)))
+        assert len({one.room_id for one in made}) == 1
         named = RoomRequest(creator=alice, key="default", version="11", room_id="agent-federation-default")
         made = await asyncio.gather(*(one.rooms.create_room(named) for one in (home, second, home, second)))
     assert {one.room_id for one in made} == {"!agent-federation-default:here.test"}
