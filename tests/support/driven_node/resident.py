@@ -5,7 +5,7 @@ words, so that a test can let them change places.
 import base64
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from federation import message_content
 from tests.support.matrix_client import Refused
@@ -14,12 +14,20 @@ from tests.support.matrix_client.media import Media
 from tests.support.matrix_client.seen import Event, Seen
 from tests.support.matrix_client.waiting import PATIENCE, T, Waiting
 
-if TYPE_CHECKING:
-    from tests.support.driven_node.process import DrivenNode
+
+class LivesOn(Protocol):
+    """A node that is told what its users do, and tells what they see."""
+
+    @property
+    def server_name(self) -> str: ...
+
+    async def call(self, operation: str, /, **arguments: Any) -> Any: ...
+
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T: ...
 
 
 class Resident(Waiting):
-    def __init__(self, node: "DrivenNode", user_id: str) -> None:
+    def __init__(self, node: LivesOn, user_id: str) -> None:
         self.node = node
         self.user_id = user_id
 
@@ -189,8 +197,10 @@ class Resident(Waiting):
     async def typing(self, room_id: str, typing: bool = True) -> None:
         await self.node.call("set_typing", room_id=room_id, user=self.user_id, typing=typing)
 
-    async def read(self, room_id: str, event_id: str) -> None:
-        await self.node.call("mark_read", room_id=room_id, user=self.user_id, event_id=event_id)
+    async def read(self, room_id: str, event_id: str, *, thread_id: str | None = None) -> None:
+        await self.node.call(
+            "mark_read", room_id=room_id, user=self.user_id, event_id=event_id, thread_id=thread_id
+        )
 
     async def set_presence(self, presence: str, status: str | None = None) -> None:
         await self.node.call("set_presence", user=self.user_id, presence=presence, status=status)

@@ -48,6 +48,8 @@ class Home:
     homeserver: Homeserver
     refuses_invites: set[str]
     """Users who want none."""
+    media: Path
+    """Where its files are."""
     seen: Recorder = field(default_factory=Recorder)
 
     @property
@@ -112,6 +114,11 @@ class Homes:
         self._stack = stack
         self._addresses: dict[str, PeerSettings] = {}
 
+    @property
+    def addresses(self) -> dict[str, PeerSettings]:
+        """Where each of them is."""
+        return self._addresses
+
     async def start(self, *names: str) -> list[Home]:
         for name in names:
             self._addresses[name] = PeerSettings(f"127.0.0.1:{lasting_port()}", plain=True)
@@ -142,9 +149,12 @@ class Homes:
 
 @contextlib.asynccontextmanager
 async def inhabited(
-    name: str, database: Database, peers: "dict[str, PeerSettings] | None" = None
+    name: str,
+    database: Database,
+    peers: "dict[str, PeerSettings] | None" = None,
+    media: Path | None = None,
 ) -> AsyncIterator[Home]:
-    """A homeserver without a port."""
+    """A homeserver without a port. `media` is where the files of another process of it are."""
     refuses: set[str] = set()
 
     async def may_be_invited(user: str, sender: str, room_id: str) -> None:
@@ -152,10 +162,11 @@ async def inhabited(
             raise MatrixError("M_INVITE_BLOCKED", "No, thanks.", 403)
 
     async with AsyncExitStack() as stack:
-        media = await asyncio.to_thread(tempfile.mkdtemp)
-        stack.callback(shutil.rmtree, media)
+        if media is None:
+            media = Path(await asyncio.to_thread(tempfile.mkdtemp))
+            stack.callback(shutil.rmtree, media)
         settings = HomeserverSettings(
-            name, "test", Path(media), peers=peers or {}, policy=policy((), is_open=True), blocked=()
+            name, "test", media, peers=peers or {}, policy=policy((), is_open=True), blocked=()
         )
         opening = open_homeserver(
             settings,
@@ -166,7 +177,7 @@ async def inhabited(
             may_be_invited=may_be_invited,
         )
         homeserver = await stack.enter_async_context(opening)
-        yield Home(name, database, homeserver, refuses)
+        yield Home(name, database, homeserver, refuses, media)
 
 
 @contextlib.asynccontextmanager

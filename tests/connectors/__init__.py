@@ -1,0 +1,11 @@
+"""The contract between the centre and what carries its rooms, held against both sides."""
+
+import pytest
+
+# What is asserted there is shown as in a test's own file.
+pytest.register_assert_rewrite(
+    "tests.connectors.behaviours",
+    "tests.connectors.contract",
+    "tests.connectors.ground",
+    "tests.connectors.onlooker",
+)

@@ -1,0 +1,98 @@
+"""`bridge.matrix_side.MediaSide`."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.connectors.ground import Ground, refused
+
+SIZE = 3 * 1024 * 1024 + 17
+LARGE = bytes(range(256)) * (SIZE // 256 + 1)
+
+
+async def in_pieces(data: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def downloaded(ground: Ground, mxc: str) -> tuple[str, str | None, bytes]:
+    async with ground.side.download(mxc) as opened:
+        data = b"".join([chunk async for chunk in opened.chunks])
+        return opened.info.content_type, opened.info.file_name, data
+
+
+class MediaBehave:
+    async def test_media_is_kept_and_given_back(self, ground: Ground) -> None:
+        """To us and to people, as it was, whole or in pieces."""
+        alice, bob = await ground.user("alice"), await ground.person()
+        for content in (b"A picture.", in_pieces(LARGE)):
+            data = content if isinstance(content, bytes) else LARGE
+            info = await ground.side.upload(alice, content, "application/pdf", "a report.pdf")
+            assert (info.mxc.server, info.size, info.uploader) == (ground.domain, len(data), alice)
+            assert info.sha256 == hashlib.sha256(data).hexdigest()
+            assert await downloaded(ground, str(info.mxc)) == ("application/pdf", "a report.pdf", data)
+            got = await bob.download(str(info.mxc))
+            assert (got.data, got.content_type) == (data, "application/pdf")
+            async with ground.again() as again, again.download(str(info.mxc)) as opened:
+                assert (opened.info.content_type, opened.info.file_name) == (
+                    "application/pdf",
+                    "a report.pdf",
+                )
+
+    async def test_media_of_people_is_read(self, ground: Ground) -> None:
+        """With its type and its name."""
+        bob = await ground.person()
+        mxc = await bob.upload(LARGE, "text/plain", filename="soup.txt")
+        type_, name, data = await downloaded(ground, mxc)
+        assert type_.partition(";")[0] == "text/plain"
+        assert (name, data) == ("soup.txt", LARGE)
+
+    async def test_nothing_is_kept_of_nothing(self, ground: Ground) -> None:
+        """An empty file is one, of a type that says nothing."""
+        alice = await ground.user("alice")
+        info = await ground.side.upload(alice, b"")
+        assert await downloaded(ground, str(info.mxc)) == ("application/octet-stream", None, b"")
+
+    @pytest.mark.parametrize(
+        "name",
+        ["../../etc/passwd", "a\r\nSet-Cookie: x", 'quo"te;.txt', "\0", "süß 🍲.txt", "x" * 5_000, "/"],
+    )
+    async def test_hostile_names_do_no_harm(self, ground: Ground, name: str) -> None:
+        """The file is kept, and is given back without a name that anybody could be hurt by."""
+        alice = await ground.user("alice")
+        info = await ground.side.upload(alice, b"x", "text/plain", name)
+        _, shown, data = await downloaded(ground, str(info.mxc))
+        assert data == b"x"
+        assert shown is None or not any(one in shown for one in "\r\n\0/")
+        assert shown is None or len(shown) <= 255
+        if name == "süß 🍲.txt":
+            assert shown == name
+
+    async def test_hostile_types_do_no_harm(self, ground: Ground) -> None:
+        """What is no type of media is none."""
+        alice = await ground.user("alice")
+        for type_ in ("text/html\r\nX: y", "nonsense", "\0", "x" * 5_000):
+            info = await ground.side.upload(alice, b"x", type_)
+            shown, _, data = await downloaded(ground, str(info.mxc))
+            assert (shown, data) == ("application/octet-stream", b"x")
+
+    async def test_media_that_there_is_not_is_not_found(self, ground: Ground) -> None:
+        """And what is no address is refused."""
+        await refused(downloaded(ground, f"mxc://{ground.domain}/nothing"), "M_NOT_FOUND")
+        for wrong in ("", "x", "mxc://", f"mxc://{ground.domain}/../x", "http://x/y", "mxc://\0/x"):
+            await refused(downloaded(ground, wrong), "M_INVALID_PARAM")
+
+    async def test_what_is_too_large_is_refused(self, ground: Ground) -> None:
+        """Before all of it has come."""
+        alice = await ground.user("alice")
+        given = 0
+
+        async def much() -> AsyncIterator[bytes]:
+            nonlocal given
+            while given < 200:
+                given += 1
+                yield bytes(1024 * 1024)
+
+        assert (await refused(ground.side.upload(alice, much()), "M_TOO_LARGE")).status == 413
+        assert given < 200

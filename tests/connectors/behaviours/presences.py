@@ -1,0 +1,177 @@
+"""`bridge.matrix_side.Presences`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from federation.edu import PresenceOfUser, Receipt, ToDevice
+from federation.edu.limits import MAX_STATUS_BYTES
+from federation.ephemeral import Ephemeral, TypingNow
+from federation.side_capability import SideCapability
+from tests.connectors.ground import Ground, refused
+from tests.connectors.onlooker import PATIENCE
+from tests.support.matrix_client.seen import Seen
+
+
+class Heard:
+    """What a listener was told."""
+
+    def __init__(self, ground: Ground, *types: str) -> None:
+        self.said: list[Ephemeral] = []
+        self._changed = asyncio.Event()
+        self._ends = [ground.side.listen(type_, self._hear) for type_ in types]
+
+    def _hear(self, said: Ephemeral) -> None:
+        self.said.append(said)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[Ephemeral], object]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not any(map(condition, self.said)):
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
+        """It is asked again whenever something was heard."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._changed.clear()
+                if await condition():
+                    return
+                await self._changed.wait()
+
+    def end(self) -> None:
+        for end in self._ends:
+            end()
+
+
+class PresencesBehave:
+    async def test_who_types_is_seen_typing_until_they_stop(self, ground: Ground) -> None:
+        """People by us, and ours by people."""
+        room_id, alice, bob = await ground.meeting()
+        heard = Heard(ground, "m.typing")
+        await bob.typing(room_id)
+        await heard.until(lambda one: one == TypingNow(room_id, (bob.user_id,)))
+        assert tuple(ground.side.typing(room_id)) == (bob.user_id,)
+        await bob.typing(room_id, False)
+        await heard.until(lambda one: one == TypingNow(room_id, ()))
+        assert tuple(ground.side.typing(room_id)) == ()
+        for typing in (True, False):
+            await ground.side.set_typing(room_id, alice, typing=typing)
+
+            def is_told(seen: Seen, typing: bool = typing) -> bool:
+                return (alice in seen.typing[room_id]) == typing
+
+            await bob.wait_until(is_told)
+        heard.end()
+        heard.end()
+        eve = await ground.user("eve")
+        await refused(ground.side.set_typing(room_id, eve, typing=True), "M_FORBIDDEN")
+        await refused(ground.side.set_typing(f"!no:{ground.domain}", eve, typing=True), "M_NOT_FOUND")
+
+    async def test_presence_reaches_those_whom_one_meets(self, ground: Ground) -> None:
+        """With the word that goes with it, both ways."""
+        _, alice, bob = await ground.meeting()
+        heard = Heard(ground, "m.presence")
+        await ground.side.set_presence(alice, "online", status="cooking")
+        await bob.wait_until(lambda seen: seen.presence.get(alice, {}).get("status_msg") == "cooking")
+
+        def is_online(seen: Seen) -> bool:
+            return bool(seen.presence[alice]["presence"] == "online")
+
+        await bob.wait_until(is_online)
+        await bob.set_presence("unavailable", "thinking")
+        await heard.until(
+            lambda one: (
+                isinstance(one, PresenceOfUser)
+                and (one.user_id, one.presence, one.status_msg) == (bob.user_id, "unavailable", "thinking")
+            )
+        )
+        known = ground.side.presence(bob.user_id)
+        assert known is not None
+        assert (known.presence, known.status_msg) == ("unavailable", "thinking")
+        await ground.side.set_presence(alice, "offline")
+        await bob.wait_until(lambda seen: seen.presence.get(alice, {}).get("presence") == "offline")
+        assert ground.side.presence(ground.nobody()) is None
+        heard.end()
+        wrongs: list[dict[str, Any]] = [
+            {"presence": "dnd"},
+            {"presence": "online", "status": "x" * (MAX_STATUS_BYTES + 1)},
+            {"presence": "online", "status": "a\0b"},
+        ]
+        for wrong in wrongs:
+            await refused(ground.side.set_presence(alice, **wrong), "M_INVALID_PARAM")
+
+    async def test_how_far_one_has_read_is_known_to_both(self, ground: Ground) -> None:
+        """It is kept, by thread; the newest counts."""
+        room_id, alice, bob = await ground.meeting()
+        ids = [await ground.say(room_id, alice, str(number)) for number in range(2)]
+        await bob.wait_for_event(ids[1])
+        heard = Heard(ground, "m.receipt")
+        for event_id, thread_id in ((ids[0], None), (ids[1], None), (ids[0], "main")):
+            await bob.read(room_id, event_id, thread_id=thread_id)
+            wanted = (room_id, bob.user_id, event_id, thread_id)
+
+            def is_it(one: Ephemeral, wanted: object = wanted) -> bool:
+                return (
+                    isinstance(one, Receipt)
+                    and (one.room_id, one.user_id, one.event_id, one.thread_id) == wanted
+                )
+
+            await heard.until(is_it)
+        receipts = [one for one in await ground.side.receipts(room_id) if one.user_id == bob.user_id]
+        assert {(one.event_id, one.thread_id) for one in receipts} == {(ids[1], None), (ids[0], "main")}
+        said_by_bob = await bob.say(room_id, "Read this.")
+        await ground.until_event(said_by_bob)
+        for _ in range(2):
+            await ground.side.mark_read(room_id, alice, said_by_bob)
+        await bob.wait_until(lambda seen: seen.read[room_id].get(alice) == said_by_bob)
+        heard.end()
+        assert list(await ground.side.receipts("\0")) == []
+        await refused(ground.side.mark_read(room_id, alice, "$unknown"), "M_NOT_FOUND")
+        await refused(
+            ground.side.mark_read(room_id, alice, said_by_bob, thread_id="thread"), "M_INVALID_PARAM"
+        )
+        eve = await ground.user("eve")
+        await refused(ground.side.mark_read(room_id, eve, said_by_bob), "M_FORBIDDEN")
+
+    async def test_edus_of_ones_own_are_sent_where_the_side_can(self, ground: Ground) -> None:
+        """Elsewhere that is refused in a word."""
+        room_id, alice, _ = await ground.meeting()
+        asked = ground.side.send_edu(room_id, "io.cis.agent.heartbeat", {"agent": alice}, name=alice)
+        if SideCapability.EDUS in ground.side.capabilities:
+            await asked
+            await refused(ground.side.send_edu(room_id, "m.typing", {}), "M_INVALID_PARAM")
+        else:
+            await refused(asked, "M_UNRECOGNIZED")
+
+    async def test_messages_to_devices_wait_until_they_are_read(self, ground: Ground) -> None:
+        """Whoever listens is told when they can be read, and they stay until that is committed."""
+        _, alice, bob = await ground.meeting()
+        assert SideCapability.TO_DEVICE in ground.side.capabilities
+        heard = Heard(ground, "m.direct_to_device")
+        contents = [{"odd": "\0", "n": n} for n in range(3)]
+        for content in contents:
+            await ground.send_to_device(bob, alice, content)
+        await heard.until(lambda one: isinstance(one, ToDevice) and one.sender == bob.user_id)
+
+        async def kept() -> list[object]:
+            return [message.content for message in await ground.side.device_messages(alice)]
+
+        async def are_here() -> bool:
+            return len(await kept()) == len(contents)
+
+        await heard.until_so(are_here)
+        first, *rest = await ground.side.device_messages(alice)
+        assert (first.user_id, first.device_id, first.sender, first.type) == (
+            alice,
+            "*",
+            bob.user_id,
+            "m.x",
+        )
+        assert [message.content for message in (first, *rest)] == contents
+        assert await ground.side.device_messages(alice, limit=1) == [first]
+        async with ground.database.transaction() as connection:
+            await ground.side.forget_device_messages(connection, alice, [first.position])
+        assert await kept() == contents[1:]
+        heard.end()

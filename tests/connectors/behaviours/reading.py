@@ -1,0 +1,202 @@
+"""`bridge.matrix_side.Reading`."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from federation.message_content import in_thread, text
+from federation.room_event import RoomEvent
+from tests.connectors.ground import Ground, bodies, refused
+
+UNKNOWN = ("$unknown", "", "\0", "$" + "x" * 300, "../x")
+
+
+async def all_of(ground: Ground, room_id: str, limit: int, reader: str | None = None) -> Sequence[RoomEvent]:
+    """Page by page from the end."""
+    events: list[RoomEvent] = []
+    start: str | None = None
+    while True:
+        page = await ground.side.messages(room_id, start=start, limit=limit, reader=reader)
+        assert len(page.events) <= limit
+        events += page.events
+        start = page.next
+        if start is None:
+            return events
+
+
+class ReadingBehaves:
+    async def test_the_timeline_is_read_page_by_page_in_both_directions(self, ground: Ground) -> None:
+        """Nothing is left out and nothing comes twice, whatever the size of the pages."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice)
+        wanted = [str(number) for number in range(12)]
+        for body in wanted:
+            await ground.say(room_id, alice, body)
+        for limit in (1, 5, 100):
+            events = await all_of(ground, room_id, limit)
+            assert bodies(events) == wanted[::-1]
+            assert events[-1].type == "m.room.create"
+            assert len({event.event_id for event in events}) == len(events)
+        first = await ground.side.messages(room_id, backwards=False, limit=10)
+        assert first.events[0].type == "m.room.create"
+        rest = await ground.side.messages(room_id, start=first.next, backwards=False, limit=1_000)
+        assert bodies([*first.events, *rest.events]) == wanted
+        assert rest.next is None
+        async with ground.again() as again:
+            page = await again.messages(room_id, start=first.next, backwards=False, limit=1_000)
+            assert page.events == rest.events
+
+    async def test_what_is_no_place_in_a_timeline_is_refused(self, ground: Ground) -> None:
+        """Nor is what is no room."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice)
+        for wrong in ("x", "1_2_3", "\0", "", "x" * 10_000, "../../x"):
+            await refused(ground.side.messages(room_id, start=wrong), "M_INVALID_PARAM")
+        for room in (f"!no:{ground.domain}", "", "!\0:x"):
+            await refused(ground.side.messages(room), "M_NOT_FOUND")
+
+    async def test_history_of_people_is_read(self, ground: Ground) -> None:
+        """What was said before we came, without what was taken back."""
+        bob, alice = await ground.person(), await ground.user("alice")
+        room_id = await bob.create_room(preset="public_chat")
+        wanted = [await bob.say(room_id, str(number)) for number in range(15)]
+        await bob.redact(room_id, wanted[7])
+        await ground.side.join(room_id, alice, via=[bob.server_name])
+        events = [event for event in await all_of(ground, room_id, 6) if event.type == "m.room.message"]
+        assert [event.event_id for event in events] == wanted[::-1]
+        assert [event.event_id for event in events if event.is_redacted] == [wanted[7]]
+
+    async def test_an_event_is_read_with_what_stands_around_it(self, ground: Ground) -> None:
+        """Only of the room that is asked about."""
+        alice = await ground.user("alice")
+        room_id, other = await ground.room(alice), await ground.room(alice)
+        ids = [await ground.say(room_id, alice, str(number)) for number in range(7)]
+        event = await ground.side.event(room_id, ids[3])
+        assert event is not None
+        assert (event.event_id, event.room_id, event.sender, event.state_key, event.is_redacted) == (
+            ids[3],
+            room_id,
+            alice,
+            None,
+            False,
+        )
+        context = await ground.side.context(room_id, ids[3], limit=2)
+        assert context is not None
+        assert context.event == event
+        assert bodies(context.before.events) == ["2", "1"]
+        assert bodies(context.after.events) == ["4", "5"]
+        further = await ground.side.messages(room_id, start=context.before.next, limit=1)
+        assert bodies(further.events) == ["0"]
+        further = await ground.side.messages(room_id, start=context.after.next, limit=5, backwards=False)
+        assert bodies(further.events) == ["6"]
+        for room, event_id in ((other, ids[3]), *((room_id, unknown) for unknown in UNKNOWN)):
+            assert await ground.side.event(room, event_id) is None
+            assert await ground.side.context(room, event_id) is None
+
+    async def test_relations_are_read_by_kind(self, ground: Ground) -> None:
+        """Oldest first. What was taken back relates to nothing any more, and does not count."""
+        alice = await ground.user("alice")
+        room_id, other = await ground.room(alice), await ground.room(alice)
+        side = ground.side
+        root = await ground.say(room_id, alice, "root")
+        ids = [
+            await side.send(room_id, alice, "m.room.message", in_thread(root, text(str(number))))
+            for number in range(4)
+        ]
+        found = await side.relations(room_id, root, "m.thread", limit=2)
+        assert [event.event_id for event in found] == ids[:2]
+        assert await side.relations(room_id, root, "m.replace") == []
+        assert await side.relations(other, root) == []
+        await side.redact(room_id, alice, ids[0])
+        found = await side.relations(room_id, root, "m.thread", limit=2)
+        assert [event.event_id for event in found] == ids[1:3]
+        assert await side.relations(room_id, root, "m.thread", limit=1_000) == await side.relations(
+            room_id, root
+        )
+        for unknown in UNKNOWN:
+            assert await side.relations(room_id, unknown) == []
+        assert await side.relations(room_id, root, "\0") == []
+
+    async def test_the_state_is_read_whole_and_in_parts(self, ground: Ground) -> None:
+        """As it is now: what was just said is there."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice, name="Kitchen")
+        side = ground.side
+        for n in (1, 2):
+            await side.set_state(room_id, alice, "io.x", {"n": n}, "a")
+            assert await ground.state(room_id, "io.x", "a") == {"n": n}
+            state = {(event.type, event.state_key): event for event in await side.state(room_id)}
+            assert state["io.x", "a"].content == {"n": n}
+        assert state["m.room.create", ""].room_id == room_id
+        assert state["m.room.create", ""].sender == alice
+        await side.set_state(room_id, alice, "io.x", {}, "b")
+        assert {event.state_key for event in await side.state(room_id, "io.x")} == {"a", "b"}
+        assert await side.state_event(room_id, "io.y") is None
+        assert await side.state_event(room_id, "io.x", "\0") is None
+        assert await side.state_event(f"!no:{ground.domain}", "io.x") is None
+        await refused(side.state(f"!no:{ground.domain}"), "M_NOT_FOUND")
+        async with ground.again() as again:
+            assert {(e.type, e.state_key): e for e in await again.state(room_id)} == {
+                (e.type, e.state_key): e for e in await side.state(room_id)
+            }
+
+    @pytest.mark.parametrize("who", ["ours", "a person"])
+    @pytest.mark.parametrize(
+        ("visibility", "seen"),
+        [
+            ("world_readable", ["before", "invited", "joined", "left"]),
+            ("shared", ["joined"]),
+            ("invited", ["invited", "joined"]),
+            ("joined", ["joined"]),
+        ],
+    )
+    async def test_a_reader_sees_what_the_history_shows(
+        self, ground: Ground, visibility: str, seen: list[str], who: str
+    ) -> None:
+        """By the membership at the time. The node itself sees all that it has."""
+        alice = await ground.user("alice")
+        bob = None if who == "ours" else await ground.person()
+        reader = await ground.user("eve") if bob is None else bob.user_id
+        side = ground.side
+        room_id = await ground.room(alice, history_visibility=visibility)
+        ids = {"before": await ground.say(room_id, alice, "before")}
+        await side.invite(room_id, alice, reader)
+        ids["invited"] = await ground.say(room_id, alice, "invited")
+        if bob is None:
+            await side.join(room_id, reader)
+        else:
+            await bob.wait_for_invite(room_id)
+            await ground.come(bob, room_id)
+        ids["joined"] = await ground.say(room_id, alice, "joined")
+        if visibility == "shared":
+            # Who is there sees what was said before.
+            assert bodies(await all_of(ground, room_id, 50, reader)) == ["joined", "invited", "before"]
+        if bob is None:
+            await side.leave(room_id, reader)
+        else:
+            await bob.wait_for_event(ids["joined"])
+            await bob.leave(room_id)
+            await ground.until_member(room_id, reader, "leave")
+        ids["left"] = await ground.say(room_id, alice, "left")
+        assert bodies(await all_of(ground, room_id, 3, reader)) == seen[::-1]
+        for body, event_id in ids.items():
+            event = await side.event(room_id, event_id, reader=reader)
+            assert (event is not None) == (body in seen)
+            context = await side.context(room_id, event_id, reader=reader)
+            assert (context is not None) == (body in seen)
+        assert len(bodies(await all_of(ground, room_id, 50))) == 4
+        # One's own coming and going is seen in any case.
+        own = [event for event in await all_of(ground, room_id, 50, reader) if event.state_key == reader]
+        assert {"join", "leave"} <= {event.content["membership"] for event in own}
+
+    async def test_relations_are_hidden_from_whom_they_are_hidden(self, ground: Ground) -> None:
+        """As all events are."""
+        alice, eve = await ground.user("alice"), await ground.user("eve")
+        room_id = await ground.room(alice, history_visibility="joined")
+        root = await ground.say(room_id, alice, "root")
+        early = await ground.side.send(room_id, alice, "m.room.message", in_thread(root, text("early")))
+        await ground.side.join(room_id, eve)
+        late = await ground.side.send(room_id, alice, "m.room.message", in_thread(root, text("late")))
+        assert [one.event_id for one in await ground.side.relations(room_id, root)] == [early, late]
+        seen = await ground.side.relations(room_id, root, "m.thread", reader=eve)
+        assert [one.event_id for one in seen] == [late]

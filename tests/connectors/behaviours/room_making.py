@@ -1,0 +1,247 @@
+"""`bridge.matrix_side.RoomMaking`, but for upgrades."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from federation.room_request import InitialState, RoomRequest
+from federation.side_capability import SideCapability
+from tests.connectors.ground import Ground, refused
+
+EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
+
+
+class RoomMakingBehaves:
+    @EVERY_VERSION
+    async def test_a_room_is_as_it_was_asked_for(self, ground: Ground, version: str) -> None:
+        """Whoever is named is invited, ours and others; those who are not there are named."""
+        alice, eve = await ground.user("alice", "Alice"), await ground.user("eve", "Eve")
+        bob, nobody = await ground.person(), ground.nobody()
+        name = ground.named("kitchen")
+        made = await ground.side.create_room(
+            RoomRequest(
+                creator=alice,
+                version=version,
+                name="Kitchen",
+                topic="Soup",
+                alias=name,
+                listed=True,
+                room_type="io.a2c.office",
+                invite=[eve, bob.user_id, nobody],
+                initial_state=[InitialState("io.x", {"a": [1, {"b": None}]}), InitialState("io.x", {}, "k")],
+                power_levels={"events": {"io.x": 30}, "users": {eve: 50}},
+                creation_content={"io.y": "z"},
+                history_visibility="invited",
+            )
+        )
+        assert made.is_new
+        assert made.not_invited.keys() == {nobody}
+        assert all(made.not_invited.values())
+        room_id = made.room_id
+        create = await ground.state(room_id, "m.room.create")
+        assert (create["room_version"], create["type"], create["io.y"]) == (version, "io.a2c.office", "z")
+        assert await ground.state(room_id, "m.room.name") == {"name": "Kitchen"}
+        topic = await ground.state(room_id, "m.room.topic")
+        assert topic["topic"] == "Soup"
+        assert await ground.state(room_id, "io.x") == {"a": [1, {"b": None}]}
+        assert await ground.state(room_id, "io.x", "k") == {}
+        assert await ground.state(room_id, "m.room.history_visibility") == {"history_visibility": "invited"}
+        assert await ground.state(room_id, "m.room.join_rules") == {"join_rule": "invite"}
+        assert await ground.state(room_id, "m.room.canonical_alias") == {"alias": ground.alias(name)}
+        levels = await ground.state(room_id, "m.room.power_levels")
+        assert levels["events"]["io.x"] == 30
+        # Creators of version 12 stand above all levels, and in none.
+        assert levels["users"] == ({eve: 50} if version == "12" else {alice: 100, eve: 50})
+        assert await ground.state(room_id, "m.room.member", alice) == {
+            "membership": "join",
+            "displayname": "Alice",
+        }
+        invited = await ground.state(room_id, "m.room.member", eve)
+        assert (invited["membership"], invited["displayname"]) == ("invite", "Eve")
+        assert await ground.side.membership(room_id, bob.user_id) == "invite"
+        found = await ground.side.resolve_alias(ground.alias(name))
+        assert found is not None
+        assert (found[0], ground.domain in found[1]) == (room_id, True)
+        shown = await bob.wait_for_invite(room_id)
+        assert {"m.room.create", "m.room.name"} <= {one["type"] for one in shown}
+        assert await bob.join(ground.alias(name)) == room_id
+
+    @EVERY_VERSION
+    async def test_the_same_room_is_made_by_both_sides(self, ground: Ground, version: str) -> None:
+        """Entry by entry, so that nothing depends on which of them it was."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice, version=version, preset="private_chat", name="Kitchen")
+        state = {(event.type, event.state_key): event.content for event in await ground.side.state(room_id)}
+        create = dict(state.pop(("m.room.create", "")))
+        assert create.pop("room_version") == version
+        assert create.pop("creator", None) == (alice if version == "10" else None)
+        assert create == {}
+        levels: dict[str, Any] = dict(state.pop(("m.room.power_levels", "")))
+        assert levels.pop("users") == ({} if version == "12" else {alice: 100})
+        assert levels == {
+            "ban": 50,
+            "events": {
+                "m.room.avatar": 50,
+                "m.room.canonical_alias": 50,
+                "m.room.encryption": 100,
+                "m.room.history_visibility": 100,
+                "m.room.name": 50,
+                "m.room.power_levels": 100,
+                "m.room.server_acl": 100,
+                "m.room.tombstone": 150 if version == "12" else 100,
+            },
+            "events_default": 0,
+            "invite": 0,
+            "kick": 50,
+            "redact": 50,
+            "state_default": 50,
+            "users_default": 0,
+        }
+        assert state == {
+            ("m.room.member", alice): {"membership": "join"},
+            ("m.room.join_rules", ""): {"join_rule": "invite"},
+            ("m.room.history_visibility", ""): {"history_visibility": "shared"},
+            ("m.room.guest_access", ""): {"guest_access": "can_join"},
+            ("m.room.name", ""): {"name": "Kitchen"},
+        }
+
+    async def test_a_room_is_found_again_by_its_key(self, ground: Ground) -> None:
+        """Whoever was killed before the room was remembered asks again, by another process; so do two at the
+        same moment. Keys are their creator's own."""
+        alice, eve = await ground.user("alice"), await ground.user("eve")
+        name = ground.named("delegations")
+        request = RoomRequest(creator=alice, key="delegations", alias=name)
+        async with ground.again() as again:
+            made = await asyncio.gather(*(side.create_room(request) for side in (ground.side, again) * 2))
+            assert len({one.room_id for one in made}) == 1
+            assert [one.is_new for one in made].count(True) == 1
+            assert (await again.create_room(request)).is_new is False
+        later = await ground.side.create_room(request)
+        assert (later.room_id, later.is_new) == (made[0].room_id, False)
+        other = await ground.side.create_room(RoomRequest(creator=eve, key="delegations"))
+        assert other.room_id != later.room_id
+        # There is no husk of one that was one too many.
+        assert await ground.side.joined_rooms(alice) == [later.room_id]
+
+    async def test_a_taken_alias_leaves_no_husk(self, ground: Ground) -> None:
+        """It is found before, and once more when the room is made."""
+        alice = await ground.user("alice")
+        name, other = ground.named("kitchen"), ground.named("cellar")
+        first = await ground.room(alice, alias=name)
+        await refused(ground.room(alice, alias=name), "M_ROOM_IN_USE")
+        results = await asyncio.gather(
+            *(ground.room(alice, alias=other) for _ in range(3)), return_exceptions=True
+        )
+        made = [one for one in results if isinstance(one, str)]
+        assert len(made) == 1
+        assert sorted(await ground.side.joined_rooms(alice)) == sorted([first, *made])
+
+    async def test_who_was_invited_and_declined_is_left_in_peace(self, ground: Ground) -> None:
+        """Also when the room is asked for again. Whoever is invited to a chat of two is told that it is
+        one."""
+        alice, bob = await ground.user("alice"), await ground.person()
+        request = RoomRequest(creator=alice, key="k", invite=[bob.user_id], is_direct=True)
+        made = await ground.side.create_room(request)
+        invited = await ground.state(made.room_id, "m.room.member", bob.user_id)
+        assert (invited["membership"], invited["is_direct"]) == ("invite", True)
+        await bob.wait_for_invite(made.room_id)
+        await bob.leave(made.room_id)
+        await ground.until_member(made.room_id, bob.user_id, "leave")
+        again = await ground.side.create_room(request)
+        assert (again.room_id, again.not_invited) == (made.room_id, {})
+        assert await ground.side.membership(made.room_id, bob.user_id) == "leave"
+
+    @pytest.mark.parametrize("version", ["11", "12"])
+    async def test_whom_the_creator_trusts_has_the_same_power(self, ground: Ground, version: str) -> None:
+        """By the levels, or from version 12 on as one more creator."""
+        alice, bob = await ground.user("alice"), await ground.person()
+        room_id = await ground.room(
+            alice, version=version, preset="trusted_private_chat", invite=[bob.user_id]
+        )
+        await bob.wait_for_invite(room_id)
+        await ground.come(bob, room_id)
+        topic = await bob.set_state(room_id, "m.room.topic", {"topic": "Soup"})
+        levels = {**await bob.state(room_id, "m.room.power_levels"), "events_default": 1}
+        changed = await bob.set_state(room_id, "m.room.power_levels", levels)
+        for event_id in (topic, changed):
+            await ground.until_event(event_id)
+
+    async def test_a_room_is_open_to_the_members_of_another_one(self, ground: Ground) -> None:
+        """And to nobody else."""
+        alice, eve, fay = [await ground.user(name) for name in ("alice", "eve", "fay")]
+        office = await ground.room(alice)
+        await ground.side.join(office, eve)
+        room_id = await ground.room(alice, preset="private_chat", join_rule="restricted", allow=[office])
+        assert await ground.side.join(room_id, eve) == room_id
+        await refused(ground.side.join(room_id, fay), "M_FORBIDDEN")
+        bob = await ground.person()
+        await ground.come(bob, office)
+        await ground.come(bob, room_id)
+
+    async def test_the_id_of_a_room_is_chosen_where_the_side_can(self, ground: Ground) -> None:
+        """In versions until 11; elsewhere that is refused, and nothing is made."""
+        alice, name = await ground.user("alice"), ground.named("agent-broadcast")
+        wanted = {"version": "11", "room_id": name}
+        if SideCapability.ROOM_IDS in ground.side.capabilities:
+            room_id = await ground.room(alice, **wanted)
+            assert room_id == f"!{name}:{ground.domain}"
+            await refused(ground.room(alice, **wanted), "M_ROOM_IN_USE")
+        else:
+            await refused(ground.room(alice, **wanted), "M_UNRECOGNIZED")
+            assert await ground.side.joined_rooms(alice) == []
+
+    async def test_what_cannot_be_made_is_refused(self, ground: Ground) -> None:
+        """Nothing is left of it."""
+        alice = await ground.user("alice")
+        await refused(ground.room(ground.nobody()), "M_NOT_FOUND")
+        for wrong, errcode in (
+            ({"key": "a\0b"}, "M_INVALID_PARAM"),
+            ({"key": "x" * 256}, "M_INVALID_PARAM"),
+            ({"version": "9"}, "M_UNSUPPORTED_ROOM_VERSION"),
+            ({"version": "0x"}, "M_UNSUPPORTED_ROOM_VERSION"),
+            ({"alias": "a b\0"}, "M_INVALID_PARAM"),
+            ({"alias": "x" * 300}, "M_INVALID_PARAM"),
+            ({"name": "x" * 70_000}, "M_BAD_JSON"),
+            ({"initial_state": [InitialState("m.room.encryption", {"algorithm": "x"})]}, "M_INVALID_PARAM"),
+        ):
+            await refused(ground.room(alice, **wrong), errcode)
+        assert await ground.side.joined_rooms(alice) == []
+
+    async def test_rooms_are_named(self, ground: Ground) -> None:
+        """To say it twice does no harm, and no name is taken from another room."""
+        alice, bob = await ground.user("alice"), await ground.person()
+        room_id, other = await ground.room(alice), await ground.room(alice)
+        alias = ground.alias(ground.named("a"))
+        assert await ground.side.resolve_alias(alias) is None
+        for _ in range(2):
+            await ground.side.create_alias(alias, room_id, alice)
+        found = await ground.side.resolve_alias(alias)
+        assert found is not None
+        assert found[0] == room_id
+        await refused(ground.side.create_alias(alias, other, alice), "M_ROOM_IN_USE")
+        assert await bob.join(alias) == room_id
+        for _ in range(2):
+            await ground.side.remove_alias(alias)
+        assert await ground.side.resolve_alias(alias) is None
+        for wrong in ("#a", "a", "", "#\0:x", f"!a:{ground.domain}"):
+            await refused(ground.side.resolve_alias(wrong), "M_INVALID_PARAM")
+        for wrong in ("#a", f"#{'x' * 300}:{ground.domain}"):
+            await refused(ground.side.create_alias(wrong, room_id, alice), "M_INVALID_PARAM")
+
+    async def test_rooms_are_listed(self, ground: Ground) -> None:
+        """For everybody to find, and taken out again. To say it twice does no harm."""
+        alice, bob = await ground.user("alice"), await ground.person()
+        name = ground.named("Kitchen")
+        room_id = await ground.room(alice, name=name, listed=True)
+        cellar = await ground.room(alice, name=f"{name}, the cellar")
+
+        async def listed() -> set[str]:
+            found = await bob.public_rooms(server=ground.domain, search=name)
+            return {room["room_id"] for room in found}
+
+        assert await listed() == {room_id}
+        for _ in range(2):
+            await ground.side.publish(cellar, published=True)
+            await ground.side.publish(room_id, published=False)
+        assert await listed() == {cellar}

@@ -1,0 +1,224 @@
+"""`bridge.matrix_side.MatrixSide.subscription` and `capabilities`."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federation.side_capability import SideCapability
+from storage.consumers import TakenOver, advance, list_cursors, take_over
+from tests.connectors.ground import Ground, bodies, of
+from tests.connectors.onlooker import PATIENCE
+
+
+def messages_of(room_id: str) -> Callable[[Any], bool]:
+    return lambda event: (event.room_id, event.type) == (room_id, "m.room.message")
+
+
+class StreamBehaves:
+    async def test_a_reader_goes_on_where_its_cursor_was_committed(self, ground: Ground) -> None:
+        """What was rolled back is read again; what was not advanced over, too. Other readers have cursors of
+        their own."""
+        room_id, alice, bob = await ground.meeting()
+        name, other = ground.named("reader"), ground.named("reader")
+        wanted = messages_of(room_id)
+        side = ground.side
+        async with side.subscription(other, from_now=True, wanted=wanted):
+            pass
+        async with side.subscription(name, from_now=True, wanted=wanted) as subscription:
+            for number in range(5):
+                if number % 2:
+                    last = await ground.say(room_id, alice, str(number))
+                else:
+                    last = await bob.say(room_id, str(number))
+                await ground.until_event(last)
+            entries = await subscription.next()
+            assert bodies(entry.event for entry in entries) == ["0", "1", "2", "3", "4"]
+            assert [entry.position for entry in entries] == sorted({entry.position for entry in entries})
+            assert entries == await subscription.next()
+            with contextlib.suppress(KeyError):
+                async with ground.database.transaction() as connection:
+                    await subscription.advance(connection, entries[-1].position)
+                    raise KeyError
+            async with ground.database.transaction() as connection:
+                await subscription.advance(connection, entries[2].position)
+            assert bodies(entry.event for entry in await subscription.next(1)) == ["3"]
+        async with (
+            ground.again() as again,
+            again.subscription(name, wanted=wanted) as subscription,
+            again.subscription(other, wanted=wanted) as beside,
+        ):
+            assert bodies(entry.event for entry in await subscription.next()) == ["3", "4"]
+            assert len(await beside.next()) == 5
+
+    async def test_the_stream_begins_with_the_join(self, ground: Ground) -> None:
+        """Of a room of people that is joined; what was there before is to be read."""
+        bob, alice = await ground.person(), await ground.user("alice")
+        room_id = await bob.create_room(preset="public_chat", name="Den")
+        await bob.say(room_id, "before")
+        name = ground.named("reader")
+        async with ground.side.subscription(name, from_now=True, wanted=of(room_id)) as subscription:
+            waiting = asyncio.ensure_future(subscription.next())
+            await ground.side.join(room_id, alice, via=[bob.server_name])
+            async with asyncio.timeout(PATIENCE):
+                entries = [entry for entry in await waiting if entry.kind == "timeline"]
+        assert (entries[0].event.state_key, entries[0].event.content["membership"]) == (alice, "join")
+        assert await ground.state(room_id, "m.room.name") == {"name": "Den"}
+
+    async def test_a_statement_of_ones_own_may_advance_a_reader(self, ground: Ground) -> None:
+        """It is given the place, and has to say when it has come there."""
+        room_id, alice, _ = await ground.meeting()
+        name = ground.named("reader")
+        wanted = messages_of(room_id)
+        async with ground.side.subscription(name, from_now=True, wanted=wanted) as subscription:
+            ids = [await ground.say(room_id, alice, body) for body in ("first", "second")]
+            await ground.until_event(ids[1])
+            entries = await subscription.next()
+            async with ground.database.statements() as connection:
+                await advance(connection, *subscription.place(entries[0].position))
+            subscription.came_to(entries[0].position)
+            assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]
+        async with ground.side.subscription(name, wanted=wanted) as subscription:
+            assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]
+
+    async def test_what_does_not_concern_a_reader_is_passed_over(self, ground: Ground) -> None:
+        """By the head of each event alone; whoever comes after is told what it wants itself."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice)
+        name = ground.named("reader")
+        reading = ground.side.subscription(name, from_now=True, wanted=messages_of(room_id))
+        async with reading as subscription:
+            waiting = asyncio.ensure_future(subscription.next())
+            await ground.side.set_state(room_id, alice, "m.room.name", {"name": "Kitchen"})
+            await ground.say(room_id, alice, "first")
+            async with asyncio.timeout(PATIENCE):
+                (first,) = await waiting
+            assert first.event.content["body"] == "first"
+            assert await subscription.next() == [first]
+        async with ground.side.subscription(name, wanted=of(room_id)) as subscription:
+            seen = [one.event.type for one in await subscription.next()]
+            assert seen == ["m.room.name", "m.room.message"]
+
+    async def test_redactions_are_applied_to_what_is_read(self, ground: Ground) -> None:
+        """Also to what was said before."""
+        room_id, alice, bob = await ground.meeting()
+        name = ground.named("reader")
+        async with ground.side.subscription(name, from_now=True, wanted=of(room_id)) as subscription:
+            ids = [await ground.say(room_id, alice, "oops"), await bob.say(room_id, "oops")]
+            await ground.until_event(ids[1])
+            await ground.side.redact(room_id, alice, ids[0])
+            redaction = await bob.redact(room_id, ids[1])
+            await ground.until_event(redaction)
+            entries = await subscription.next()
+        said = {entry.event.event_id: entry.event for entry in entries}
+        for event_id in ids:
+            assert (said[event_id].content, said[event_id].is_redacted) == ({}, True)
+        assert said[redaction].redacts == ids[1]
+
+    async def test_an_invite_is_read_as_long_as_it_stands(self, ground: Ground) -> None:
+        """With what is shown of the room, while nobody of ours is in it; killed or not, nobody misses one."""
+        bob = await ground.person()
+        alice, eve = await ground.user("alice"), await ground.user("eve")
+        room_id = await bob.create_room(name="Den")
+        name = ground.named("reader")
+        async with ground.side.subscription(name, from_now=True, wanted=of(room_id)):
+            pass
+        await bob.invite(room_id, eve)
+        await ground.until(lambda event: (event.room_id, event.state_key) == (room_id, eve))
+        await ground.side.leave(room_id, eve)
+        await bob.invite(room_id, alice)
+        await ground.until(lambda event: (event.room_id, event.state_key) == (room_id, alice))
+        async with ground.side.subscription(name, wanted=of(room_id)) as subscription:
+            entries = await subscription.next()
+            invites = [entry for entry in entries if entry.kind == "invite"]
+            assert [(one.event.type, one.event.state_key) for one in invites] == [("m.room.member", alice)]
+            assert (invites[0].event.sender, invites[0].event.room_id) == (bob.user_id, room_id)
+            assert {"m.room.create", "m.room.name"} <= {one["type"] for one in invites[0].invite_state}
+            async with ground.database.transaction() as connection:
+                await subscription.advance(connection, entries[-1].position)
+            waiting = asyncio.ensure_future(subscription.next())
+            await ground.side.join(room_id, alice)
+            async with asyncio.timeout(PATIENCE):
+                joined = [entry for entry in await waiting if entry.kind == "timeline"]
+        assert (joined[0].event.state_key, joined[0].event.content["membership"]) == (alice, "join")
+
+    async def test_one_process_at_a_time_reads_under_a_name(self, ground: Ground) -> None:
+        """The other one waits, and goes on from there."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice)
+        name, wanted = ground.named("reader"), messages_of(room_id)
+        async with ground.again() as second, contextlib.AsyncExitStack() as stack:
+            reading = ground.side.subscription(name, from_now=True, wanted=wanted)
+            first = await stack.enter_async_context(reading)
+            for body in ("one", "two", "three"):
+                await ground.until_event(await ground.say(room_id, alice, body))
+
+            async def read() -> list[object]:
+                async with second.subscription(name, wanted=wanted) as subscription:
+                    return bodies(entry.event for entry in await subscription.next())
+
+            waiting = asyncio.create_task(read())
+            entries = await first.next()
+            async with ground.database.transaction() as connection:
+                await first.advance(connection, entries[0].position)
+            assert not waiting.done()
+            await stack.aclose()
+            async with asyncio.timeout(PATIENCE):
+                assert await waiting == ["two", "three"]
+
+    async def test_who_was_taken_over_commits_nothing(self, ground: Ground) -> None:
+        """Whatever it had read: its session may have ended without its knowing."""
+        alice = await ground.user("alice")
+        room_id = await ground.room(alice)
+        name = ground.named("reader")
+        reading = ground.side.subscription(name, from_now=True, wanted=of(room_id))
+        async with reading as subscription:
+            await ground.until_event(await ground.say(room_id, alice, "new"))
+            (entry,) = await subscription.next()
+            async with ground.database.transaction() as connection:
+                await take_over(connection, name, 0)
+            with pytest.raises(TakenOver):
+                async with ground.database.transaction() as connection:
+                    await subscription.advance(connection, entry.position)
+            async with ground.database.transaction() as connection:
+                assert (await list_cursors(connection))[name] < entry.position
+
+    async def test_nothing_that_was_said_is_missing_or_comes_twice(self, ground: Ground) -> None:
+        """However many say something at once, a reader is given each once, and each speaker's in their
+        order."""
+        room_id, alice, bob = await ground.meeting()
+        eve = await ground.user("eve")
+        await ground.side.join(room_id, eve)
+        name = ground.named("reader")
+        reading = ground.side.subscription(name, from_now=True, wanted=messages_of(room_id))
+        async with reading as subscription:
+
+            async def speak(who: str) -> None:
+                for number in range(10):
+                    if who == bob.user_id:
+                        await bob.say(room_id, f"{number}")
+                    else:
+                        await ground.say(room_id, who, f"{number}", transaction_id=f"{number}")
+
+            speaking = asyncio.gather(*(speak(who) for who in (alice, eve, bob.user_id)))
+            heard: dict[str, list[str]] = {alice: [], eve: [], bob.user_id: []}
+            async with asyncio.timeout(PATIENCE):
+                while sum(map(len, heard.values())) < 30:
+                    entries = await subscription.next()
+                    for entry in entries:
+                        heard[entry.event.sender].append(entry.event.content["body"])
+                    async with ground.database.transaction() as connection:
+                        await subscription.advance(connection, entries[-1].position)
+                await speaking
+        assert list(heard.values()) == [[str(number) for number in range(10)]] * 3
+
+    async def test_what_a_side_says_that_it_can(self, ground: Ground) -> None:
+        """All of it, or what a guest of any homeserver can; entries `state` and `unset` come with
+        `MERGED_STATE` alone."""
+        if SideCapability.MERGED_STATE in ground.side.capabilities:
+            assert ground.side.capabilities == frozenset(SideCapability)
+        else:
+            assert ground.side.capabilities == {SideCapability.TO_DEVICE}
+            assert {entry.kind for entry in ground.onlooker.entries} <= {"timeline", "invite"}

@@ -1,0 +1,109 @@
+"""`bridge.matrix_side.Users`, and that nobody acts for somebody else."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bridge.matrix_side import MatrixSide
+from federation.room_request import RoomRequest
+from tests.connectors.ground import Ground, refused
+
+Act = Callable[[MatrixSide, str, str], Awaitable[object]]
+ACTS: dict[str, Act] = {
+    "set_profile": lambda side, room, user: side.set_profile(user, displayname="Mallory"),
+    "create_room": lambda side, room, user: side.create_room(RoomRequest(creator=user)),
+    "upgrade_room": lambda side, room, user: side.upgrade_room(room, user, "12"),
+    "create_alias": lambda side, room, user: side.create_alias(f"#x:{side.server_name}", room, user),
+    "join": lambda side, room, user: side.join(room, user),
+    "leave": lambda side, room, user: side.leave(room, user),
+    "knock": lambda side, room, user: side.knock(room, user),
+    "invite": lambda side, room, user: side.invite(room, user, "@somebody:else.example"),
+    "kick": lambda side, room, user: side.kick(room, user, "@somebody:else.example"),
+    "ban": lambda side, room, user: side.ban(room, user, "@somebody:else.example"),
+    "unban": lambda side, room, user: side.unban(room, user, "@somebody:else.example"),
+    "joined_rooms": lambda side, room, user: side.joined_rooms(user),
+    "invites": lambda side, room, user: side.invites(user),
+    "send": lambda side, room, user: side.send(room, user, "m.room.message", {"body": "x"}),
+    "set_state": lambda side, room, user: side.set_state(room, user, "m.room.topic", {"topic": "x"}),
+    "redact": lambda side, room, user: side.redact(room, user, "$unknown"),
+    "add_to_space": lambda side, room, user: side.add_to_space(room, room, user),
+    "set_server_acl": lambda side, room, user: side.set_server_acl(room, user),
+    "set_typing": lambda side, room, user: side.set_typing(room, user, typing=True),
+    "set_presence": lambda side, room, user: side.set_presence(user, "online"),
+    "mark_read": lambda side, room, user: side.mark_read(room, user, "$unknown"),
+    "device_messages": lambda side, room, user: side.device_messages(user),
+    "upload": lambda side, room, user: side.upload(user, b"x"),
+}
+
+
+class UsersBehave:
+    async def test_a_user_is_there_from_when_it_is_needed(self, ground: Ground) -> None:
+        """To say so twice does no harm, and who was never needed is not there."""
+        user = f"@{ground.localpart(ground.named('cook'))}:{ground.domain}"
+        assert await ground.side.profile(user) is None
+        for _ in range(2):
+            await ground.side.ensure_user(user)
+            assert await ground.side.profile(user) is not None
+        async with ground.again() as again:
+            await again.ensure_user(user)
+            assert await again.profile(user) is not None
+
+    async def test_nobody_else_is_made(self, ground: Ground) -> None:
+        """Neither users of other servers nor what is no user at all."""
+        bob = await ground.person()
+        for user in (bob.user_id, "@cook:nowhere.example", "cook", f"@:{ground.domain}", "@\0:x", ""):
+            await refused(ground.side.ensure_user(user), "M_INVALID_USERNAME", "M_EXCLUSIVE")
+
+    async def test_rooms_are_told_what_a_user_looks_like(self, ground: Ground) -> None:
+        """Those in which it is, and those that it comes into. What is left out stays, what is empty goes, and
+        what is so already is not said again."""
+        room_id, _, bob = await ground.meeting()
+        eve = await ground.user("eve", "Eve")
+        await ground.side.join(room_id, eve)
+        joined = await bob.wait_for_member(room_id, eve, "join")
+        assert joined["content"]["displayname"] == "Eve"
+        picture = (await ground.side.upload(eve, b"picture", "image/png")).mxc
+        await ground.side.set_profile(eve, displayname="Eva", avatar_url=str(picture))
+        assert await ground.side.profile(eve) == {"displayname": "Eva", "avatar_url": str(picture)}
+        await bob.wait_for(
+            lambda event: (
+                event.get("state_key") == eve
+                and event["content"].get("displayname") == "Eva"
+                and event["content"].get("avatar_url") == str(picture)
+            ),
+            room_id=room_id,
+        )
+        await ground.side.set_profile(eve, avatar_url="")
+        assert await ground.side.profile(eve) == {"displayname": "Eva"}
+
+        async def is_told() -> bool:
+            wanted = {"membership": "join", "displayname": "Eva"}
+            return bool(await ground.state(room_id, "m.room.member", eve) == wanted)
+
+        await ground.until_so(is_told)
+        before = await ground.events(room_id)
+        for displayname in ("Eva", None):
+            await ground.side.set_profile(eve, displayname=displayname)
+        last = await ground.say(room_id, eve, "It is still me.")
+        await bob.wait_for_event(last)
+        after = await ground.events(room_id)
+        assert [event.event_id for event in after] == [*(event.event_id for event in before), last]
+
+    async def test_people_are_known_as_they_call_themselves(self, ground: Ground) -> None:
+        """Of anybody, if there is such a user."""
+        bob = await ground.person()
+        await bob.set_display_name("Bob the builder")
+        profile = await ground.side.profile(bob.user_id)
+        assert profile is not None
+        assert profile["displayname"] == "Bob the builder"
+        assert await ground.side.profile(f"@{ground.named('nobody')}:{bob.server_name}") is None
+        assert await ground.side.profile(ground.nobody()) is None
+
+    @pytest.mark.parametrize("act", ACTS.values(), ids=list(ACTS))
+    async def test_nobody_acts_for_somebody_else(self, ground: Ground, act: Act) -> None:
+        """Whatever it is, and whether there is such a user or not: a side acts for its own users alone."""
+        bob = await ground.person()
+        alice = await ground.user()
+        room_id = await ground.room(alice)
+        for user in (bob.user_id, "@bob:nowhere.example", "bob", ""):
+            assert (await refused(act(ground.side, room_id, user), "M_FORBIDDEN")).status == 403

@@ -1,0 +1,48 @@
+"""The contract: everything that the centre relies on, whichever side carries its rooms.
+
+A module that holds it has a fixture `ground` and a class that is one `Contract`.
+"""
+
+from tests.connectors.behaviours.media import MediaBehave
+from tests.connectors.behaviours.memberships import MembershipsBehave
+from tests.connectors.behaviours.presences import PresencesBehave
+from tests.connectors.behaviours.reading import ReadingBehaves
+from tests.connectors.behaviours.room_making import RoomMakingBehaves
+from tests.connectors.behaviours.sending import SendingBehaves
+from tests.connectors.behaviours.spaces import SpacesBehave
+from tests.connectors.behaviours.stream import StreamBehaves
+from tests.connectors.behaviours.upgrading import UpgradingBehaves
+from tests.connectors.behaviours.users import UsersBehave
+
+CHAPTERS = (
+    UsersBehave,
+    RoomMakingBehaves,
+    UpgradingBehaves,
+    MembershipsBehave,
+    SendingBehaves,
+    SpacesBehave,
+    ReadingBehaves,
+    PresencesBehave,
+    MediaBehave,
+    StreamBehaves,
+)
+
+
+class Contract(
+    UsersBehave,
+    RoomMakingBehaves,
+    UpgradingBehaves,
+    MembershipsBehave,
+    SendingBehaves,
+    SpacesBehave,
+    ReadingBehaves,
+    PresencesBehave,
+    MediaBehave,
+    StreamBehaves,
+):
+    """All of them."""
+
+
+NAMES = [name for chapter in CHAPTERS for name in vars(chapter) if name.startswith("test_")]
+# One would take the place of the other.
+assert len(NAMES) == len(set(NAMES)), "two behaviours have one name"

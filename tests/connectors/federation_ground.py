@@ -1,0 +1,61 @@
+"""The side of a node that is a homeserver itself, and another homeserver on which people live."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from bridge.matrix_side import MatrixSide
+from federation.edu import ToDevice
+from federation.edu.making import to_device
+from tests.connectors.ground import Ground
+from tests.connectors.neighbours import Neighbours
+from tests.connectors.onlooker import Onlooker
+from tests.federation.service.living.homes import homes, inhabited
+from tests.support.driven_node.walking import Person
+from tests.support.postgres import Server, pool_on
+
+HERE, THERE = "here.test", "there.test"
+
+
+@contextlib.asynccontextmanager
+async def federation_ground(server: Server, template: str) -> AsyncIterator[Ground]:
+    async with homes(server, template) as running, AsyncExitStack() as stack:
+        here, there = await running.start(HERE, THERE)
+        neighbours = Neighbours(there)
+        onlooker = Onlooker(here.rooms, here.database)
+        for reading in (neighbours.look(), onlooker.read()):
+            stack.push_async_callback(ended, asyncio.create_task(reading))
+
+        @contextlib.asynccontextmanager
+        async def again() -> AsyncIterator[MatrixSide]:
+            async with (
+                pool_on(here.database.address) as database,
+                inhabited(HERE, database, running.addresses, here.media) as other,
+            ):
+                yield other.rooms
+
+        async def send_to_device(person: Person, user: str, content: Mapping[str, Any]) -> None:
+            message = ToDevice(person.user_id, "m.x", secrets.token_hex(8), {user: {"*": dict(content)}})
+            async with there.database.transaction() as connection:
+                await there.homeserver.outbox.queue_edu(connection, [HERE], to_device(message))
+
+        yield Ground(
+            side=here.rooms,
+            database=here.database,
+            onlooker=onlooker,
+            differences=frozenset(),
+            localpart=lambda name: name,
+            make_person=neighbours.person,
+            again=again,
+            send_to_device=send_to_device,
+        )
+
+
+async def ended(work: "asyncio.Task[None]") -> None:
+    """What broke it is told."""
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work

@@ -1,0 +1,51 @@
+"""All that a side's stream has given since it was looked at, for whoever waits for something."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from bridge.matrix_side import MatrixSide
+from federation.room_event import RoomEvent, StreamedEvent
+from storage.database import Database
+
+PATIENCE = 60.0
+NAME = "onlooker"
+
+
+@dataclass
+class Onlooker:
+    side: MatrixSide
+    database: Database
+    entries: list[StreamedEvent] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> None:
+        """For ever."""
+        async with self.side.subscription(NAME) as subscription:
+            while True:
+                entries = await subscription.next()
+                self.entries += entries
+                self._changed.set()
+                async with self.database.transaction() as connection:
+                    await subscription.advance(connection, entries[-1].position)
+
+    async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
+        """The first such event, whether it has come or still has to."""
+        at = 0
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._changed.clear()
+                for entry in self.entries[at:]:
+                    at += 1
+                    if condition(entry.event):
+                        return entry
+                await self._changed.wait()
+
+    async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
+        """It is asked again whenever something has come."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._changed.clear()
+                if await condition():
+                    return
+                await self._changed.wait()

@@ -1,0 +1,20 @@
+"""The contract, kept by a node that is a homeserver itself."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.connectors.contract import Contract
+from tests.connectors.federation_ground import federation_ground
+from tests.connectors.ground import Ground
+from tests.support.postgres import Server
+
+
+@pytest.fixture(scope="module")
+async def ground(postgres_server: Server, migrated_template: str) -> AsyncIterator[Ground]:
+    async with federation_ground(postgres_server, migrated_template) as made:
+        yield made
+
+
+class TestFederationSide(Contract):
+    """Every behaviour of it."""
