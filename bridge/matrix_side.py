@@ -169,6 +169,19 @@ class MakesReady(Protocol):
         ...
 
 
+class SpeaksForPeople(Protocol):
+    """Beside a side on whose homeserver people live: some of them let this node speak in their name."""
+
+    def can_speak_for(self, person: str) -> Awaitable[bool]: ...
+
+    def speak(
+        self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
+    ) -> Awaitable[str]:
+        """As `Sending.send`, by a user who is not ours. It is marked as said by this node, and means nothing
+        new when it is heard."""
+        ...
+
+
 class Spaces(Protocol):
     def add_to_space(
         self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False

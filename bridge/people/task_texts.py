@@ -9,14 +9,24 @@ import orjson
 from bridge.address import AgentAddress
 from bridge.people.agent_words import File, agent_words
 from bridge.people.cleaning import beginning, cleaned, one_line
-from bridge.people.requester import person_of
+from bridge.people.in_name_of import in_name_of
 from bridge.people.text import Text, joined
 from bridge.people.thread import Sign
 from bridge.task import Task
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode
 from bridge.time_text import duration
-from federation.message_content import Html, bold, code, code_block, details, italic, paragraph, quote
+from federation.message_content import (
+    Html,
+    bold,
+    code,
+    code_block,
+    details,
+    italic,
+    mention,
+    paragraph,
+    quote,
+)
 
 LONGEST_NAME: Final = 120
 LONGEST_SHOWN_PROMPT: Final = 600
@@ -59,8 +69,8 @@ def name_of(address: AgentAddress) -> Text:
 
 def requester_name(task: Task, node_id: str) -> Text:
     """A person by the user id, which is what people know."""
-    person = person_of(task.request.from_address, node_id)
-    if task.request.origin.protocol != "people" or person is None:
+    person = in_name_of(task.request, node_id)
+    if person is None:
         return name_of(task.request.from_address)
     shown = one_line(person, LONGEST_NAME)
     return Text(shown, code(shown))
@@ -83,6 +93,15 @@ def request_text(task: Task, sign: Sign, node_id: str) -> Text:
         + f"{took}):"
         + _folded(prompt, len(task.request.prompt)),
     )
+
+
+def own_request_text(task: Task, ghost: str | None) -> Text:
+    """The same where it is said by the person in whose name it is asked for: as people ask."""
+    agent = task.request.to_address
+    name = one_line(agent.agent_id, LONGEST_NAME) if ghost is not None else name_of(agent).plain
+    prompt = cleaned(task.request.prompt).strip()
+    called = Html(name) if ghost is None else mention(ghost, name)
+    return Text(f"{name}: {prompt}", called + f": {prompt}")
 
 
 def _short(prompt: str) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from bridge.address import AgentAddress, parse_target
 from bridge.people import command_texts as texts
 from bridge.people.commands import COMMANDS, NoSuchCommand, Order, Parsed, WrongArguments, page_number
+from bridge.people.in_name_of import in_name_of
 from bridge.people.permissions import Level
 from bridge.people.requester import requester
 from bridge.people.service.agents_rooms import AgentsRooms
-from bridge.people.settings import NAME, PeopleSettings
+from bridge.people.settings import PeopleSettings
 from bridge.people.text import Text
 from bridge.routing import Unknown
 from bridge.service.routing_table import RoutingTable
@@ -161,7 +162,6 @@ class CommandDesk:
         return texts.tasks_text([ended or task], self._now_ms(), self._settings.node_id, name=name)
 
     def _not_his(self, task: Task, user: str) -> str | None:
-        asked = task.request.from_address if task.request.origin.protocol == NAME else None
-        if asked == requester(user, self._settings.node_id):
+        if in_name_of(task.request, self._settings.node_id) == user:
             return None
         return self._settings.rights.of(user).refusal(Level.ADMINISTER)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bridge.address import AgentAddress
-from bridge.matrix_side import MatrixSide
+from bridge.matrix_side import MatrixSide, SpeaksForPeople
 from bridge.people.doors import Door
 from bridge.people.hearing import Ears
 from bridge.people.service.agents_rooms import AgentsRooms, NamespacesOf
@@ -60,11 +60,12 @@ class People:
         monotonic: Callable[[], float] = time.monotonic,
         namespaces_of: NamespacesOf | None = None,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
+        speaks: SpeaksForPeople | None = None,
         report: Report = lambda sentence, error: None,
     ) -> None:
         """`namespaces_of` says in which namespaces an agent is: in the first one of the settings if nothing
         does. `is_foreign` is true of rooms that are some connector's business, and into which it answers
-        invites itself."""
+        invites itself. `speaks` is there where this node may speak as people."""
         self._side = side
         self._database = database
         self._routes = routes
@@ -88,6 +89,8 @@ class People:
             voice=self._voice,
             now_ms=now_ms,
             monotonic=monotonic,
+            speaks=speaks,
+            report=report,
         )
         self._reporting = Reporting(showing, report)
         self._is_ready = asyncio.Event()

@@ -51,7 +51,8 @@ class ShortTasks:
         short: list[_Short] = []
         for task in shown:
             came = outcome(task) if task.state.is_final and task.id not in known else None
-            if came is None or came.file is not None or task.request.origin.protocol == NAME:
+            is_of_person = task.request.origin.protocol == NAME or self._showing.is_asked_in_a_name(task)
+            if came is None or came.file is not None or is_of_person:
                 left.append(task)
                 continue
             room_id = await self._showing.room_for(task)

@@ -10,18 +10,22 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from bridge.address import AgentAddress
-from bridge.matrix_side import MatrixSide
+from bridge.matrix_side import MatrixSide, SpeaksForPeople
 from bridge.people.agent_words import File
+from bridge.people.in_name_of import in_name_of
+from bridge.people.message import MESSAGE
 from bridge.people.service.agents_rooms import AgentsRooms
 from bridge.people.service.identities import Identities
 from bridge.people.service.shown_tasks import ShownTasks
 from bridge.people.service.voice import Voice, beside
 from bridge.people.settings import NAME, PeopleSettings
-from bridge.people.task_texts import Outcome, name_of, outcome, request_text
+from bridge.people.task_texts import Outcome, name_of, outcome, own_request_text, request_text
 from bridge.people.text import MARK, MOST_BYTES_EDITABLE, Kind, Text, content_of
 from bridge.people.thread import Shown, Sign, sign_of
+from bridge.service.session import Report
 from bridge.task import Task
 from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError
 from federation.message_content import Content, MsgType, text
 from federation.peer_limits import Buckets
 
@@ -43,6 +47,8 @@ class Showing:
         voice: Voice,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
+        speaks: SpeaksForPeople | None = None,
+        report: Report = lambda sentence, error: None,
     ) -> None:
         self._side = side
         self._settings = settings
@@ -52,6 +58,8 @@ class Showing:
         self._voice = voice
         self._now_ms = now_ms
         self._monotonic = monotonic
+        self._speaks = speaks
+        self._report = report
         self._shown: Buckets[str] = Buckets(MOST_ROOMS)
         self._left_out: dict[str, int] = {}
         # Tasks that are not looked up anew before they end: they were left out a moment ago.
@@ -101,7 +109,14 @@ class Showing:
 
     def is_shown(self, task: Task) -> bool:
         """By the settings."""
-        return task.request.origin.protocol == NAME or self._settings.show == "all"
+        return in_name_of(task.request, self._settings.node_id) is not None or self._settings.show == "all"
+
+    def is_asked_in_a_name(self, task: Task) -> bool:
+        """Whether an operator has asked for it in the name of a person."""
+        return (
+            task.request.origin.protocol != NAME
+            and in_name_of(task.request, self._settings.node_id) is not None
+        )
 
     async def _fetch(self, task: Task) -> Shown | None:
         if not task.state.is_final and self._not_shown.get(task.id) is not None:
@@ -112,8 +127,9 @@ class Showing:
         """Where one that no person has asked for begins to be shown; None if it is not."""
         request = task.request
         room_id = self._rooms.room(request.to_address, request.from_address)
-        if room_id is None:
-            return None
+        # What people ask for is shown however much there is.
+        if room_id is None or self.is_asked_in_a_name(task):
+            return room_id
         if self._shown.take(room_id, self._settings.shown, self._monotonic()) is not None:
             self._not_shown.put(task.id, True)
             if task.state.is_final:
@@ -130,9 +146,13 @@ class Showing:
         room_id = await self.room_for(task)
         if room_id is None:
             return None
-        sign = sign_of(task.state)
-        content = self.request(task, sign)
-        root = await self._voice.say(room_id, self._settings.node_user, content, f"task/{task.id}")
+        person = in_name_of(request, self._settings.node_id)
+        root = await self._ask_as(person, room_id, task) if person is not None else None
+        asked_by, sign = person, None
+        if root is None:
+            asked_by, sign = None, sign_of(task.state)
+            content = self.request(task, sign)
+            root = await self._voice.say(room_id, self._settings.node_user, content, f"task/{task.id}")
         if root is None:
             return None
         return await self._tasks.add(
@@ -143,12 +163,34 @@ class Showing:
                 room_id=room_id,
                 root=root,
                 request=root,
-                asked_by=None,
+                asked_by=asked_by,
                 is_threaded=True,
                 made_at=self._now_ms(),
                 sign=sign,
             )
         )
+
+    async def _ask_as(self, person: str, room_id: str, task: Task) -> str | None:
+        """The person's own message; None if this node cannot say it, or the person is not in the room."""
+        if self._speaks is None or not await self._speaks.can_speak_for(person):
+            return None
+        ghost = self._identities.ghost_of(task.request.to_address)
+        content = content_of(
+            own_request_text(task, ghost),
+            Kind.REQUEST,
+            task_id=task.request.task_id,
+            msgtype="m.text",
+            mentions=() if ghost is None else (ghost,),
+        )
+        try:
+            return await self._speaks.speak(
+                room_id, person, MESSAGE, content, transaction_id=f"task/{task.id}"
+            )
+        except MatrixError as refused:
+            if refused.status >= 500:
+                raise
+            self._report(f"A task could not be asked for as {person} in the room {room_id}.", refused)
+            return None
 
     def request(self, task: Task, sign: Sign) -> Content:
         """The message that asks, as it looks when the task stands like this."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bridge.matrix_side import MatrixSide
 from bridge.people.hearing import Asked, Edited
+from bridge.people.in_name_of import in_name_of
 from bridge.people.message import MESSAGE
 from bridge.people.permissions import Level
 from bridge.people.place import Place
@@ -34,7 +35,8 @@ class Withdrawing:
             if task is None or task.state.is_final:
                 continue
             nothing = False
-            if shown.asked_by == event.sender or administers is None:
+            in_name = in_name_of(task.request, shown.key.node_id)
+            if event.sender in (shown.asked_by, in_name) or administers is None:
                 await self._desk.cancel(shown.key, event.sender)
             else:
                 refusal = administers

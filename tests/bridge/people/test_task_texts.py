@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.people.task_texts import outcome, progress_text, request_text
+from bridge.people.task_texts import outcome, own_request_text, progress_text, request_text
 from bridge.people.thread import Sign
 from bridge.task import State, Task
 from bridge.task_answer import Answer, cancelled, failure
@@ -42,6 +42,17 @@ def test_who_asks_whom_for_what() -> None:
         "⏳ <code>coordinator@kitchen</code> asks <code>worker@here</code> (<code>task-1</code>):"
         "<blockquote>Peel &lt;b&gt;the&lt;/b&gt; potatoes</blockquote>"
     )
+
+
+def test_a_person_asks_as_people_do() -> None:
+    """By the agent's name, which calls it where it has a user."""
+    asked = Task(REQUEST, NOW, NOW + 1)
+    said = own_request_text(asked, "@worker:here")
+    assert said.plain == "worker: Peel <b>the</b> potatoes"
+    assert str(said.html) == (
+        '<a href="https://matrix.to/#/@worker:here">worker</a>: Peel &lt;b&gt;the&lt;/b&gt; potatoes'
+    )
+    assert own_request_text(asked, None).plain == "worker@here: Peel <b>the</b> potatoes"
 
 
 def test_how_long_it_took() -> None:

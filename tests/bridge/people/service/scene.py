@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge.address import AgentAddress
 from bridge.agent_news import Registered
 from bridge.agent_queue import AgentSettings
 from bridge.ghost_names import HomeserverNames
+from bridge.matrix_side import SpeaksForPeople
+from bridge.people import requester as requesters
+from bridge.people.in_name_of import OPERATOR
 from bridge.people.permissions import Level, Rights
 from bridge.people.service.agents_rooms import NamespacesOf
 from bridge.people.service.people import People
@@ -142,6 +146,22 @@ class Onlookers:
 
 
 @dataclass
+class LetsSpeak:
+    """People on the second homeserver who let the node speak for them, there. Satisfies `SpeaksForPeople`."""
+
+    home: Node
+    people: Collection[str]
+
+    async def can_speak_for(self, person: str) -> bool:
+        return person in self.people
+
+    async def speak(
+        self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
+    ) -> str:
+        return await self.home.rooms.send(room_id, person, type_, content, transaction_id=transaction_id)
+
+
+@dataclass
 class Scene:
     """The node, and its parts in this life of it."""
 
@@ -184,6 +204,18 @@ class Scene:
         submitted = await self.desk.submit(TaskRequest(**{**known, **changed}))
         assert submitted.task is not None
         return submitted.task
+
+    async def ask_as(self, person: str, request_id: str = "req-1", to: str = f"worker-1@{HERE}") -> Task:
+        """As an operator does, in the name of a person."""
+        who = requesters.requester(person, self.node.name)
+        assert isinstance(who, AgentAddress)
+        return await self.ask(
+            request_id,
+            to,
+            key=TaskKey(self.node.name, request_id),
+            from_address=who,
+            origin=Origin(OPERATOR),
+        )
 
     async def come(self, *agents: str) -> None:
         """Agents of this node or of others."""
@@ -233,6 +265,7 @@ async def scene(
     namespaces_of: NamespacesOf | None = None,
     names: Mapping[str, str] | None = None,
     shown_after: float = 0.0,
+    speaks: SpeaksForPeople | None = None,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
     settings = PeopleSettings(**{"names": HomeserverNames(node.name), "rights": RIGHTS, **changed})
@@ -254,13 +287,14 @@ async def scene(
         ),
         now_ms=now_ms,
         namespaces_of=namespaces_of,
+        speaks=speaks,
         report=notebook.problem,
     )
     desk = TaskDesk(
         node.database,
         Ports(
             {"cis": courier},
-            {"test": requester, NAME: people.reply},
+            {"test": requester, OPERATOR: requester, NAME: people.reply},
             routes,
             notebook,
             people.watcher,

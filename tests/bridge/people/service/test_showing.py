@@ -6,7 +6,8 @@ from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode, TaskError
 from federation.message_content import HTML
 from federation.peer_limits import Rate
-from tests.bridge.people.service.scene import ALICE, HERE, NODE, WORKER, Stage
+from tests.bridge.people.service.scene import ALICE, BOB, CAROL, HERE, NODE, WORKER, LetsSpeak, Stage
+from tests.support.agents import address
 
 
 async def test_a_long_answer_is_a_file(play: Stage) -> None:
@@ -124,3 +125,70 @@ async def test_an_agent_that_was_made_to_leave(play: Stage) -> None:
     said = await play.there.until_body(f"worker-1@{HERE} answers:\nPeeled.")
     assert said.sender == NODE
     await play.there.until_reaction(asked, "✅")
+
+
+async def test_what_is_asked_in_a_persons_name_is_the_persons_message(play: Stage) -> None:
+    """It begins the thread, with the sign as a reaction, and is worked on once; the person can take it back.
+    What the person says as an answer is heard as ever."""
+    scene = await play.scene(speaks=LetsSpeak(play.there.node, {ALICE}), show="asked")
+    await play.join(scene.room_id, ALICE, BOB)
+    await scene.ask_as(ALICE)
+    root = await play.there.until_body("worker-1: Peel the potatoes", sender=ALICE)
+    assert root.content["m.mentions"] == {"user_ids": [WORKER]}
+    assert root.content["msgtype"] == "m.text"
+    await play.there.until_reaction(root.event_id, "⏳")
+    await scene.do(await scene.given(), "Peeled.")
+    answer = await play.there.until_body("Peeled.", sender=WORKER)
+    assert answer.content["m.relates_to"]["event_id"] == root.event_id
+    await play.there.until_reaction(root.event_id, "✅")
+
+    second = await scene.ask_as(ALICE, "req-2")
+    again = await play.there.until(
+        lambda event: event.sender == ALICE and "Peel" in str(event.content) and event != root
+    )
+    await scene.given()
+    await play.there.react(scene.room_id, BOB, again.event_id, "❌")
+    await play.there.until_body("for @bob:there.test the rule", sender=NODE)
+    await play.there.react(scene.room_id, ALICE, again.event_id, "❌")
+    await play.there.until(
+        lambda event: event.sender == WORKER and event.content.get("m.relates_to", {}).get("key") == "❌"
+    )
+    ended = await scene.desk.task(second.key)
+    assert ended is not None
+    assert ended.state.is_final
+    assert scene.courier.delivered.empty()
+
+
+async def test_where_it_cannot_be_said_the_node_says_it(play: Stage) -> None:
+    """With the name of the person, who can take it back all the same: for who has not let the node speak, and
+    for who is not in the room."""
+    scene = await play.scene(speaks=LetsSpeak(play.there.node, {CAROL}))
+    await play.join(scene.room_id, ALICE)
+    for person, request_id in ((ALICE, "of-alice"), (CAROL, "of-carol")):
+        await scene.ask_as(person, request_id)
+        said = await play.there.until_body(f"{person} asks worker-1@{HERE}", f"task-{request_id}")
+        assert said.sender == NODE
+        if person == ALICE:
+            await scene.given()
+            await play.there.react(scene.room_id, ALICE, said.event_id, "❌")
+            await play.there.until_body("❌", f"{ALICE} asks")
+
+
+async def test_an_agent_that_is_called_like_a_person_is_none(play: Stage) -> None:
+    """Nobody speaks in a person's name because an agent says that it is called so."""
+    scene = await play.scene(speaks=LetsSpeak(play.there.node, {ALICE}))
+    await play.join(scene.room_id, ALICE)
+    await scene.ask(from_address=address(f"{ALICE[1:]}@{HERE}"))
+    said = await play.there.until_body("asks worker-1")
+    assert said.sender == NODE
+
+
+async def test_one_that_is_over_at_once_is_the_persons_message_too(play: Stage) -> None:
+    """With its answer in the thread."""
+    scene = await play.scene(speaks=LetsSpeak(play.there.node, {ALICE}), shown_after=0.05)
+    await play.join(scene.room_id, ALICE)
+    await scene.ask_as(ALICE, "lost", to=f"nobody@{HERE}")
+    root = await play.there.until_body("Peel the potatoes", sender=ALICE)
+    answer = await play.there.until_body("is not there (AGENT_NOT_FOUND)")
+    assert answer.content["m.relates_to"]["event_id"] == root.event_id
+    await play.there.until_reaction(root.event_id, "❌")
