@@ -3,6 +3,7 @@
 It comes in the form that clients get. The homeserver has judged it, and nothing of it can be checked again.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +23,9 @@ may be shown of a room."""
 
 REDACTION: Final = "m.room.redaction"
 MEMBER: Final = "m.room.member"
+TRANSACTION_KEY: Final = "io.palaver.transaction"
+"""In the contents of messages that ghosts send: by it they are known when they come back."""
+_KEY: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ def read(value: object) -> ReceivedEvent | str:
 
 def is_invite(event: RoomEvent) -> bool:
     return event.type == MEMBER and event.content.get("membership") == "invite"
+
+
+def transaction_key(event: RoomEvent) -> str | None:
+    """Of a message that one of ours has sent."""
+    key = event.content.get(TRANSACTION_KEY)
+    return key if isinstance(key, str) and _KEY.fullmatch(key) is not None else None
 
 
 def to_bytes(received: ReceivedEvent) -> bytes:

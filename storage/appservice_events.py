@@ -9,18 +9,20 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from storage.database import Connection
+from storage.room_stream import TAG, Kind
 from storage.statements import load
 
 SQL = load("storage", "appservice_events.sql")
 
 
 class NewEvent(NamedTuple):
-    """In the order of the columns. `member` is of whom a member event speaks."""
+    """`member` is of whom a member event speaks, `key` by what one of our own is known when it comes back."""
 
-    position: int
     event_id: str
     room_id: str
+    kind: Kind
     member: str | None
+    key: str | None
     event: bytes
 
 
@@ -39,14 +41,11 @@ async def lock_registration(connection: Connection, registration: str) -> None:
     await connection.execute(SQL.lock_registration, registration)
 
 
-async def fetch_digest(connection: Connection, registration: str, transaction_id: str) -> bytes | None:
-    """Of the transaction that was taken in under this id, if one was."""
-    digest: bytes | None = await connection.fetchval(SQL.fetch_digest, registration, transaction_id)
-    return digest
-
-
-async def write_digest(connection: Connection, registration: str, transaction_id: str, digest: bytes) -> None:
-    await connection.execute(SQL.write_digest, registration, transaction_id, digest)
+async def begin_taking_in(
+    connection: Connection, registration: str, transaction_id: str, digest: bytes
+) -> bool:
+    """Locks the registration until the transaction ends. False: this one was taken in before."""
+    return bool(await connection.fetchval(SQL.begin_taking_in, registration, transaction_id, digest))
 
 
 async def fetch_known(connection: Connection, event_ids: Sequence[str]) -> set[str]:
@@ -55,8 +54,16 @@ async def fetch_known(connection: Connection, event_ids: Sequence[str]) -> set[s
 
 
 async def insert_events(connection: Connection, rows: Sequence[NewEvent]) -> None:
+    """Those that are new, with their places in the stream. Once in a transaction, late in it, and when the
+    registration is locked."""
     if rows:
-        await connection.execute(SQL.insert_events, *(list(column) for column in zip(*rows, strict=True)))
+        columns = (list(column) for column in zip(*rows, strict=True))
+        await connection.execute(SQL.insert_events, TAG, *columns)
+
+
+async def fetch_by_key(connection: Connection, room_id: str, key: str) -> list[tuple[str, bytes]]:
+    """Events of a room that are known by this key, the oldest first."""
+    return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_by_key, room_id, key)]
 
 
 async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> dict[str, KeptEvent]:

@@ -2,19 +2,17 @@
 -- name: lock_registration
 SELECT pg_advisory_xact_lock(hashtextextended('appservice ' || $1::text, 0));
 
--- name: fetch_digest
-SELECT digest FROM appservice_transactions WHERE registration = $1 AND transaction_id = $2;
-
--- name: write_digest
-INSERT INTO appservice_transactions (registration, transaction_id, digest) VALUES ($1, $2, $3)
-ON CONFLICT (registration, transaction_id) DO UPDATE SET digest = excluded.digest, received_at = now();
+-- name: begin_taking_in
+SELECT is_new_to_guest($1, $2, $3);
 
 -- name: fetch_known
 SELECT event_id FROM appservice_events WHERE event_id = ANY($1::text[]);
 
 -- name: insert_events
-INSERT INTO appservice_events (position, event_id, room_id, member, event)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[]);
+SELECT append_for_guest($1, $2, $3, $4, $5, $6, $7);
+
+-- name: fetch_by_key
+SELECT event_id, event FROM appservice_events WHERE transaction_key = $2 AND room_id = $1 ORDER BY position;
 
 -- A redaction is obeyed in its own room. An invite is answered by whatever is said later of whom it invites.
 -- name: fetch_events

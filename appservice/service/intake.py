@@ -10,14 +10,22 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from appservice.received_event import MEMBER, REDACTION, ReceivedEvent, is_invite, to_bytes
+from appservice.received_event import (
+    MEMBER,
+    REDACTION,
+    ReceivedEvent,
+    is_invite,
+    to_bytes,
+    transaction_key,
+)
+from appservice.service.guest_entries import to_entry
 from appservice.transaction import Told, Transaction, wrong_id
 from federation.canonical_json import encode
 from federation.edu import ToDevice
 from federation.errors import MatrixError, limit_exceeded
 from federation.service.ephemeral import MOST_DEVICE_MESSAGES
 from storage import appservice_events as events
-from storage import room_stream
+from storage import guest_rooms
 from storage.appservice_events import NewEvent
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
@@ -83,43 +91,43 @@ class Intake:
         return is_new
 
     async def prune(self) -> int:
-        """Forget what nobody will send again and everybody has read; how many events it was."""
+        """Forget what nobody will send again and everybody has read, and rooms that nobody of ours is in; how
+        many events it was."""
         async with self._database.transaction() as connection:
+            await events.lock_registration(connection, self._registration)
+            await guest_rooms.prune_rooms(connection)
             await events.prune_transactions(connection, KEPT)
             return await events.prune_events(connection, KEPT)
 
     async def _commit(self, transaction_id: str, transaction: Transaction) -> bool:
         async with self._database.transaction() as connection:
             # The lock of this process keeps its own; this one keeps other processes on the database waiting.
-            await events.lock_registration(connection, self._registration)
-            before = await events.fetch_digest(connection, self._registration, transaction_id)
-            # Another transaction under an id that was used: the homeserver has begun to count anew.
-            if before == transaction.digest:
-                return False
-            await events.write_digest(connection, self._registration, transaction_id, transaction.digest)
-            await self._write_device_messages(connection, transaction.to_device)
-            # Last: it holds back the readers of the stream until the commit.
-            await self._write_events(connection, transaction.events)
-        return True
+            is_new = await events.begin_taking_in(
+                connection, self._registration, transaction_id, transaction.digest
+            )
+            if is_new:
+                await self._write_device_messages(connection, transaction.to_device)
+                await self._write_events(connection, transaction.events)
+        return is_new
 
     async def _write_events(self, connection: Connection, received: Sequence[ReceivedEvent]) -> None:
         by_id: dict[str, ReceivedEvent] = {}
         for one in received:
             by_id.setdefault(one.event.event_id, one)
-        known = await events.fetch_known(connection, list(by_id)) if by_id else set()
-        new = [one for event_id, one in by_id.items() if event_id not in known]
-        if not new:
-            return
-        asked_for = [
-            (one.event.redacts, one.event.event_id)
-            for one in new
+        redactions = [
+            one.event
+            for one in by_id.values()
             if one.event.type == REDACTION and one.event.redacts is not None
         ]
-        await insert_redactions(connection, asked_for)
-        entries = [(one.event.room_id, one.event.event_id, self._kind(one)) for one in new]
-        positions = await room_stream.append(connection, entries)
-        rows = [_row(position, one) for position, one in zip(sorted(positions), new, strict=True)]
-        await events.insert_events(connection, rows)
+        state = [to_entry(one, self._is_ours) for one in by_id.values() if one.event.state_key is not None]
+        if redactions or state:
+            # Before the events: those that have been written down have come before.
+            await guest_rooms.keep_told(
+                connection, state, [(event.redacts or "", event.room_id) for event in redactions]
+            )
+        await insert_redactions(connection, [(event.redacts or "", event.event_id) for event in redactions])
+        # Last: it holds back the readers of the stream until the commit.
+        await events.insert_events(connection, [self._row(one) for one in by_id.values()])
 
     async def _write_device_messages(self, connection: Connection, messages: Sequence[ToDevice]) -> None:
         rows = [
@@ -138,6 +146,15 @@ class Intake:
         invites_us = is_invite(event) and event.state_key is not None and self._is_ours(event.state_key)
         return "invite" if invites_us and not self._is_ours(event.sender) else "timeline"
 
+    def _row(self, received: ReceivedEvent) -> NewEvent:
+        event = received.event
+        member = event.state_key if event.type == MEMBER else None
+        # No column holds NUL, and no user has one in its id.
+        if member is not None and "\0" in member:
+            member = None
+        key = transaction_key(event) if self._is_ours(event.sender) else None
+        return NewEvent(event.event_id, event.room_id, self._kind(received), member, key, to_bytes(received))
+
     def _pass_on(self, transaction: Transaction) -> None:
         if transaction.events:
             self._woken()
@@ -145,12 +162,3 @@ class Intake:
             self._tell(said)
         if transaction.left_out:
             self._report(f"The homeserver sent what could not be read: {'; '.join(transaction.left_out)}.")
-
-
-def _row(position: int, received: ReceivedEvent) -> NewEvent:
-    event = received.event
-    member = event.state_key if event.type == MEMBER else None
-    # No column holds NUL, and no user has one in its id.
-    if member is not None and "\0" in member:
-        member = None
-    return NewEvent(position, event.event_id, event.room_id, member, to_bytes(received))

@@ -5,14 +5,13 @@ from datetime import timedelta
 from storage import consumers, room_stream
 from storage.appservice_events import (
     NewEvent,
-    fetch_digest,
+    begin_taking_in,
+    fetch_by_key,
     fetch_events,
     fetch_known,
     insert_events,
-    lock_registration,
     prune_events,
     prune_transactions,
-    write_digest,
 )
 from storage.database import Connection, Database
 from storage.redactions import fetch_redactions, insert_redactions
@@ -29,23 +28,22 @@ async def write(
     room_id: str = ROOM,
     member: str | None = None,
     kind: Kind = "timeline",
+    key: str | None = None,
 ) -> int:
-    (position,) = await room_stream.append(connection, [(room_id, event_id, kind)])
-    await insert_events(connection, [NewEvent(position, event_id, room_id, member, b"{}")])
-    return position
+    await insert_events(connection, [NewEvent(event_id, room_id, kind, member, key, b"{}")])
+    return await room_stream.last_position(connection)
 
 
 async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Database) -> None:
     """What came last under an id counts, by registration."""
     async with database.transaction() as connection:
-        await lock_registration(connection, "palaver")
-        assert await fetch_digest(connection, "palaver", "1") is None
-        await write_digest(connection, "palaver", "1", b"a" * 32)
-        await write_digest(connection, "palaver", "1", b"b" * 32)
-        assert await fetch_digest(connection, "palaver", "1") == b"b" * 32
-        assert await fetch_digest(connection, "other", "1") is None
+        assert await begin_taking_in(connection, "palaver", "1", b"a" * 32)
+        assert not await begin_taking_in(connection, "palaver", "1", b"a" * 32)
+        assert await begin_taking_in(connection, "palaver", "1", b"b" * 32)
+        assert not await begin_taking_in(connection, "palaver", "1", b"b" * 32)
+        assert await begin_taking_in(connection, "other", "1", b"b" * 32)
         assert await prune_transactions(connection, timedelta(days=1)) == 0
-        assert await prune_transactions(connection, NOBODY_WAITS) == 1
+        assert await prune_transactions(connection, NOBODY_WAITS) == 2
 
 
 async def test_events_are_known_by_their_ids(database: Database) -> None:
@@ -57,6 +55,31 @@ async def test_events_are_known_by_their_ids(database: Database) -> None:
         found = await fetch_events(connection, ["$a", "$b"])
         assert list(found) == ["$a"]
         assert found["$a"] == ("$a", b"{}", False, False)
+
+
+async def test_what_is_new_of_several_is_appended_in_its_order(database: Database) -> None:
+    """What has come before stays as it was."""
+    async with database.transaction() as connection:
+        await write(connection, "$b")
+        rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
+        await insert_events(connection, rows)
+    stream = await database.look(lambda one: room_stream.read(one, 0, 10))
+    assert [(row.event_id, row.room_id, row.kind) for row in stream] == [
+        ("$b", ROOM, "timeline"),
+        ("$c", ROOM, "timeline"),
+        ("$a", ROOM, "timeline"),
+    ]
+
+
+async def test_our_own_are_known_by_their_keys(database: Database) -> None:
+    """In their room, the oldest first."""
+    async with database.transaction() as connection:
+        await write(connection, "$b", key="one")
+        await write(connection, "$a", key="one")
+        await write(connection, "$other", key="two")
+        await write(connection, "$elsewhere", key="one", room_id="!cellar:a")
+        assert await fetch_by_key(connection, ROOM, "one") == [("$b", b"{}"), ("$a", b"{}")]
+        assert await fetch_by_key(connection, ROOM, "three") == []
 
 
 async def test_a_redaction_holds_in_its_room(database: Database) -> None:
