@@ -4,14 +4,15 @@ The listener, its limits and its errors are those of the federation port; here o
 token instead of a signature.
 """
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from types import ModuleType
 from typing import Final
 
 from aiohttp import web
 
-from appservice.wire.endpoints import ping, queries, third_party, transactions
+from appservice.wire.endpoints import health, ping, queries, third_party, transactions
 from appservice.wire.services import SERVICES, AppServices
 from federation.admission import Network
 from federation.wire.bind import Bind
@@ -19,7 +20,7 @@ from federation.wire.limits import KIB, Limits
 from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.observer import Observer
 
-ENDPOINTS: Final[tuple[ModuleType, ...]] = (transactions, ping, queries, third_party)
+ENDPOINTS: Final[tuple[ModuleType, ...]] = (transactions, ping, queries, third_party, health)
 
 EVERYWHERE: Final[tuple[Network, ...]] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 """Homeservers speak plain HTTP to their application services, within a machine or a network of containers.
@@ -35,19 +36,39 @@ LIMITS: Final = Limits(
 )
 
 
-def make_app(services: AppServices, limits: Limits = LIMITS) -> web.Application:
+Serve = Callable[[web.Application], None]
+"""Puts more routes into the application, and what they need."""
+
+
+def nothing_else(app: web.Application) -> None:
+    """What a homeserver asks is all."""
+
+
+def make_app(
+    services: AppServices, limits: Limits = LIMITS, serve_besides: Serve = nothing_else
+) -> web.Application:
     """Each endpoint module has its `ROUTES`. What matches none of them is answered by the middleware: "404
     and `M_UNRECOGNIZED`", "405" for a wrong method."""
     app = web.Application(client_max_size=limits.max_body)
     app[SERVICES] = services
     for module in ENDPOINTS:
         app.add_routes(module.ROUTES)
+    serve_besides(app)
     return app
 
 
 def make_listener(
-    services: AppServices, binds: Sequence[Bind], port: int, observer: Observer, limits: Limits = LIMITS
+    services: AppServices,
+    binds: Sequence[Bind],
+    port: int,
+    observer: Observer,
+    limits: Limits = LIMITS,
+    *,
+    listening: Sequence[socket.socket] = (),
+    serve_besides: Serve = nothing_else,
 ) -> Listener:
-    """It runs between `start` and `close`."""
+    """It runs between `start` and `close`. `listening`: sockets that were bound before; they are closed
+    there."""
     settings = ListenerSettings(binds, port, EVERYWHERE, limits)
-    return Listener(make_app(services, limits), settings, None, observer)
+    app = make_app(services, limits, serve_besides)
+    return Listener(app, settings, None, observer, listening=listening)

@@ -42,13 +42,14 @@ class Inhabitants(Protocol):
 @dataclass(frozen=True, slots=True)
 class AppServices:
     """`pinged` is told of each ping that the homeserver brought, with the id that whoever asked for it
-    gave."""
+    gave. `is_ready` says it of the whole node, and is quick."""
 
     hs_token: str = field(repr=False)
     namespaces: Namespaces
     intake: TakesIn
     inhabitants: Inhabitants
     pinged: Callable[[str | None], None] = lambda transaction_id: None
+    is_ready: Callable[[], bool] = lambda: True
 
 
 SERVICES = web.AppKey("SERVICES", AppServices)

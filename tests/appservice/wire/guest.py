@@ -46,6 +46,7 @@ class Port:
     guest: Guest
     village: Village
     pings: list[str | None]
+    is_ready: bool = True
 
     async def connect(self) -> Client:
         return await self.running.connect()
@@ -64,11 +65,13 @@ class Port:
 async def port_of(guest: Guest, limits: Limits = LIMITS) -> AsyncIterator[Port]:
     """For as long as the test needs it. Whatever it reports as a problem fails the test."""
     seen, village, pings = Recorder(), Village(), list[str | None]()
-    services = AppServices(TOKEN, OURS, guest.intake, village, pings.append)
+    made: list[Port] = []
+    services = AppServices(TOKEN, OURS, guest.intake, village, pings.append, lambda: made[0].is_ready)
     listener = make_listener(services, [Bind("127.0.0.1")], 0, seen, limits)
     (address,) = await listener.start()
     try:
-        yield Port(Running(listener, address.port, seen, None), guest, village, pings)
+        made.append(Port(Running(listener, address.port, seen, None), guest, village, pings))
+        yield made[0]
     finally:
         await listener.close(1.0)
     assert seen.problems == []
