@@ -58,6 +58,14 @@ def send(
         str | None,
         typer.Option("--id", help="The request's id; asked for again under it, it is the same task."),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="USER",
+            help="In whose name, as @alice:example.org; with that person's permissions.",
+        ),
+    ] = None,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", "--detach", help="Print the task's key, and do not wait.")
     ] = False,
@@ -77,6 +85,7 @@ def send(
         "timeout_ms": None if timeout is None else max(1, round(timeout * 1000)),
         # Chosen here, so that Ctrl-C can name the task before the node has.
         "id": name,
+        "as": person,
         "wait": not no_wait,
     }
     given = {name: value for name, value in given.items() if value is not None}

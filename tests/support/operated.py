@@ -124,6 +124,7 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
         feed=feed,
         configured=changed.pop("configured", ()),
         now_ms=now_ms,
+        for_people=changed.pop("for_people", None),
     )
     await centre.start()
     try:

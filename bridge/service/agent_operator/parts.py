@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from bridge.service.agent_operator.in_a_name import ForPeople
 from bridge.service.agent_operator.replies import OperatorReply
 from bridge.service.centre import LocalAgents
 from bridge.service.live_feed import LiveFeed
@@ -14,7 +15,7 @@ from storage.database import Database
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """Of one node. `replies` is what its centre was given for the protocol `replies.PROTOCOL`; `configured`
-    are the ids of the agents that the configuration names."""
+    are the ids of the agents that the configuration names. `for_people` is there where people live."""
 
     node_id: str
     database: Database
@@ -25,3 +26,4 @@ class Parts:
     feed: LiveFeed
     configured: Collection[str]
     now_ms: Callable[[], int]
+    for_people: ForPeople | None = None

@@ -9,6 +9,7 @@ from bridge.address import AgentAddress
 from bridge.routing import Unknown
 from bridge.service.agent_operator.finding import find_task
 from bridge.service.agent_operator.following import follow
+from bridge.service.agent_operator.in_a_name import address_of
 from bridge.service.agent_operator.parts import Parts
 from bridge.service.agent_operator.replies import PROTOCOL
 from bridge.service.control_stream import Items
@@ -28,7 +29,7 @@ MOST_METADATA: Final = 100
 async def task_send(parts: Parts, given: Mapping[str, Any]) -> Items:
     """Without `wait` it ends once the task is on its way, or has ended already. What is refused became no
     task, and may be asked for again under the same id; what is asked for a second time is the same task."""
-    request = _request(parts, given)
+    request = await _request(parts, given)
     return _send(parts, request, is_awaited=Arguments(given).flag("wait"))
 
 
@@ -61,8 +62,12 @@ async def _wait(parts: Parts, task: Task) -> Items:
             yield item
 
 
-def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
+async def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
     arguments = Arguments(given)
+    asker = AgentAddress(PROTOCOL, parts.node_id)
+    person = arguments.optional_text("as")
+    if person is not None:
+        asker = await address_of(person, parts.for_people, parts.node_id)
     to_text = arguments.text("to")
     to = AgentAddress.parse(to_text)
     if not isinstance(to, AgentAddress):
@@ -76,7 +81,7 @@ def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
     return TaskRequest(
         key=TaskKey(parts.node_id, request_id),
         task_id=request_id,
-        from_address=AgentAddress(PROTOCOL, parts.node_id),
+        from_address=asker,
         to_address=to,
         prompt=arguments.text("prompt", LONGEST),
         origin=Origin(PROTOCOL),

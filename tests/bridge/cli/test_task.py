@@ -66,6 +66,14 @@ async def test_what_is_refused_ends_with_the_same_codes(agents: Agents) -> None:
         assert code in said.err
 
 
+async def test_in_whose_name_it_is_asked_is_told_to_the_node(agents: Agents) -> None:
+    """Which says why it cannot be: this one is a homeserver itself."""
+    said = await agents.palaver("task", "send", "cook", "Cook.", "--as", "@alice:their.server")
+    assert (said.code, said.out) == (1, "")
+    assert "speaks for nobody" in said.err
+    assert agents.node.hands.given.empty()
+
+
 async def test_who_does_not_wait_learns_what_is_known_already(agents: Agents) -> None:
     """A task that nobody can do has ended before it was on its way; of one that is done the key is enough."""
     said = await agents.palaver("task", "send", "nobody@here.test", "Cook.", "--id", "one", "--no-wait")

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from bridge.agent_queue import AgentSettings
+from bridge.people.in_name_of import in_name_of
 from bridge.task_answer import Answer
 from bridge.task_error import ErrorCode, TaskError
 from bridge.task_exit import CODES
 from storage.database import Database
 from storage.errors import LocalError
+from tests.bridge.service.agent_operator.test_in_a_name import ALICE, BOB, FOR_PEOPLE
 from tests.support.operated import Operated, item, operated
 
 
@@ -131,3 +133,21 @@ async def test_a_restart_loses_nothing(node: Operated, database: Database) -> No
         waiting = asyncio.create_task(again.whole("task-wait", task="one"))
         await again.hands.do(await again.given(), Answer(True, "Done.", 0))
         assert (await waiting)[-1]["output"] == "Done."
+
+
+async def test_a_task_is_given_in_a_persons_name(database: Database) -> None:
+    """It is the person's; the operator waits for it as for any other."""
+    async with operated(database, for_people=FOR_PEOPLE) as node:
+        await node.hands.come("worker")
+        async with node.stream(
+            "task-send", to="worker", prompt="Do it.", **{"as": ALICE}, wait=True
+        ) as items:
+            accepted = await item(items, type="accepted")
+            assert accepted["from"] == "alice:their.server@here.test"
+            task = await node.given()
+            assert in_name_of(task.request, "here.test") == ALICE
+            await node.hands.do(task, Answer(True, "Done.", 0))
+            assert (await item(items, type="result"))["output"] == "Done."
+        with pytest.raises(LocalError, match="cannot speak for"):
+            await node.whole("task-send", to="worker", prompt="Do it.", **{"as": BOB})
+    assert node.hands.given.empty()
