@@ -591,11 +591,11 @@ CREATE TABLE appservice_events (
     -- JSON: jsonb holds no NUL.
     event bytea NOT NULL,
     -- By what our own messages are known when they come back.
-    transaction_key text COLLATE "C"
+    mark text COLLATE "C"
 );
 CREATE INDEX appservice_events_of_members ON appservice_events (room_id, member, position) WHERE member IS NOT NULL;
 CREATE INDEX appservice_events_by_age ON appservice_events (received_at);
-CREATE INDEX appservice_events_of_ours ON appservice_events (transaction_key) WHERE transaction_key IS NOT NULL;
+CREATE INDEX appservice_events_by_mark ON appservice_events (mark) WHERE mark IS NOT NULL;
 
 -- What a statement needs that takes a task in, and keeps with it how far a reader has come. These are functions
 -- because each statement in a function sees what was committed before it begins, not before the whole began.
@@ -801,7 +801,7 @@ $$;
 -- Events in their order, but for those that have come before. Positions are taken after the rows have been sorted, and
 -- so after the lock that holds the stream's readers back: see room_stream.
 CREATE FUNCTION append_for_guest(
-    tag bigint, event_ids text[], room_ids text[], kinds text[], members text[], keys text[], contents bytea[]
+    tag bigint, event_ids text[], room_ids text[], kinds text[], members text[], marks text[], contents bytea[]
 ) RETURNS void
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -809,18 +809,18 @@ BEGIN
         SELECT pg_advisory_xact_lock_shared((tag << 48) | (last_value - 1 + is_called::integer))
         FROM room_stream_positions
     ), arrived AS MATERIALIZED (
-        SELECT nextval('room_stream_positions') AS position, event_id, room_id, kind, member, key, content
+        SELECT nextval('room_stream_positions') AS position, event_id, room_id, kind, member, mark, content
         FROM held_back
-        CROSS JOIN unnest(event_ids, room_ids, kinds, members, keys, contents) WITH ORDINALITY
-            AS given (event_id, room_id, kind, member, key, content, number)
+        CROSS JOIN unnest(event_ids, room_ids, kinds, members, marks, contents) WITH ORDINALITY
+            AS given (event_id, room_id, kind, member, mark, content, number)
         WHERE NOT EXISTS (SELECT FROM appservice_events AS known WHERE known.event_id = given.event_id)
         ORDER BY number
     ), streamed AS (
         INSERT INTO room_stream (position, room_id, event_id, kind)
         SELECT position, room_id, event_id, kind FROM arrived
     )
-    INSERT INTO appservice_events (position, event_id, room_id, member, transaction_key, event)
-    SELECT position, event_id, room_id, member, key, content FROM arrived;
+    INSERT INTO appservice_events (position, event_id, room_id, member, mark, event)
+    SELECT position, event_id, room_id, member, mark, content FROM arrived;
 END
 $$;
 
