@@ -24,7 +24,7 @@ may be shown of a room."""
 REDACTION: Final = "m.room.redaction"
 MEMBER: Final = "m.room.member"
 TRANSACTION_KEY: Final = "io.palaver.transaction"
-"""In the contents of messages that ghosts send: by it they are known when they come back."""
+"""In the contents of messages that we send: by it they are known when they come back."""
 _KEY: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
@@ -80,10 +80,17 @@ def is_invite(event: RoomEvent) -> bool:
     return event.type == MEMBER and event.content.get("membership") == "invite"
 
 
-def transaction_key(event: RoomEvent) -> str | None:
-    """Of a message that one of ours has sent."""
+def sent_mark(event: RoomEvent) -> str | None:
+    """By what an event is known as the one that its sender sent under a key."""
     key = event.content.get(TRANSACTION_KEY)
-    return key if isinstance(key, str) and _KEY.fullmatch(key) is not None else None
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+        return None
+    return mark(key, event.sender)
+
+
+def mark(key: str, sender: str) -> str:
+    """Everybody in a room reads the keys there: with the sender it is the sender's own."""
+    return f"{key} {sender}"
 
 
 def to_bytes(received: ReceivedEvent) -> bytes:

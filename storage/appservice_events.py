@@ -16,13 +16,13 @@ SQL = load("storage", "appservice_events.sql")
 
 
 class NewEvent(NamedTuple):
-    """`member` is of whom a member event speaks, `key` by what one of our own is known when it comes back."""
+    """`member`: of whom a member event speaks. `mark`: by what one that we sent is known when it comes back."""
 
     event_id: str
     room_id: str
     kind: Kind
     member: str | None
-    key: str | None
+    mark: str | None
     event: bytes
 
 
@@ -61,9 +61,10 @@ async def insert_events(connection: Connection, rows: Sequence[NewEvent]) -> Non
         await connection.execute(SQL.insert_events, TAG, *columns)
 
 
-async def fetch_by_key(connection: Connection, room_id: str, key: str) -> list[tuple[str, bytes]]:
-    """Events of a room that are known by this key, the oldest first."""
-    return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_by_key, room_id, key)]
+async def fetch_sent(connection: Connection, room_id: str, mark: str) -> str | None:
+    """The event of a room that is known by this mark; the oldest one."""
+    event_id: str | None = await connection.fetchval(SQL.fetch_sent, room_id, mark)
+    return event_id
 
 
 async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> dict[str, KeptEvent]:

@@ -11,8 +11,8 @@ SELECT event_id FROM appservice_events WHERE event_id = ANY($1::text[]);
 -- name: insert_events
 SELECT append_for_guest($1, $2, $3, $4, $5, $6, $7);
 
--- name: fetch_by_key
-SELECT event_id, event FROM appservice_events WHERE transaction_key = $2 AND room_id = $1 ORDER BY position;
+-- name: fetch_sent
+SELECT event_id FROM appservice_events WHERE mark = $2 AND room_id = $1 ORDER BY position LIMIT 1;
 
 -- A redaction is obeyed in its own room. An invite is answered by whatever is said later of whom it invites.
 -- name: fetch_events

@@ -15,8 +15,8 @@ from appservice.received_event import (
     REDACTION,
     ReceivedEvent,
     is_invite,
+    sent_mark,
     to_bytes,
-    transaction_key,
 )
 from appservice.service.guest_entries import to_entry
 from appservice.transaction import Told, Transaction, wrong_id
@@ -152,8 +152,14 @@ class Intake:
         # No column holds NUL, and no user has one in its id.
         if member is not None and "\0" in member:
             member = None
-        key = transaction_key(event) if self._is_ours(event.sender) else None
-        return NewEvent(event.event_id, event.room_id, self._kind(received), member, key, to_bytes(received))
+        return NewEvent(
+            event.event_id,
+            event.room_id,
+            self._kind(received),
+            member,
+            sent_mark(event),
+            to_bytes(received),
+        )
 
     def _pass_on(self, transaction: Transaction) -> None:
         if transaction.events:

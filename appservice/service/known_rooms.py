@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from appservice.received_event import MEMBER, ReceivedEvent, from_bytes
+from appservice.received_event import MEMBER, ReceivedEvent, from_bytes, mark
 from appservice.service.guest_entries import to_entry, to_event, to_key
 from appservice.service.room_fetching import FetchState as FetchState
 from appservice.service.room_fetching import RoomFetching
@@ -157,8 +157,7 @@ class KnownRooms:
 
     async def sent(self, sender: str, room_id: str, key: str) -> str | None:
         """The event that bears this key of a transaction, if the homeserver has told it."""
-        kept = await self._database.look(partial(events.fetch_by_key, room_id=room_id, key=key))
-        return next((one for one, event in kept if from_bytes(event).event.sender == sender), None)
+        return await self._database.look(partial(events.fetch_sent, room_id=room_id, mark=mark(key, sender)))
 
     # -- what we learn otherwise --
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appservice.received_event import ReceivedEvent, from_bytes, is_invite, read, to_bytes
+from appservice.received_event import ReceivedEvent, from_bytes, is_invite, mark, read, sent_mark, to_bytes
 from federation.room_event import RoomEvent
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction
 
@@ -120,3 +120,18 @@ def test_anything_may_stand_anywhere(name: str, value: Any) -> None:
     if isinstance(received, ReceivedEvent):
         assert from_bytes(to_bytes(received)).event.event_id == received.event.event_id
     assert isinstance(read(value), str) or isinstance(value, dict)
+
+
+@pytest.mark.parametrize("key", [None, 7, "", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", ["0" * 32]])
+def test_a_key_of_ours_has_one_form(key: object) -> None:
+    """Whatever else somebody writes there is none."""
+    event = taken(message(content={"io.palaver.transaction": key})).event
+    assert sent_mark(event) is None
+
+
+def test_with_its_sender_a_key_is_a_mark() -> None:
+    """The key alone anybody can copy."""
+    key = "0123456789abcdef" * 2
+    event = taken(message(content={"io.palaver.transaction": key})).event
+    assert sent_mark(event) == mark(key, ALICE)
+    assert mark(key, ALICE) != mark(key, GHOST)

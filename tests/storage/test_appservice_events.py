@@ -6,9 +6,9 @@ from storage import consumers, room_stream
 from storage.appservice_events import (
     NewEvent,
     begin_taking_in,
-    fetch_by_key,
     fetch_events,
     fetch_known,
+    fetch_sent,
     insert_events,
     prune_events,
     prune_transactions,
@@ -28,9 +28,9 @@ async def write(
     room_id: str = ROOM,
     member: str | None = None,
     kind: Kind = "timeline",
-    key: str | None = None,
+    mark: str | None = None,
 ) -> int:
-    await insert_events(connection, [NewEvent(event_id, room_id, kind, member, key, b"{}")])
+    await insert_events(connection, [NewEvent(event_id, room_id, kind, member, mark, b"{}")])
     return await room_stream.last_position(connection)
 
 
@@ -71,15 +71,16 @@ async def test_what_is_new_of_several_is_appended_in_its_order(database: Databas
     ]
 
 
-async def test_our_own_are_known_by_their_keys(database: Database) -> None:
-    """In their room, the oldest first."""
+async def test_our_own_are_known_by_their_marks(database: Database) -> None:
+    """In their room, the oldest one."""
     async with database.transaction() as connection:
-        await write(connection, "$b", key="one")
-        await write(connection, "$a", key="one")
-        await write(connection, "$other", key="two")
-        await write(connection, "$elsewhere", key="one", room_id="!cellar:a")
-        assert await fetch_by_key(connection, ROOM, "one") == [("$b", b"{}"), ("$a", b"{}")]
-        assert await fetch_by_key(connection, ROOM, "three") == []
+        await write(connection, "$b", mark="one")
+        await write(connection, "$a", mark="one")
+        await write(connection, "$other", mark="two")
+        await write(connection, "$elsewhere", mark="one", room_id="!cellar:a")
+        assert await fetch_sent(connection, ROOM, "one") == "$b"
+        assert await fetch_sent(connection, "!cellar:a", "one") == "$elsewhere"
+        assert await fetch_sent(connection, ROOM, "three") is None
 
 
 async def test_a_redaction_holds_in_its_room(database: Database) -> None:

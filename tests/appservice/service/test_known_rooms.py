@@ -437,16 +437,17 @@ async def test_events_are_known_as_they_were_told(telling: Telling, known: Known
 
 
 async def test_our_messages_are_known_when_they_come_back(telling: Telling, known: KnownRooms) -> None:
-    """By their key, sender and room; whoever writes our key into an own message has sent nothing of ours."""
+    """By their key, sender and room; whoever writes our key into an own message has sent nothing of ours. A
+    person as whom we speak has keys too."""
     key = "0123456789abcdef" * 2
     content = {"body": "a", "io.palaver.transaction": key}
-    telling.happens("m.room.message", content, None)
+    copied = telling.happens("m.room.message", content, None)
     telling.happens("m.room.message", {**content, "io.palaver.transaction": ["a"]}, None, sender=GHOST)
     own = telling.happens("m.room.message", content, None, sender=GHOST)
     telling.happens("m.room.message", content, None, sender=GHOST)
     await telling.tell()
     assert await known.sent(GHOST, ROOM, key) == own["event_id"]
+    assert await known.sent(ALICE, ROOM, key) == copied["event_id"]
     assert await known.sent(OTHER, ROOM, key) is None
-    assert await known.sent(ALICE, ROOM, key) is None
     assert await known.sent(GHOST, "!other:their.server", key) is None
     assert await known.sent(GHOST, ROOM, "f" * 32) is None
