@@ -1,0 +1,120 @@
+"""Saying things as people."""
+
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from appservice.double_puppets import SOURCE_KEY
+from appservice.namespaces import Namespaces
+from appservice.received_event import TRANSACTION_KEY
+from appservice.sealing import KEY_BYTES
+from appservice.service.living.speaking import Speaking
+from appservice.service.puppets import Puppets
+from appservice.transaction_key import transaction_key
+from federation.errors import MatrixError
+from storage.database import Database
+from tests.appservice.service.homeservers import Homeserver, homeserver
+
+ALICE, ROOM = "@alice:their.server", "!room:their.server"
+KEY = transaction_key(ALICE, ROOM, "task/1")
+
+
+class Echoes:
+    """Satisfies `KnowsSent`: what has come back."""
+
+    def __init__(self, known: dict[tuple[str, str, str], str] | None = None) -> None:
+        self._known = known or {}
+
+    async def sent(self, sender: str, room_id: str, key: str) -> str | None:
+        return self._known.get((sender, room_id, key))
+
+
+def puppets(at: Homeserver, database: Database, as_token: str | None = None) -> Puppets:
+    return Puppets(
+        at.client,
+        database,
+        Namespaces("their.server", "kitchen.local", "_agent_"),
+        key=b"k" * KEY_BYTES,
+        as_token=as_token,
+        now_ms=lambda: 7,
+    )
+
+
+class Answers:
+    """A homeserver that knows Alice's token, until it does not."""
+
+    def __init__(self) -> None:
+        self.hers = "hers"
+
+    def __call__(self, request: web.Request) -> Any:
+        token = request.headers["Authorization"].removeprefix("Bearer ")
+        if token not in (self.hers, "all of them"):
+            return 401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Unknown."}
+        if request.path.endswith("whoami"):
+            return {"user_id": ALICE}
+        if "away" in request.path:
+            return 403, {"errcode": "M_FORBIDDEN", "error": "Not in the room."}
+        return {"event_id": "$1"}
+
+
+async def test_it_is_said_with_the_persons_own_token(database: Database) -> None:
+    """Marked as ours, under a name by which it is known when it is said again."""
+    async with homeserver(Answers()) as at:
+        ours = puppets(at, database)
+        await ours.give(ALICE, "hers")
+        speaking = Speaking(at.client, Echoes(), ours)
+        assert await speaking.can_speak_for(ALICE)
+        said = await speaking.speak(ROOM, ALICE, "m.room.message", {"body": "x"}, transaction_id="task/1")
+        assert said == "$1"
+        request = at.server.requests[-1]
+        assert request.path == f"/_matrix/client/v3/rooms/{ROOM}/send/m.room.message/{KEY}"
+        assert request.headers["Authorization"] == "Bearer hers"
+        assert "user_id" not in request.query
+        body = at.server.bodies[-1]
+        assert f'"{SOURCE_KEY}":"palaver"'.encode() in body
+        assert f'"{TRANSACTION_KEY}":"{KEY}"'.encode() in body
+
+
+async def test_what_has_come_back_is_not_said_again(database: Database) -> None:
+    """Not even when nobody can speak for the person any more."""
+    async with homeserver(Answers()) as at:
+        echoes = Echoes({(ALICE, ROOM, KEY): "$before"})
+        speaking = Speaking(at.client, echoes, puppets(at, database))
+        assert await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$before"
+        assert at.server.requests == []
+
+
+async def test_the_second_registration_names_the_person(database: Database) -> None:
+    """It is used once the person's own token is no good; that one is not shown a second time."""
+    answers = Answers()
+    async with homeserver(answers) as at:
+        ours = puppets(at, database, "all of them")
+        await ours.give(ALICE, "hers")
+        answers.hers = "another"
+        speaking = Speaking(at.client, Echoes(), ours)
+        for _ in range(2):
+            assert await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="task/1") == "$1"
+        shown = [request.headers["Authorization"] for request in at.server.requests[1:]]
+        assert shown == ["Bearer hers", "Bearer all of them", "Bearer all of them"]
+        assert at.server.requests[-1].query["user_id"] == ALICE
+
+
+async def test_what_cannot_be_said_is_refused(database: Database) -> None:
+    """By this node, or as the homeserver says it."""
+    answers = Answers()
+    async with homeserver(answers) as at:
+        ours = puppets(at, database)
+        speaking = Speaking(at.client, Echoes(), ours)
+        assert not await speaking.can_speak_for(ALICE)
+        with pytest.raises(MatrixError, match="403 M_FORBIDDEN: This node cannot speak for @alice"):
+            await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="1")
+        assert at.server.requests == []
+        await ours.give(ALICE, "hers")
+        with pytest.raises(MatrixError, match="Not in the room"):
+            await speaking.speak("!away:their.server", ALICE, "m.x", {}, transaction_id="1")
+        assert await speaking.can_speak_for(ALICE)
+        answers.hers = "another"
+        with pytest.raises(MatrixError, match="M_UNKNOWN_TOKEN"):
+            await speaking.speak(ROOM, ALICE, "m.x", {}, transaction_id="1")
+        assert not await speaking.can_speak_for(ALICE)
