@@ -75,8 +75,17 @@ Decision = Kept | Forget | None
 class AgentPeerBook:
     """All of them, as they stand at one moment. It is not changed: another one takes its place."""
 
-    def __init__(self, own_node: str, federation: AgentFederation, kept: Iterable[Kept] = ()) -> None:
+    def __init__(
+        self,
+        own_node: str,
+        federation: AgentFederation,
+        kept: Iterable[Kept] = (),
+        *,
+        guest_of: str | None = None,
+    ) -> None:
+        """`guest_of` is the homeserver of which this node is a guest; None: it is one itself."""
         self._own_node = own_node
+        self._guest_of = guest_of
         self._federation = federation
         self._kept = {one.node_id.lower(): one for one in kept}
         in_file = {one.node_id.lower(): one for one in federation.peers}
@@ -185,6 +194,11 @@ class AgentPeerBook:
         """What can be said of a peer only beside the node whose peer it is."""
         if peer.node_id.lower() == self._own_node.lower():
             return LocalError(f"{peer.node_id} is this node itself.", "Name another one.")
+        if self._guest_of is not None and peer.profile is PeerProfile.MATRIX:
+            return LocalError(
+                f"This node is a guest of {self._guest_of}, and cannot share rooms with other nodes.",
+                "Say --profile cis-1.1 and where the node is, and name this node so there.",
+            )
         if not fits(room_id(BroadcastRoom(peer.node_id))):
             return LocalError(
                 f"The id of the peer's broadcast room would have more than {MAX_BYTES} bytes.",

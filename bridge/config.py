@@ -33,6 +33,7 @@ from bridge.config_people import (
 )
 from bridge.config_provisioning import DoublePuppet, Provisioning, check_double_puppet
 from bridge.config_section import DatabaseUrl, Network, Port, Seconds, Section, ServerName
+from bridge.connectors.cis.profile import PeerProfile
 from bridge.connectors.cis.settings import NODE_USER
 
 DEFAULT_SERVER_NAME = "localhost:7676"
@@ -243,6 +244,20 @@ class Config(Section):
             raise ValueError(f"no agent can be called {NODE_USER}: the node itself is, choose another id")
         if self.server_name.lower() in {peer.node_id.lower() for peer in self.agent_federation.peers}:
             raise ValueError("this node is among its own agent_federation.peers: take that block out")
+        return self
+
+    @model_validator(mode="after")
+    def _peers_that_a_guest_can_have(self) -> Self:
+        in_rooms = sorted(
+            peer.node_id
+            for peer in self.agent_federation.peers
+            if self.guest_of is not None and peer.profile is PeerProfile.MATRIX
+        )
+        if in_rooms:
+            raise ValueError(
+                f'agent_federation.peers: {", ".join(in_rooms)} with profile = "matrix", whose rooms a guest'
+                ' cannot share: write profile = "cis-1.1" and url there, and name this node so on the other one'
+            )
         return self
 
     def relative_to(self, base: Path) -> Self:

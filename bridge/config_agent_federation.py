@@ -139,7 +139,8 @@ class AgentPeer(Section):
     )
     signing_key: Annotated[str, AfterValidator(_key)] | None = Field(
         default=None,
-        description="With `cis-1.1`: its public Ed25519 key, hexadecimal, if it has one.",
+        description="With `cis-1.1`: its public Ed25519 key, hexadecimal, if it has one. Of a Palaver it is"
+        " what `palaver keys show` says there.",
         examples=["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"],
     )
     require_signature: bool = Field(

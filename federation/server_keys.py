@@ -95,6 +95,7 @@ def described(keys: OwnKeys) -> dict[str, Any]:
     return {
         "key_id": keys.current.key_id,
         "public_key": keys.current.public,
+        "public_key_hex": keys.current.signing_key.verify_key.encode().hex(),
         "old_keys": {
             old.key_id: {"public_key": old.public, "expired_ts": old.expired_ts} for old in keys.old
         },

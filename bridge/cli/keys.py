@@ -41,6 +41,8 @@ def _show(output: Output, keys: dict[str, Any]) -> None:
     for key_id, old in keys["old_keys"].items():
         until = datetime.fromtimestamp(old["expired_ts"] / 1000, UTC)
         lines.append(f"{key_id}  {old['public_key']}  until {until:%Y-%m-%d %H:%M:%S} UTC")
+    # Who exchanges single events with this node checks them with the key in use alone.
+    lines.append(f'For agent_federation.peers of other nodes: signing_key = "{keys["public_key_hex"]}"')
     output.show(keys, lambda console: console.print("\n".join(lines), markup=False))
 
 

@@ -41,10 +41,13 @@ class AgentPeers:
         federation: AgentFederation,
         database: Database,
         *,
+        guest_of: str | None = None,
         now_ms: Callable[[], int],
         report: Report = lambda sentence, error: None,
     ) -> None:
+        """`guest_of` is the homeserver of which this node is a guest; None: it is one itself."""
         self._server_name = server_name
+        self._guest_of = guest_of
         self._federation = federation
         self._database = database
         self._now_ms = now_ms
@@ -155,7 +158,7 @@ class AgentPeers:
             except ValidationError as error:
                 # Written by another version, which took more.
                 self._report(f"The peer {row.node_id} is left out: add it again.", error)
-        return AgentPeerBook(self._server_name, self._federation, kept)
+        return AgentPeerBook(self._server_name, self._federation, kept, guest_of=self._guest_of)
 
 
 def _changed(before: AgentPeerBook, after: AgentPeerBook) -> list[str]:

@@ -182,6 +182,16 @@ def test_who_cannot_be_one(wanted: AgentPeer, authority: str | None, sentence: s
         assert sentence in refused(decision)
 
 
+def test_a_guest_adds_who_takes_single_events() -> None:
+    """It can share no rooms, and says how else the node is to be added."""
+    guest = AgentPeerBook("here.test", federation(peers=[]), guest_of="their.server")
+    said = refused(guest.add(peer(), None))
+    assert "guest of their.server" in said
+    assert "--profile cis-1.1" in said
+    published = peer(profile="cis-1.1", url="http://10.0.0.7:7676")
+    assert guest.add(published, None) == Kept("new.test", True, published)
+
+
 def test_there_are_not_more_than_a_person_looks_through() -> None:
     """Those of the configuration do not count, and one that is there can still be changed."""
     full = book(*(added(f"n{number}.test") for number in range(MOST)))

@@ -107,3 +107,15 @@ def test_a_guest_has_a_homeserver() -> None:
     assert Config.model_validate({"appservice": section}).guest_of is None
     guest = Config.model_validate({"matrix_side": "appservice", "appservice": section})
     assert guest.guest_of == "their.server"
+
+
+def test_a_guest_shares_no_rooms_with_other_nodes() -> None:
+    """Peers have to be of those that take single events; the mistake says how to write them."""
+    section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
+    published = {"node_id": "old.test", "profile": "cis-1.1", "url": "http://10.0.0.2:7676"}
+    values = {"appservice": section, "agent_federation": {"peers": [published, {"node_id": "file.test"}]}}
+    assert Config.model_validate(values).guest_of is None
+    with pytest.raises(ValidationError, match=r"file\.test with profile = "):
+        Config.model_validate({**values, "matrix_side": "appservice"})
+    values["agent_federation"] = {"peers": [published]}
+    assert Config.model_validate({**values, "matrix_side": "appservice"}).guest_of == "their.server"

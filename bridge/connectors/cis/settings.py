@@ -37,7 +37,8 @@ class PeerAccess:
 @dataclass(frozen=True, slots=True)
 class CisSettings:
     """The first namespace is the one that agents are in who say nothing of it. With `federate` off the rooms
-    are closed to all other nodes, and nothing is exchanged with any."""
+    are closed to all other nodes, and nothing is exchanged with any. Without rooms, as a guest is who cannot
+    name them, a room of ours is only a word for who may know what would be said there."""
 
     node_id: str
     peers: Mapping[str, PeerAccess] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class CisSettings:
     # Single events over HTTP, of one peer and of one agent.
     of_peer: Rate = OF_PEER
     of_agent: Rate = OF_AGENT
+    has_rooms: bool = True
 
     @property
     def main_namespace(self) -> str:
@@ -60,6 +62,7 @@ class CisSettings:
 
     @property
     def node_user(self) -> str:
+        """As federating nodes know it, and as it is called in single events."""
         return f"@{NODE_USER}:{self.node_id}"
 
     @property
@@ -108,7 +111,7 @@ class CisSettings:
 
     def homeservers(self) -> tuple[Peer, ...]:
         """The peers with which rooms are shared."""
-        return tuple(one.peer for one in self._trusted() if one.is_homeserver)
+        return tuple(one.peer for one in self._trusted() if one.is_homeserver) if self.has_rooms else ()
 
     def published(self) -> tuple[PeerAccess, ...]:
         """The peers that take single events."""

@@ -1,7 +1,9 @@
 """`palaver keys`, while no node runs."""
 
+import tomllib
 from pathlib import Path
 
+from bridge.config_agent_federation import AgentPeer
 from federation.service.own_keys import OwnKeyFiles
 from tests.bridge.cli.conftest import Palaver
 
@@ -15,7 +17,7 @@ def test_before_the_first_start_there_are_none(palaver: Palaver) -> None:
 
 
 def test_rotation_is_shown_and_kept(palaver: Palaver) -> None:
-    """The old key with its expiry, and never a private one."""
+    """The old key with its expiry, and the new one as other nodes have to enter it; never a private one."""
     Path("data").mkdir()
     files = OwnKeyFiles(Path("data"))
     first = files.load_or_create()
@@ -23,4 +25,10 @@ def test_rotation_is_shown_and_kept(palaver: Palaver) -> None:
     assert list(said.json["old_keys"]) == [first.current.key_id]
     again = palaver("keys", "show", "--json")
     assert again.json == said.json
+    key = files.load_or_create().current.signing_key.verify_key
+    line = f'signing_key = "{bytes(key).hex()}"'
+    assert line in palaver("keys", "show").out
+    AgentPeer.model_validate(
+        {"node_id": "here", "profile": "cis-1.1", "url": "http://127.0.0.1:1", **tomllib.loads(line)}
+    )
     assert files.current.read_text().split()[2] not in said.out + palaver("keys", "show").out

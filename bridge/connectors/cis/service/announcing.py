@@ -1,7 +1,8 @@
 """Tells other nodes of the agents of this one: who has come, who has gone, and who does what.
 
 Driven by the routing table, whoever writes there. What was missed, by a kill or because it could not be said,
-is found by comparing the table with the rooms.
+is found by comparing the table with the rooms. Where there are none, published nodes are told all of it again
+by whoever begins to tell.
 """
 
 import asyncio
@@ -22,10 +23,13 @@ from bridge.connectors.cis.rooms import AgentRoom, room_id
 from bridge.connectors.cis.service.speech import NotSaid, Speech
 from bridge.connectors.cis.settings import CisSettings
 from bridge.deadlines import Deadlines
-from bridge.ghost import GONE, PRESENCE, NoGhost, user_id
+from bridge.ghost import GONE, PRESENCE
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.service.routing_table import Change, RoutingTable
 from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError
+from storage.connecting import ConnectionLost
 
 AT_ONCE: Final = 50
 """Events that wait for the same room share a commit."""
@@ -57,6 +61,7 @@ class Announcing:
         speech: Speech,
         observer: CisObserver,
         *,
+        names: GhostNames,
         namespaces_of: NamespacesOf,
         published: TellsPublished,
         now_ms: Callable[[], int],
@@ -66,6 +71,7 @@ class Announcing:
         self._settings = settings
         self._speech = speech
         self._observer = observer
+        self._names = names
         self._namespaces_of = namespaces_of
         self._published = published
         self._now_ms = now_ms
@@ -84,9 +90,12 @@ class Announcing:
     async def start(self) -> None:
         """Whatever the rooms do not say yet is said from now on."""
         self._end = self._routes.subscribe(self._changed)
-        for room in self._settings.own_rooms():
-            await self._read(room)
         here = self._routes.table.agents_of(self._settings.node_id)
+        for room in self._settings.own_rooms():
+            if self._settings.has_rooms:
+                await self._read(room)
+            else:
+                self._believe_said(room, here.values())
         for agent in here.values():
             if agent.is_here:
                 # What it does now is said by the heartbeat that follows.
@@ -114,9 +123,11 @@ class Announcing:
         if agent is None or not agent.is_here or now_ms < (self._missed.get(address) or 0) + AGAIN_MS:
             return
         self._missed.put(address, now_ms)
-        fresh = agent._replace(said_at=max(agent.said_at, now_ms))
-        for room in self._rooms(agent):
-            await self._set(room, registered(fresh))
+        fresh = registered(agent._replace(said_at=max(agent.said_at, now_ms)))
+        rooms = self._rooms(agent)
+        for room in rooms:
+            await self._set(room, fresh)
+        await self._published.tell(fresh, rooms)
 
     def all_registered(self, peer: Peer) -> list[Registered]:
         """Of the agents that are here now, those that this peer may know."""
@@ -165,6 +176,8 @@ class Announcing:
     async def _try(self, address: AgentAddress) -> None:
         try:
             is_done = await self._say(address)
+        except ConnectionLost:
+            is_done = False  # whoever was away is told of by itself
         except Exception as error:
             self._observer.problem(f"Others could not be told of {address}.", error)
             is_done = False
@@ -183,17 +196,20 @@ class Announcing:
                 return False
         if missing and isinstance(missing[-1][1], Registered) is agent.is_here:
             await self._published.tell(missing[-1][1], rooms)
-        return await self._say_status(agent, rooms)
+        done = await self._say_status(agent, rooms)
+        await self._show(agent)
+        return done
 
     async def _set(self, room: AgentRoom, event: Registered | Unregistered) -> bool:
-        if isinstance(await self._speech.set_state(event, room, event.agent_id), NotSaid):
+        if self._settings.has_rooms and isinstance(
+            await self._speech.set_state(event, room, event.agent_id), NotSaid
+        ):
             return False
         self._said.read(room, event)
         return True
 
     async def _say_status(self, agent: Agent, rooms: Collection[AgentRoom]) -> bool:
         address, now_ms = agent.address, self._now_ms()
-        await self._show(agent)
         if not agent.is_here:
             self._told.pop(address, None)
             return True
@@ -207,7 +223,7 @@ class Announcing:
             return True
         self._quiet.put(address, now_ms + self._settings.status_pause_ms)
         event = status_update(agent)
-        for room in rooms:
+        for room in rooms if self._settings.has_rooms else ():
             name = f"status {event.said_at} {agent.status} {agent.current_task}"
             if isinstance(await self._speech.say(event, room, address, name), NotSaid):
                 return False
@@ -216,13 +232,20 @@ class Announcing:
         return True
 
     async def _show(self, agent: Agent) -> None:
-        """To other homeservers, which know nothing of agents."""
-        user = user_id(agent.address)
-        if not isinstance(user, NoGhost):
+        """To people, and to other homeservers, which know nothing of agents."""
+        user = self._names.ghost(agent.address)
+        if isinstance(user, str):
             presence = PRESENCE[agent.status] if agent.is_here else GONE
-            await self._side.set_presence(user, presence.state, status=presence.status)
+            with contextlib.suppress(MatrixError):  # who has switched presence off sees none
+                await self._side.set_presence(user, presence.state, status=presence.status)
 
     # -- what has been said --
+
+    def _believe_said(self, room: AgentRoom, agents: Iterable[Agent]) -> None:
+        """Of who is gone that he was here, so that it is said once more that he is not."""
+        for agent in agents:
+            if not agent.is_here:
+                self._said.read(room, registered(agent))
 
     async def _read(self, room: AgentRoom) -> None:
         for type_ in (Registered.TYPE, Unregistered.TYPE):

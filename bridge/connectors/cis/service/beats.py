@@ -91,7 +91,7 @@ class OwnBeats:
             wanted.clear()
 
     async def _beat(self) -> None:
-        if not self._settings.federate:
+        if not self._settings.federate or not self._settings.has_rooms:
             return
         statuses = None
         if self._lists_all():
@@ -130,6 +130,8 @@ class HeardBeats:
         self._end: Callable[[], None] = lambda: None
 
     def start(self) -> None:
+        if not self._settings.has_rooms:
+            return  # it is in rooms that they are heard
         self._end = self._side.listen(heartbeats.TYPE, self._hear)
         self._task = asyncio.create_task(self._run())
 

@@ -30,7 +30,7 @@ from bridge.connectors.cis.service.learning import Learning
 from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.service.published.client import EventClient
 from bridge.connectors.cis.service.published.outbox import PublishedOutbox
-from bridge.connectors.cis.service.published.publishing import Publishing
+from bridge.connectors.cis.service.published.publishing import Publishing, new_event_id
 from bridge.connectors.cis.service.published.receiving import Receiving
 from bridge.connectors.cis.service.refusing import Refusing
 from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
@@ -49,6 +49,7 @@ from bridge.service.task_desk import TaskDesk
 from bridge.task_ports import Delivery, Reply
 from bridge.task_request import TaskKey
 from federation.room_event import EventHead, RoomEvent
+from federation.side_capability import SideCapability
 from storage.connecting import ConnectionLost
 from storage.consumers import TakenOver
 from storage.database import Database
@@ -73,8 +74,9 @@ def peers_stay(listener: Callable[[Collection[str]], None]) -> Callable[[], None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CisParts:
-    """What the connector is given. `namespaces_of` says of an agent of this node where it is; `key` is the
-    node's own; `is_spoken_with`: whether this node federates with a server, whatever for."""
+    """What the connector is given. On a side that cannot name its rooms there are none for agents, and other
+    nodes get single events. `namespaces_of` says of an agent of this node where it is; `key` is the node's
+    own; `is_spoken_with`: whether this node federates with a server, whatever for."""
 
     side: MatrixSide
     database: Database
@@ -96,7 +98,8 @@ class CisConnector:
     `HasRoutes`, `AnnouncesLost`."""
 
     def __init__(self, parts: CisParts) -> None:
-        self._parts = parts
+        has_rooms = SideCapability.ROOM_IDS in parts.side.capabilities
+        self._parts = parts = replace(parts, settings=replace(parts.settings, has_rooms=has_rooms))
         settings, observer, now_ms = parts.settings, parts.observer, parts.now_ms
         self._own_rooms = OwnRooms(parts.side, settings, observer, is_spoken_with=parts.is_spoken_with)
         self._speech = Speech(parts.side, settings, observer, parts.ghosts)
@@ -112,6 +115,7 @@ class CisConnector:
             self._client,
             self._outbox,
             observer,
+            names=parts.names,
             key=parts.key,
             rooms_of=lambda agent: settings.announced_in(parts.namespaces_of(agent)),
             now_ms=now_ms,
@@ -186,7 +190,7 @@ class CisConnector:
     async def start(self) -> None:
         """Peers are joined when they are there. `use_desk` comes first."""
         self._end = self._parts.follow_peers(self._peers_changed)
-        await self._parts.ghosts.appear(self._parts.settings.node_user)
+        await self._parts.ghosts.appear(self._parts.names.node_user)
         await self._own_rooms.make()
         await self._trusting.begin()
         self._refusing.start()
@@ -266,7 +270,9 @@ class CisConnector:
             event, settings.main_namespace, from_agent, event.message_id, now_ms + MESSAGE_WORTH_MS
         )
         if to_agent is None:
-            said = await self._speech.say(event, settings.broadcast_room, from_agent, event.message_id)
+            said: Said | NotSaid = Said(new_event_id())
+            if settings.has_rooms:
+                said = await self._speech.say(event, settings.broadcast_room, from_agent, event.message_id)
             for peer in settings.published():
                 await self._publishing.post(peer, letter)
             return said
@@ -374,6 +380,7 @@ class CisConnector:
             side=parts.side,
             routes=parts.routes,
             settings=parts.settings,
+            names=parts.names,
             speech=self._speech,
             taking=self._taking,
             learning=self._learning,

@@ -55,7 +55,7 @@ class _Looked:
 
 def concerns(event: EventHead, settings: CisSettings) -> bool:
     """What others have said in rooms of agents, and who comes and goes there."""
-    if parse_room_id(event.room_id) is None:
+    if not settings.has_rooms or parse_room_id(event.room_id) is None:
         return False
     if event.type == _MEMBER:
         return True

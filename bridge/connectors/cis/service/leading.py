@@ -18,6 +18,7 @@ from bridge.connectors.cis.service.published.publishing import Publishing
 from bridge.connectors.cis.service.speech import Speech
 from bridge.connectors.cis.service.taking import Taking
 from bridge.connectors.cis.settings import CisSettings
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.service.routing_table import RoutingTable
 
@@ -46,6 +47,7 @@ class Followers:
     side: MatrixSide
     routes: RoutingTable
     settings: CisSettings
+    names: GhostNames
     speech: Speech
     taking: Taking
     learning: Learning
@@ -67,6 +69,7 @@ async def leading(all_: Followers) -> AsyncIterator[Lead]:
             all_.settings,
             all_.speech,
             all_.observer,
+            names=all_.names,
             namespaces_of=all_.namespaces_of,
             published=all_.publishing,
             now_ms=all_.now_ms,

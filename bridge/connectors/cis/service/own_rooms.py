@@ -30,6 +30,8 @@ class OwnRooms:
     async def make(self) -> None:
         """All of them. What is so already is done; what does not succeed is told, and is no harm to the
         others."""
+        if not self._settings.has_rooms:
+            return
         await self._side.ensure_user(self._settings.node_user)
         for room in self._settings.own_rooms():
             try:
@@ -49,6 +51,8 @@ class OwnRooms:
 
     async def follow(self, node_id: str) -> None:
         """A peer has come, or gone, or is another one: who may be in the rooms."""
+        if not self._settings.has_rooms:
+            return
         for room in self._settings.own_rooms():
             try:
                 await self._close(room)

@@ -22,6 +22,7 @@ from bridge.connectors.cis.service.leading import Lead
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
 from bridge.connectors.interface import Connector
 from bridge.ghost_names import HomeserverNames
+from bridge.matrix_side import MatrixSide
 from bridge.routing import AgentRoutingTable
 from bridge.service.centre import Centre, CentreParts, LocalAgents
 from bridge.service.ghosts import Ghosts
@@ -360,7 +361,7 @@ class CisNodes(Nodes):
             nonlocal connector
             connector = CisConnector(
                 CisParts(
-                    side=node.rooms,
+                    side=self._side(node),
                     database=node.database,
                     routes=table,
                     ghosts=Ghosts(
@@ -399,6 +400,9 @@ class CisNodes(Nodes):
         made = CisNode(node, centre, connector, hands, requester, eyes, settings)
         self._made[node.name] = made
         return made
+
+    def _side(self, node: Node) -> MatrixSide:
+        return node.rooms
 
     def _app(self, node: Node, keys: OwnKeys) -> web.Application:
         app = super()._app(node, keys)

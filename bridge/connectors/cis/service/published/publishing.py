@@ -26,6 +26,7 @@ from bridge.connectors.cis.service.published.client import EventClient
 from bridge.connectors.cis.service.published.outbox import PublishedOutbox
 from bridge.connectors.cis.service.speech import NotSaid, Said
 from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.service.routing_table import Change, RoutingTable
 from storage.connecting import ConnectionLost
@@ -53,6 +54,7 @@ class Publishing:
         outbox: PublishedOutbox,
         observer: CisObserver,
         *,
+        names: GhostNames,
         key: Callable[[], SigningKey],
         rooms_of: RoomsOf,
         now_ms: Callable[[], int],
@@ -65,6 +67,7 @@ class Publishing:
         self._client = client
         self._outbox = outbox
         self._observer = observer
+        self._names = names
         self._key = key
         self._rooms_of = rooms_of
         self._now_ms = now_ms
@@ -89,7 +92,7 @@ class Publishing:
 
     async def post(self, access: PeerAccess, letter: Letter) -> Said | NotSaid:
         """On return it waits in the database, or was sent before under its name."""
-        event = await fitting(self._side, letter.event, self._settings.node_user, PeerProfile.CIS_1_1)
+        event = await fitting(self._side, letter.event, self._names.node_user, PeerProfile.CIS_1_1)
         if isinstance(event, TooLarge):
             return NotSaid(event.reason, is_final=True)
         event_id, peer = new_event_id(), access.peer.node_id

@@ -1,0 +1,196 @@
+"""Palavers that know each other as published nodes: single events over HTTP, signed, and no rooms."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from nacl.signing import SigningKey
+
+from bridge.agent_news import StatusSaid, Unregistered
+from bridge.agent_status import AgentStatus
+from bridge.connectors.cis.act import Verdict
+from bridge.connectors.cis.peer import Peer
+from bridge.connectors.cis.profile import PeerProfile
+from bridge.connectors.cis.rooms import parse_room_id
+from bridge.connectors.cis.service.speech import Said
+from bridge.connectors.cis.settings import PeerAccess
+from bridge.matrix_side import MatrixSide
+from bridge.routing import Unknown
+from bridge.task import State
+from bridge.task_answer import Answer
+from bridge.task_error import ErrorCode
+from federation.admission import LOOPBACK
+from federation.side_capability import SideCapability
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNode, CisNodes, Eyes
+from tests.federation.service.nodes import Node, now_ms
+from tests.support.agents import address, routing_table
+from tests.support.postgres import Server
+
+KITCHEN, CELLAR = "kitchen.local", "cellar.local"
+WORKER, MINER = f"worker@{KITCHEN}", f"miner@{CELLAR}"
+
+
+class WithoutRoomIds:
+    """A homeserver's side that is capable of no more than a guest's."""
+
+    def __init__(self, side: MatrixSide) -> None:
+        self._side = side
+        self.capabilities = frozenset({SideCapability.TO_DEVICE})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._side, name)
+
+
+class PublishedNodes(CisNodes):
+    """Each of them names the others as published nodes. The kitchen has no rooms of agents."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.peers: dict[str, dict[str, PeerAccess]] = {KITCHEN: {}, CELLAR: {}}
+
+    async def both(self) -> tuple[CisNode, CisNode]:
+        settings = [replace(QUICK, node_id=name, peers=peers) for name, peers in self.peers.items()]
+        kitchen, cellar = await self.begin_with(*settings)
+        return kitchen, cellar
+
+    async def open(self, one: CisNode) -> CisNode:
+        for name, peers in self.peers.items():
+            peers.update({other: self.access(other) for other in self.peers if other != name})
+        return await super().open(one)
+
+    def access(self, name: str) -> PeerAccess:
+        key = SigningKey(name.encode().ljust(32, b".")).verify_key
+        peer = Peer(name, PeerProfile.CIS_1_1, public_key=bytes(key), require_signature=True)
+        return PeerAccess(peer, f"http://{self._address_of(name)}", LOOPBACK)
+
+    def _side(self, node: Node) -> MatrixSide:
+        return cast("MatrixSide", WithoutRoomIds(node.rooms)) if node.name == KITCHEN else node.rooms
+
+
+@pytest.fixture
+async def nodes(postgres_server: Server, migrated_template: str) -> AsyncIterator[PublishedNodes]:
+    async with AsyncExitStack() as stack:
+        yield PublishedNodes(postgres_server, migrated_template, stack)
+
+
+@pytest.fixture
+async def both(nodes: PublishedNodes) -> tuple[CisNode, CisNode]:
+    kitchen, cellar = await nodes.both()
+    await kitchen.hands.come("worker")
+    await cellar.hands.come("miner")
+    await kitchen.sees(MINER)
+    await cellar.sees(WORKER)
+    return kitchen, cellar
+
+
+async def test_they_know_of_each_others_agents(both: tuple[CisNode, CisNode]) -> None:
+    """Who comes, what he can do, what he does, and that he goes, in both directions."""
+    for ours, theirs, agent in ((*both, WORKER), (*reversed(both), MINER)):
+        known = await theirs.sees(agent)
+        assert (known.runtime, known.capabilities) == ("claude", ("coding",))
+        await ours.routes.take([StatusSaid(address(agent), AgentStatus.BUSY, "t-1", now_ms())])
+
+        def busy(table: Any, agent: str = agent) -> bool:
+            found = table.agent(address(agent))
+            return found is not None and found.status is AgentStatus.BUSY
+
+        await theirs.until(busy)
+        await ours.hands.go(agent.partition("@")[0], "maintenance")
+        assert (await theirs.misses(agent)).gone_reason == "maintenance"
+
+
+async def test_whoever_has_no_rooms_makes_none(both: tuple[CisNode, CisNode]) -> None:
+    """And says nothing in any: all that it does goes to published peers."""
+    kitchen, cellar = both
+    kitchen.hands.answers_by_itself = Answer(True, "done", 0)
+    await cellar.ask(WORKER)
+    assert (await cellar.answered()).state is State.DONE
+    said = await kitchen.connector.send_message(address(WORKER), None, "hello", {"to": "all"})
+    assert isinstance(said, Said)
+    await cellar.eyes.until_act(Verdict.TAKEN, "io.cis.agent.message", KITCHEN)
+    rooms = await kitchen.node.rooms.joined_rooms(f"@palaver:{KITCHEN}")
+    assert [one for one in rooms if parse_room_id(one) is not None] == []
+    assert await kitchen.node.rooms.profile(f"@palaver:{KITCHEN}") is not None
+    assert not kitchen.eyes.problems
+    assert not cellar.eyes.problems
+
+
+async def test_tasks_go_both_ways(both: tuple[CisNode, CisNode]) -> None:
+    """With their progress and their answer; each is worked on once."""
+    for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
+        key = await asking.ask(agent, "req-there")
+        task = await working.given()
+        assert (task.request.prompt, str(task.request.to_address)) == ("Implement a function", agent)
+        await working.hands.do(task, Answer(True, "done", 0), {"message": "half"})
+        answered = await asking.answered()
+        assert (answered.key, answered.state) == (key, State.DONE)
+        assert answered.answer is not None
+        assert answered.answer.output == "done"
+        assert (await asking.requester.heard.get())["message"] == "half"
+        assert working.hands.given.empty()
+
+
+async def test_a_task_is_taken_back(both: tuple[CisNode, CisNode]) -> None:
+    """The agent is stopped, on whichever node it is."""
+    for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
+        key = await asking.ask(agent, "req-cancel")
+        task = await working.given()
+        await asking.centre.desk.cancel(key, "@alice:there.test")
+        async with asyncio.timeout(PATIENCE):
+            stopped = await working.hands.stopped.get()
+        assert stopped.key == task.key
+        assert (await asking.answered()).state is State.CANCELLED
+
+
+async def test_an_agent_that_is_not_there(both: tuple[CisNode, CisNode]) -> None:
+    """Of whom nothing is known here is refused here; of whom more is known there, that node says it, and the
+    task ends by that and not by its deadline."""
+    kitchen, cellar = both
+    stranger = cellar.centre.table.route(f"stranger@{KITCHEN}")
+    assert isinstance(stranger, Unknown)
+    # That it goes cannot be told for the time.
+    cellar.node.is_down = True
+    await kitchen.hands.go("worker")
+    key = await cellar.ask(WORKER)
+    await cellar.until_state(key, State.ACCEPTED)
+    await kitchen.eyes.until_act(Verdict.TAKEN, "io.cis.agent.task.request", CELLAR)
+    cellar.node.is_down = False
+    answer = (await cellar.answered()).answer
+    assert answer is not None
+    assert answer.error_code is ErrorCode.AGENT_NOT_FOUND
+    assert kitchen.hands.given.empty()
+
+
+async def test_whoever_has_no_rooms_tells_all_of_it_again(
+    nodes: PublishedNodes, both: tuple[CisNode, CisNode]
+) -> None:
+    """No room says what was told: started again, it says once more who is there, and who is not."""
+    kitchen, cellar = both
+    await kitchen.hands.come("cook")
+    await cellar.sees(f"cook@{KITCHEN}")
+    await kitchen.close()
+    async with routing_table(kitchen.node.database, KITCHEN, now_ms=now_ms) as routes:
+        await routes.take([Unregistered(address(WORKER), "maintenance", now_ms())])
+    told = len(cellar.eyes.acts)
+    await nodes.reopen(kitchen)
+    assert (await cellar.misses(WORKER)).gone_reason == "maintenance"
+
+    def told_again(eyes: Eyes) -> bool:
+        later = eyes.acts[told:]
+        return any((act.type, act.subject) == ("io.cis.agent.registered", f"cook@{KITCHEN}") for act in later)
+
+    await cellar.eyes.until(told_again)
+
+
+async def test_one_that_another_node_has_given_up_is_there_again(both: tuple[CisNode, CisNode]) -> None:
+    """ "answers with a fresh `registered` if it lives", also where that is not said in a room."""
+    kitchen, cellar = both
+    lost = Unregistered(address(WORKER), "lost", now_ms())
+    await cellar.routes.take([lost])
+    await cellar.misses(WORKER)
+    await cellar.connector.announce_lost([agent] if (agent := cellar.routes.agent(address(WORKER))) else [])
+    await kitchen.eyes.until_act(Verdict.TAKEN, "io.cis.agent.unregistered", CELLAR)
+    await cellar.sees(WORKER)
