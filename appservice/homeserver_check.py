@@ -41,6 +41,28 @@ class NoAnswer:
 Heard = Answer | NoAnswer
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """`sentence` is for the operator. `passes`: a homeserver that is being started, or one that has enough
+    for the moment, says so too; whoever can wait asks again."""
+
+    sentence: str
+    passes: bool = False
+
+
+def wrong(sentence: str | None, heard: Heard) -> Wrong | None:
+    """What was found wrong with an answer."""
+    return None if sentence is None else Wrong(sentence, _passes(heard))
+
+
+def _passes(heard: Heard) -> bool:
+    if isinstance(heard, NoAnswer) or heard.status == 429:
+        return True
+    # A proxy whose homeserver is not there speaks no Matrix. What a homeserver says of itself with an errcode
+    # is in its words, and is about what it was asked.
+    return heard.status == 503 or (heard.status >= 500 and "errcode" not in heard.body)
+
+
 def ping_path(registration: Registration) -> str:
     """Of `POST`, with a `transaction_id` by which we know our own ping when it comes."""
     return f"/_matrix/client/v1/appservice/{registration.id}/ping"
@@ -51,6 +73,11 @@ def wrong_versions(heard: Heard, url: str) -> str | None:
     if isinstance(heard, NoAnswer):
         return (
             f"The homeserver does not answer at {url} ({heard.reason}): start it, or correct"
+            " appservice.homeserver."
+        )
+    if _passes(heard):
+        return (
+            f"The homeserver does not answer at {url} ({heard.errcode}): start it, or correct"
             " appservice.homeserver."
         )
     if heard.status != 200 or not isinstance(heard.body.get("versions"), list):

@@ -9,9 +9,12 @@ from appservice.homeserver_check import (
     REGISTER,
     VERSIONS,
     WHOAMI,
+    Heard,
     NoAnswer,
+    Wrong,
     ping_path,
     register_body,
+    wrong,
     wrong_ping,
     wrong_register,
     wrong_versions,
@@ -28,30 +31,49 @@ async def check_homeserver(
     wanted: Wanted,
     came: Callable[[str], bool] | None,
 ) -> str | None:
+    """The sentence of what `look_at_homeserver` finds wrong."""
+    found = await look_at_homeserver(session, url, registration, wanted, came)
+    return None if found is None else found.sentence
+
+
+async def look_at_homeserver(
+    session: aiohttp.ClientSession,
+    url: str,
+    registration: Registration,
+    wanted: Wanted,
+    came: Callable[[str], bool] | None,
+) -> Wrong | None:
     """The first thing that is wrong, in a sentence with what to do about it. If nothing is, there is the user
     as whom the node speaks. `came` says whether a ping with this transaction id has been heard, which is
     asked after the homeserver says that it brought it; None where this process does not listen, and no ping
     is asked for."""
-    wrong = wrong_versions(await ask(session, "GET", url + VERSIONS), url)
-    if wrong is not None:
-        return wrong
+    heard = await ask(session, "GET", url + VERSIONS)
+    found = wrong(wrong_versions(heard, url), heard)
+    if found is not None:
+        return found
     token = registration.secrets.as_token
-    wrong = wrong_whoami(await ask(session, "GET", url + WHOAMI, token), registration, wanted)
-    if wrong is not None:
-        return wrong
+    heard = await ask(session, "GET", url + WHOAMI, token)
+    found = wrong(wrong_whoami(heard, registration, wanted), heard)
+    if found is not None:
+        return found
     node = wanted.namespaces.node_user
-    registered = await ask(session, "POST", url + REGISTER, token, register_body(node))
-    wrong = wrong_register(registered, node, wanted.namespaces)
-    if wrong is not None or came is None:
-        return wrong
+    heard = await ask(session, "POST", url + REGISTER, token, register_body(node))
+    found = wrong(wrong_register(heard, node, wanted.namespaces), heard)
+    if found is not None or came is None:
+        return found
     transaction_id = secrets.token_hex(8)
-    for _ in range(2):
-        heard = await ask(
-            session, "POST", url + ping_path(registration), token, {"transaction_id": transaction_id}
-        )
-        wrong = wrong_ping(heard, registration, came=came(transaction_id))
-        # A homeserver keeps connections. One to whoever had the port a moment ago breaks when it is used,
-        # and the next one is new.
-        if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
-            break
-    return wrong
+    heard = await ask_for_ping(session, url, registration, transaction_id)
+    return wrong(wrong_ping(heard, registration, came=came(transaction_id)), heard)
+
+
+async def ask_for_ping(
+    session: aiohttp.ClientSession, url: str, registration: Registration, transaction_id: str
+) -> Heard:
+    """Have the homeserver reach us; what it says of it."""
+    token, body = registration.secrets.as_token, {"transaction_id": transaction_id}
+    heard = await ask(session, "POST", url + ping_path(registration), token, body)
+    if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
+        return heard
+    # A homeserver keeps connections. One to whoever had the port a moment ago breaks when it is used, and the
+    # next one is new.
+    return await ask(session, "POST", url + ping_path(registration), token, body)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import aiohttp
 
-from appservice.homeserver_check import WHOAMI, NoAnswer, ping_path, wrong_ping, wrong_whoami
+from appservice.homeserver_check import WHOAMI, NoAnswer, wrong_ping, wrong_whoami
 from appservice.homeserver_watch import (
     Answered,
     Effect,
@@ -31,6 +31,7 @@ from appservice.homeserver_watch import (
 from appservice.registration import Registration, Wanted
 from appservice.service.asking import ask
 from appservice.service.homeserver_away import HomeserverAway
+from appservice.service.homeserver_check import ask_for_ping
 
 PATIENCE: Final = 10.0
 """Seconds for which a request waits for one that is away. A homeserver that is started again is back in that
@@ -49,6 +50,9 @@ class WatchObserver(Protocol):
     def unreached(self, wrong: str) -> None: ...
 
     def reached(self) -> None: ...
+
+    def pinged(self) -> None:
+        """It has reached us at our word."""
 
 
 class Watch:
@@ -80,8 +84,6 @@ class Watch:
         self._pings: dict[str, bool] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
-        self.pinged_at: float | None = None
-        """When it last reached us at our word, as `monotonic` has it."""
 
     def start(self) -> None:
         self._timer = asyncio.create_task(self._keep_time())
@@ -145,22 +147,12 @@ class Watch:
             del self._pings[next(iter(self._pings))]
         self._pings[transaction_id] = False
         try:
-            for _ in range(2):
-                heard = await ask(
-                    self._session,
-                    "POST",
-                    self._url + ping_path(self._registration),
-                    self._registration.secrets.as_token,
-                    {"transaction_id": transaction_id},
-                )
-                wrong = wrong_ping(heard, self._registration, came=self._pings.get(transaction_id, False))
-                # It may have kept a connection to the process before this one, which breaks when it is used.
-                if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
-                    break
+            heard = await ask_for_ping(self._session, self._url, self._registration, transaction_id)
+            wrong = wrong_ping(heard, self._registration, came=self._pings.get(transaction_id, False))
         finally:
             self._pings.pop(transaction_id, None)
         if wrong is None:
-            self.pinged_at = self._monotonic()
+            self._observer.pinged()
         return wrong
 
     # -- inside --

@@ -3,6 +3,8 @@
 from federation.wire.node import Readiness
 
 NOT_YET = "It has not started yet."
+HOMESERVER = "homeserver"
+"""Of a node that is the guest of one."""
 
 
 class Health:
@@ -10,6 +12,10 @@ class Health:
 
     def __init__(self) -> None:
         self._checks: dict[str, str | None] = dict.fromkeys(("database", "migrations", "listeners"), NOT_YET)
+
+    def expect(self, check: str) -> None:
+        """One more, which not every node has."""
+        self._checks[check] = NOT_YET
 
     def set(self, check: str, sentence: str | None) -> None:
         """`sentence` says what is wrong, None that nothing is."""

@@ -9,8 +9,10 @@ from appservice.homeserver_check import (
     Answer,
     Heard,
     NoAnswer,
+    Wrong,
     ping_path,
     register_body,
+    wrong,
     wrong_ping,
     wrong_register,
     wrong_versions,
@@ -47,6 +49,7 @@ def test_all_is_well() -> None:
         (Answer(404), "is no homeserver"),
         (Answer(200), "is no homeserver"),
         (Answer(302), "is no homeserver"),
+        (Answer(502), "does not answer at http://127.0.0.1:8008 (HTTP status 502)"),
     ],
 )
 def test_what_answers_is_no_homeserver(heard: Heard, part: str) -> None:
@@ -116,3 +119,23 @@ def test_a_ping_that_somebody_else_answered_is_none() -> None:
     """Another process has our port."""
     moved = replace(REGISTRATION, url="http://10.0.0.1:1")
     assert "10.0.0.1:1" in (wrong_ping(Answer(200), moved, came=False) or "")
+
+
+@pytest.mark.parametrize(
+    ("heard", "passes"),
+    [
+        (NoAnswer("Connection refused"), True),
+        (Answer(502), True),
+        (Answer(503), True),
+        (refused(503, "M_UNKNOWN"), True),
+        (refused(429, "M_LIMIT_EXCEEDED"), True),
+        (refused(502, "M_CONNECTION_FAILED"), False),
+        (refused(500, "M_UNKNOWN"), False),
+        (refused(401, "M_UNKNOWN_TOKEN"), False),
+        (Answer(404), False),
+    ],
+)
+def test_what_passes_by_itself(heard: Heard, passes: bool) -> None:
+    """A homeserver that is being started is waited for; nobody waits for a mistake to go away."""
+    assert wrong("It is wrong.", heard) == Wrong("It is wrong.", passes)
+    assert wrong(None, heard) is None

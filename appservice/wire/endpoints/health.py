@@ -1,5 +1,7 @@
-"""`GET /_matrix/mau/live` and `GET /_matrix/mau/ready`: where supervisors of bridges look. They show no token,
-and are told nothing that an attacker could use."""
+"""`GET /_matrix/mau/live` and `GET /_matrix/mau/ready`: where supervisors of bridges look.
+
+They show no token, and are told nothing that an attacker could use.
+"""
 
 from aiohttp import web
 

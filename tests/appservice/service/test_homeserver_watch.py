@@ -40,6 +40,9 @@ class Seen:
     def reached(self) -> None:
         self._note("reached")
 
+    def pinged(self) -> None:
+        self._note("pinged")
+
     def _note(self, text: str) -> None:
         self.said.append(text)
         self.news.set()
@@ -123,9 +126,8 @@ async def test_who_asks_waits_while_it_is_away(house: House) -> None:
     await house.come()
     async with asyncio.timeout(PATIENCE):
         await waiting
-        while house.watch.pinged_at is None:
-            await asyncio.sleep(0.01)
-    assert house.seen.said[1:] == ["back"]
+    await house.seen.until("pinged")
+    assert house.seen.said[1:] == ["back", "pinged"]
     assert not house.watch.wrong
     assert len(house.played.pinged) == 1
 
