@@ -5,7 +5,7 @@ meanwhile.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from bridge.matrix_side import MatrixSide
@@ -71,7 +71,7 @@ class Doorkeeper:
             case Refuse(user, reason):
                 await self._side.leave(room_id, user, reason=reason)
             case LetIn(user):
-                await self._side.invite(room_id, node_user, user)
+                await _persistently(lambda: self._side.invite(room_id, node_user, user))
             case ShowOut(user, reason):
                 await self._side.kick(room_id, node_user, user, reason=reason)
 
@@ -91,20 +91,26 @@ class Doorkeeper:
     async def _join(self, room_id: str, user: str, sender: str) -> None:
         """The invite is here before the server that sent it has taken it in, and says until then that there
         is none."""
-        failures = 0
-        while True:
-            try:
-                await self._side.join(room_id, user, via=[server] if (server := domain(sender)) else [])
-            except MatrixError:
-                failures += 1
-                delay_ms = AGAIN.delay_ms(failures)
-                if delay_ms is None:
-                    raise
-                await asyncio.sleep(delay_ms / 1000)
-            else:
-                return
+        via = [server] if (server := domain(sender)) else []
+        await _persistently(lambda: self._side.join(room_id, user, via=via))
 
     async def _welcome(self, room_id: str, user: str) -> None:
         place = await self._memory.look(room_id)
         if place is not None and place.kind is Kind.DESK:
             await self._voice.say_once(room_id, user, "welcome", Text.of(WELCOME))
+
+
+async def _persistently(act: Callable[[], Awaitable[object]]) -> None:
+    """Whoever waits at a door asks only once."""
+    failures = 0
+    while True:
+        try:
+            await act()
+        except (MatrixError, PeerError):
+            failures += 1
+            delay_ms = AGAIN.delay_ms(failures)
+            if delay_ms is None:
+                raise
+            await asyncio.sleep(delay_ms / 1000)
+        else:
+            return

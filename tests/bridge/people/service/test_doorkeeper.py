@@ -88,3 +88,24 @@ async def test_who_knocks_is_let_in(play: Stage) -> None:
     refused = await scene.node.rooms.state_event(scene.room_id, "m.room.member", EVE)
     assert refused is not None
     assert f'the rule "{EVE}" = "none"' in refused.content["reason"]
+
+
+class Hesitant(set[str]):
+    """Users who do not want an invite the first times that they are sent one."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._times = times
+
+    def __contains__(self, user: object) -> bool:
+        self._times -= 1
+        return self._times >= 0
+
+
+async def test_an_invite_that_fails_is_sent_again(play: Stage) -> None:
+    """Whoever knocks hears nothing of the first one, and would wait for ever."""
+    scene = await play.scene(join_rule="knock")
+    play.there.node.refuses_invites = Hesitant(2)
+    await play.there.node.rooms.knock(scene.room_id, BOB, via=[HERE])
+    await play.join_when_invited(scene.room_id, BOB)
+    assert not scene.notebook.problems
