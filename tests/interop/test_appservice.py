@@ -131,9 +131,8 @@ async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
     position = 0
     async with asyncio.timeout(PATIENCE):
         while not entries or entries[-1].event.content.get("body") != last:
-            read = await stream.next(position, 1)
-            entries += read.entries
-            position = read.upto or position
+            entries += await stream.next(position, 1)
+            position = entries[-1].position
     return entries
 
 

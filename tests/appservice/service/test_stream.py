@@ -5,7 +5,6 @@ import contextlib
 
 import pytest
 
-from appservice.service import stream as module
 from appservice.service.stream import IntakeStream
 from bridge.matrix_stream import Subscription
 from federation.room_event import EventHead
@@ -63,7 +62,7 @@ async def test_what_another_process_takes_in_is_read_too(
     guest: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It tells the others; nobody has to look."""
-    monkeypatch.setattr(module, "LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr(IntakeStream, "LONGEST_WAIT", 3_600.0)
     lease = ConsumerLease(guest.database.address)
     elsewhere = IntakeStream(guest.database, lease)
     elsewhere.start()
@@ -80,7 +79,7 @@ async def test_what_another_process_takes_in_is_read_too(
 
 async def test_who_was_told_nothing_looks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be killed between its commit and its notice."""
-    monkeypatch.setattr(module, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(IntakeStream, "LONGEST_WAIT", 0.01)
     lease = ConsumerLease(guest.database.address)
     # It was not started: it hears nobody.
     deaf = IntakeStream(guest.database, lease)
@@ -98,7 +97,7 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
     guest: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now and then its cursor follows, so that what it passed can be forgotten."""
-    monkeypatch.setattr(module, "MOST_PASSED", 2)
+    monkeypatch.setattr("federation.service.stream_subscription.MOST_PASSED", 2)
     for number in range(5):
         await guest.take_in(str(number), message(f"${number}"))
     await guest.take_in("5", message("$5", type="stop"))
@@ -109,8 +108,9 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
         assert entry.position - 3 <= cursors["a"] < entry.position
 
 
-async def test_only_the_newest_reader_of_a_name_reads(guest: Guest) -> None:
+async def test_only_the_newest_reader_of_a_name_reads(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the one before still wants to commit is refused."""
+    monkeypatch.setattr("federation.service.stream_subscription.CONFIRMED", 0.0)
     await guest.take_in("1", message("$1"))
     async with guest.stream.subscription("a") as subscription:
         (entry,) = await subscription.next()

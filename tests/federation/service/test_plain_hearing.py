@@ -235,7 +235,7 @@ async def test_a_message_is_foreseen_while_it_is_written(
     database: Database, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Before it is known to anybody; where it comes to nothing nobody reads it."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("11", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)

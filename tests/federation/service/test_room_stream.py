@@ -78,7 +78,7 @@ async def test_what_was_committed_here_is_handed_on_from_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database, of which nobody can read the stream here, is not asked for it."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as other:
         stream = here.graph.stream
@@ -99,7 +99,7 @@ async def test_what_was_committed_here_is_handed_on_from_memory(
 async def test_a_gap_is_filled_from_the_database(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Places that others have, that were rolled back, and that are committed later than those behind them:
     readers get everything once, in its order, and nothing before what can still appear."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as other:
         stream = here.graph.stream
@@ -128,7 +128,7 @@ async def test_what_comes_before_is_committed_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process: what follows it is not forgotten with it."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         stream = here.graph.stream
@@ -151,8 +151,8 @@ async def test_whoever_is_behind_goes_on_without_waiting(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much there is to read: nothing has to happen before the next part is read."""
-    monkeypatch.setattr("federation.service.room_stream.AT_ONCE", 2)
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.AT_ONCE", 2)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         made = [await join(here, room)]
@@ -196,7 +196,7 @@ def says(body: str) -> Wanted:
 
 async def test_a_reader_is_handed_what_it_wants(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as it asks for at once, and where that ends; the rest the next time."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         stream = here.graph.stream
@@ -221,7 +221,7 @@ async def test_a_reader_is_told_where_there_is_nothing_for_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once that is enough; what was there before it waited counts."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         stream = here.graph.stream
@@ -296,7 +296,7 @@ async def test_a_reader_behind_the_common_part_is_woken(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nothing lies between: of places that were rolled back nobody hears anything."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         stream = here.graph.stream
@@ -321,7 +321,7 @@ async def test_a_reader_behind_the_common_part_is_woken(
 
 async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """By readers who look by themselves: a process may be killed between its commit and its notice."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 0.01)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         other = RoomStream(pool, RoomStore(pool))
@@ -377,7 +377,7 @@ async def test_who_waits_may_look_at_what_is_being_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it concerns them and they want to; that it raises harms nobody, and it may never come."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("11", BOB)
     async with graph_on(database, room) as here:
         stream = here.graph.stream

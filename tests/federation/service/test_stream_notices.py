@@ -114,7 +114,7 @@ async def test_nobody_misses_what_is_committed_while_it_comes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a process that took itself for alone a moment ago: no reader has to look by itself for it."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", FOR_EVER)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", FOR_EVER)
     monkeypatch.setattr("federation.service.stream_notices.ASKED_EVERY", 0.01)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:

@@ -98,7 +98,7 @@ async def test_what_does_not_concern_a_reader_is_passed_over(home: Home) -> None
 
 async def test_the_cursor_follows_what_is_passed_over(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Now and then, so that nobody has to look at all of it again."""
-    monkeypatch.setattr("federation.service.living.subscription.MOST_PASSED", 2)
+    monkeypatch.setattr("federation.service.stream_subscription.MOST_PASSED", 2)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True, wanted=_is_message) as subscription:
@@ -205,7 +205,7 @@ async def test_who_was_taken_over_is_told_and_commits_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever it had read: its session may have ended without its knowing."""
-    monkeypatch.setattr("federation.service.living.subscription.CONFIRMED", 0.0)
+    monkeypatch.setattr("federation.service.stream_subscription.CONFIRMED", 0.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a") as subscription:
@@ -231,7 +231,7 @@ async def test_who_was_taken_over_a_moment_ago_commits_nothing(
 ) -> None:
     """Although it has not been asked whether it is the reader: it is asked when it commits, and from then on
     it is told."""
-    monkeypatch.setattr("federation.service.living.subscription.CONFIRMED", 3_600.0)
+    monkeypatch.setattr("federation.service.stream_subscription.CONFIRMED", 3_600.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True) as subscription:
@@ -306,7 +306,7 @@ async def test_who_reads_may_be_shown_what_is_being_written(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it is read when it comes, down to the same content."""
-    monkeypatch.setattr("federation.service.room_stream.LONGEST_WAIT", 3_600.0)
+    monkeypatch.setattr("federation.service.followed_stream.FollowedStream.LONGEST_WAIT", 3_600.0)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
