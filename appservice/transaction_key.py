@@ -1,7 +1,7 @@
 """By what a message of ours is known when it comes back, so that nobody says it twice.
 
 A homeserver remembers the transaction ids of its clients until it is started again, and an application
-service is one client for all of its users. What is written into a message is there for as long as the message.
+service is one client for all of its users. What is written into a message is there as long as the message.
 """
 
 from hashlib import sha256

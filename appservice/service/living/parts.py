@@ -2,20 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from mautrix.api import Method, Path
 
 from appservice.namespaces import Namespaces
+from appservice.received_event import read
 from appservice.service.ghosts import GhostUsers
+from appservice.service.homeserver_away import HomeserverAway
 from appservice.service.homeserver_client import HomeserverClient
+from appservice.service.known_rooms import KnownRooms
 from appservice.service.stream import IntakeStream
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
+from federation.identifiers import is_room_alias, is_room_id, is_server_name
 from federation.service.ephemeral import EphemeralNews
 from storage.database import Database
 
-if TYPE_CHECKING:
-    from appservice.service.known_rooms import KnownRooms
-
+CREATE: Final = "m.room.create"
 MEMBER: Final = "m.room.member"
+MOST_ROOMS: Final = 10_000
+DOUBTED_AGAIN_MS: Final = 60_000
+"""A room whose state is large is not fetched again for each thing that is refused in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +35,7 @@ class Parts:
     client: HomeserverClient
     namespaces: Namespaces
     ghosts: GhostUsers
-    rooms: "KnownRooms"
+    rooms: KnownRooms
     news: EphemeralNews
     stream: IntakeStream
     now_ms: Callable[[], int]
@@ -39,11 +47,18 @@ class HasParts:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        # Rooms of which the homeserver did not think what was thought here, and when that was.
+        self._doubted: BoundedCache[str, int] = BoundedCache(MOST_ROOMS)
 
     def _refuse_strangers(self, user: str) -> None:
         """Nobody acts here but ghosts: a homeserver lets an application service act for them alone."""
         if self._parts.namespaces.agent(user) is None:
             raise MatrixError("M_FORBIDDEN", f"{user[:255]} is no user of this server.", 403)
+
+    def _refuse_no_room(self, room_id: str) -> None:
+        """What is no id of any room is not asked for: it could not be written into an address."""
+        if not is_room_id(room_id):
+            raise unknown_room()
 
     async def _resident(self, room_id: str) -> str:
         """As whom to look into the room."""
@@ -52,6 +67,60 @@ class HasParts:
             raise unknown_room()
         return resident
 
+    async def _resolve(self, alias: str) -> tuple[str, list[str]] | None:
+        """The room and servers to join it by."""
+        if not is_room_alias(alias):
+            raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is not the alias of a room.", 400)
+        try:
+            found = await self._parts.client.ask(Method.GET, Path.v3.directory.room[alias])
+        except MatrixError as refused:
+            if refused.errcode == "M_NOT_FOUND":
+                return None
+            raise
+        room_id, servers = found.get("room_id"), found.get("servers")
+        if not isinstance(room_id, str) or not is_room_id(room_id):
+            raise HomeserverAway(self._parts.client.url, "it does not say which room has the alias")
+        listed = servers if isinstance(servers, list) else []
+        return room_id, [one for one in listed if isinstance(one, str) and is_server_name(one)]
+
+    async def _note(self, room_id: str, type_: str, state_key: str, as_user: str) -> None:
+        """What the homeserver has made of something that was done in a room is known here before it tells.
+        It says no id of what is done by one of its endpoints for memberships."""
+        path = Path.v3.rooms[room_id].state[type_][state_key]
+        try:
+            found = await self._parts.client.ask(Method.GET, path, user=as_user, query={"format": "event"})
+            received = read({**found, "room_id": room_id})
+        except MatrixError:
+            received = ""
+        if isinstance(received, str):
+            # It is too old to say so, or the user is not shown any more what became of it.
+            await self._parts.rooms.doubt(room_id)
+            return
+        event = received.event
+        await self._parts.rooms.noted(
+            room_id, type_, state_key, event.sender, event.content, event.event_id, event.origin_server_ts
+        )
+
+    async def _refusal(self, room_id: str, refused: MatrixError) -> MatrixError:
+        """What it means that the homeserver refuses something in a room: as this node would say it if it were
+        the homeserver."""
+        if refused.errcode == "M_TOO_LARGE":
+            return MatrixError("M_BAD_JSON", f"The event cannot be sent: {refused.text}", 400)
+        if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND", "M_BAD_STATE"}:
+            return refused
+        now, before = self._parts.now_ms(), self._doubted.get(room_id)
+        if before is None or now - before > DOUBTED_AGAIN_MS:
+            self._doubted.put(room_id, now)
+            await self._parts.rooms.doubt(room_id)
+        # Fetched again, it is seen whether anybody of ours is there at all.
+        there = await self._parts.rooms.state_event(room_id, CREATE)
+        return refused if there is not None else unknown_room()
+
 
 def unknown_room() -> MatrixError:
     return MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
+
+
+def is_writable(name: str) -> bool:
+    """Whether it can stand in an address. Homeservers fail over NUL."""
+    return "\0" not in name and not any("\ud800" <= one <= "\udfff" for one in name)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any
 
 from aiohttp import web
@@ -50,10 +51,12 @@ class Homeserver:
 
 @asynccontextmanager
 async def homeserver(handler: Callable[[web.Request], Any]) -> AsyncIterator[Homeserver]:
-    """`handler` gives a response, or JSON to say with 200, or a status with JSON."""
+    """`handler` gives a response, or JSON to say with 200, or a status with JSON; or awaits it."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         said = handler(request)
+        if isawaitable(said):
+            said = await said
         if isinstance(said, web.StreamResponse):
             return said
         if isinstance(said, tuple):

@@ -1,0 +1,172 @@
+"""Who is in which room: joining, leaving, inviting and what moderators do. What is so already is done."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from mautrix.api import Method, Path, PathBuilder
+
+from appservice.service.living.parts import MEMBER
+from appservice.service.living.users import Users
+from federation.errors import MatrixError
+from federation.identifiers import domain, is_room_id, is_server_name, is_user_id
+from federation.room_event import Invite, Member
+
+ENTERING: Final = 180.0
+"""Seconds. A homeserver fetches a room that it does not know from others, and answers when it has it."""
+
+
+class Memberships(Users):
+    async def join(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
+        self._refuse_strangers(user)
+        await self._refuse_nobody(user)
+        room_id, servers = await self._find(room, via)
+        if await self._membership_in(room_id, user) == "join":
+            return room_id
+        await self._enter(Path.v3.join[room_id], user, servers, reason)
+        await self._note(room_id, MEMBER, user, user)
+        return room_id
+
+    async def knock(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
+        self._refuse_strangers(user)
+        await self._refuse_nobody(user)
+        room_id, servers = await self._find(room, via)
+        if await self._membership_in(room_id, user) in {"join", "knock"}:
+            return room_id
+        await self._enter(Path.v3.knock[room_id], user, servers, reason)
+        # Who has only knocked is shown nothing of the room.
+        await self._note(room_id, MEMBER, user, await self._parts.rooms.resident(room_id) or user)
+        return room_id
+
+    async def leave(self, room_id: str, user: str, *, reason: str | None = None) -> None:
+        self._refuse_strangers(user)
+        if not is_room_id(room_id):
+            return
+        if await self._membership_in(room_id, user) not in {"join", "invite", "knock"}:
+            return
+        try:
+            await self._parts.client.ask(
+                Method.POST, Path.v3.rooms[room_id].leave, _reason(reason), user=user, patience=ENTERING
+            )
+        except MatrixError as refused:
+            # Nobody is kept in a room: it is not in it, or there is no such room any more.
+            if refused.status not in {403, 404}:
+                raise
+        await self._note(room_id, MEMBER, user, user)
+
+    async def invite(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> None:
+        self._refuse_strangers(sender)
+        self._refuse_no_room(room_id)
+        if await self._membership_in(room_id, user) in {"join", "invite"}:
+            return
+        if not is_user_id(user):
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a user id.", 400)
+        if domain(user) == self._parts.server_name:
+            # Homeservers invite whom they do not know, and nobody ever answers.
+            await self._refuse_nobody(user)
+        await self._act(Path.v3.rooms[room_id].invite, room_id, sender, user, reason, {"join", "invite"})
+
+    async def kick(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> None:
+        where = {"join", "invite", "knock"}
+        await self._moderate(Path.v3.rooms[room_id].kick, room_id, sender, user, where, reason)
+
+    async def ban(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> None:
+        where = {"join", "invite", "knock", "leave", None}
+        await self._moderate(Path.v3.rooms[room_id].ban, room_id, sender, user, where, reason)
+
+    async def unban(self, room_id: str, sender: str, user: str, *, reason: str | None = None) -> None:
+        await self._moderate(Path.v3.rooms[room_id].unban, room_id, sender, user, {"ban"}, reason)
+
+    async def joined_rooms(self, user: str) -> list[str]:
+        self._refuse_strangers(user)
+        return await self._parts.rooms.joined_rooms(user)
+
+    async def invites(self, user: str) -> list[Invite]:
+        self._refuse_strangers(user)
+        return await self._parts.rooms.invites(user)
+
+    async def members(self, room_id: str, memberships: Collection[str] = ("join",)) -> list[Member]:
+        return await self._parts.rooms.members(room_id, tuple(memberships))
+
+    async def membership(self, room_id: str, user: str) -> str | None:
+        return await self._parts.rooms.membership(room_id, user)
+
+    async def _moderate(
+        self,
+        path: PathBuilder,
+        room_id: str,
+        sender: str,
+        user: str,
+        where: Collection[str | None],
+        reason: str | None,
+    ) -> None:
+        """Set somebody's membership, if it is one of those that can be changed to it."""
+        self._refuse_strangers(sender)
+        if not is_user_id(user):
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a user id.", 400)
+        self._refuse_no_room(room_id)
+        await self._resident(room_id)
+        if await self._membership_in(room_id, user) not in where:
+            return
+        others = {"join", "invite", "knock", "leave", "ban", None} - set(where)
+        await self._act(path, room_id, sender, user, reason, others)
+
+    async def _act(
+        self,
+        path: PathBuilder,
+        room_id: str,
+        sender: str,
+        user: str,
+        reason: str | None,
+        done: Collection[str | None],
+    ) -> None:
+        """`done` are the memberships with which there is nothing to do."""
+        content = {**_reason(reason), "user_id": user}
+        try:
+            await self._parts.client.ask(Method.POST, path, content, user=sender, patience=ENTERING)
+        except MatrixError as refused:
+            refusal = await self._refusal(room_id, refused)
+            # Where nobody of ours is, nobody knows what others are.
+            if refusal is not refused or await self._membership_in(room_id, user) not in done:
+                raise refusal from None
+            return
+        await self._note(room_id, MEMBER, user, sender)
+
+    async def _enter(self, path: PathBuilder, user: str, servers: Sequence[str], reason: str | None) -> None:
+        # `server_name` is what `via` was called before v1.12.
+        query = {"via": servers, "server_name": servers} if servers else None
+        try:
+            await self._parts.client.ask(
+                Method.POST, path, _reason(reason), user=user, query=query, patience=ENTERING
+            )
+        except MatrixError as refused:
+            # Synapse says M_UNKNOWN of a room of which it knows nothing, and no server that would.
+            if refused.status == 404:
+                raise MatrixError("M_NOT_FOUND", refused.text, 404) from None
+            raise
+
+    async def _find(self, room: str, via: Sequence[str]) -> tuple[str, list[str]]:
+        """The room's id and servers to reach it by."""
+        asked = [server for server in via if is_server_name(server)]
+        if is_room_id(room):
+            return room, asked
+        found = await self._resolve(room)
+        if found is None:
+            raise MatrixError("M_NOT_FOUND", f"There is no room called {room[:255]}.", 404)
+        return found[0], list(dict.fromkeys([*asked, *found[1]]))
+
+    async def _membership_in(self, room_id: str, user: str) -> str | None:
+        return await self._parts.rooms.membership(room_id, user)
+
+    async def _refuse_nobody(self, user: str) -> None:
+        """Only users whom the homeserver knows."""
+        if self._parts.namespaces.owns_user(user):
+            self._refuse_strangers(user)
+            there = await self._parts.ghosts.is_known(user)
+        else:
+            there = await self.profile(user) is not None
+        if not there:
+            raise MatrixError("M_NOT_FOUND", f"There is no user {user} here.", 404)
+
+
+def _reason(reason: str | None) -> dict[str, Any]:
+    return {} if reason is None else {"reason": reason}

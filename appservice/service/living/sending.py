@@ -1,0 +1,216 @@
+"""Sending events, setting state, redacting."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from mautrix.api import Method, Path, PathBuilder
+
+from appservice.received_event import TRANSACTION_KEY
+from appservice.sending_lane import sending_lane
+from appservice.service.homeserver_away import HomeserverAway
+from appservice.service.living.parts import HasParts, Parts, is_writable
+from appservice.service.living.sent_before import Place, SentBefore
+from appservice.transaction_key import transaction_key
+from federation.canonical_json import is_same
+from federation.edu.fields import is_event
+from federation.errors import MatrixError
+from federation.identifiers import MAX_BYTES, fits
+from federation.own_server_acl import refuse_shutting_out
+from federation.service.single_flight import SingleFlight
+
+MAX_TS: Final = 2**53 - 1
+AT_ONCE: Final = 10
+"""How many events of one user a room is sent at the same time."""
+STATE: Final = "state"
+_REDACTION: Final = "m.room.redaction"
+
+
+class Sending(HasParts):
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._before = SentBefore(parts.client, parts.rooms)
+        self._turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+        self._room: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
+        self._saying: SingleFlight[tuple[str, str, str], str] = SingleFlight()
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        await self._saying.close()
+        await self._before.close()
+
+    async def send(
+        self,
+        room_id: str,
+        sender: str,
+        type_: str,
+        content: Mapping[str, Any],
+        *,
+        transaction_id: str | None = None,
+        ts: int | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        if type_ == _REDACTION:
+            raise MatrixError("M_INVALID_PARAM", "Redactions have an operation of their own.", 400)
+        _refuse_names(transaction_id, ts)
+        _refuse_type(type_)
+        self._refuse_no_room(room_id)
+        saying = _Saying(
+            room_id, sender, Path.v3.rooms[room_id].send[type_], content, ts, sending_lane(content)
+        )
+        return await self._say(saying, transaction_id)
+
+    async def set_state(
+        self,
+        room_id: str,
+        sender: str,
+        type_: str,
+        content: Mapping[str, Any],
+        state_key: str = "",
+        *,
+        ts: int | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        _refuse_names(None, ts)
+        _refuse_type(type_, state_key)
+        self._refuse_no_room(room_id)
+        match type_:
+            case "m.room.member":
+                raise MatrixError("M_INVALID_PARAM", "Memberships have operations of their own.", 400)
+            case "m.room.encryption":
+                raise MatrixError("M_INVALID_PARAM", "Rooms of this server are not encrypted.", 400)
+            case "m.room.server_acl":
+                refuse_shutting_out(self._parts.server_name, dict(content))
+        path = Path.v3.rooms[room_id].state[type_]
+        path = path[state_key] if state_key else path
+        async with self._turn(_Saying(room_id, sender, path, content, ts, STATE)):
+            current = await self._parts.rooms.state_event(room_id, type_, state_key)
+            if current is not None and is_same(dict(current.content), dict(content)):
+                return current.event_id
+            event_id = await self._put(path, room_id, sender, content, ts)
+            said_at = self._parts.now_ms() if ts is None else ts
+            await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, said_at)
+        return event_id
+
+    async def redact(
+        self,
+        room_id: str,
+        sender: str,
+        event_id: str,
+        *,
+        reason: str | None = None,
+        transaction_id: str | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        _refuse_names(transaction_id, None)
+        self._refuse_no_room(room_id)
+        if not await self._is_there(room_id, event_id):
+            raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
+        # Whether the sender has the power for it, where it is another's event, is for the homeserver to say.
+        content = {} if reason is None else {"reason": reason}
+        saying = _Saying(room_id, sender, Path.v3.rooms[room_id].redact[event_id], content, None, None)
+        return await self._say(saying, transaction_id)
+
+    async def _say(self, saying: "_Saying", transaction_id: str | None) -> str:
+        said = {name: value for name, value in saying.content.items() if name != TRANSACTION_KEY}
+        if transaction_id is None:
+            # One that nobody has used: the homeserver has one count for all of our users.
+            return await self._put_in_turn(replace(saying, content=said), secrets.token_hex(16))
+        key = transaction_key(saying.sender, saying.room_id, transaction_id)
+        saying = replace(saying, content={**said, TRANSACTION_KEY: key})
+        # Whoever stops waiting does not stop the event.
+        name = (saying.sender, saying.room_id, key)
+        return await self._saying.run(name, partial(self._put_once, saying, key))
+
+    async def _put_once(self, saying: "_Saying", key: str) -> str:
+        sender, room_id = saying.sender, saying.room_id
+        async with self._turn(saying):
+            before = await self._before.find(sender, room_id, key)
+            if before is not None:
+                return before
+            try:
+                event_id = await self._put(saying.path[key], room_id, sender, saying.content, saying.ts)
+            except MatrixError:
+                raise
+            except BaseException:
+                self._before.doubt(sender, room_id)
+                raise
+            self._before.sent(sender, room_id, key, event_id)
+        return event_id
+
+    async def _put_in_turn(self, saying: "_Saying", transaction_id: str) -> str:
+        async with self._turn(saying):
+            path = saying.path[transaction_id]
+            return await self._put(path, saying.room_id, saying.sender, saying.content, saying.ts)
+
+    async def _put(
+        self, path: PathBuilder, room_id: str, sender: str, content: Mapping[str, Any], ts: int | None
+    ) -> str:
+        try:
+            found = await self._parts.client.ask(Method.PUT, path, content, user=sender, ts=ts)
+        except MatrixError as refused:
+            raise await self._refusal(room_id, refused) from None
+        event_id = found.get("event_id")
+        if not isinstance(event_id, str) or not is_event(event_id):
+            raise HomeserverAway(self._parts.client.url, "it does not say which event it has made")
+        return event_id
+
+    async def _is_there(self, room_id: str, event_id: str) -> bool:
+        if not is_event(event_id) or not is_writable(event_id):
+            return False
+        event = await self._parts.rooms.event(event_id)
+        if event is not None:
+            return event.room_id == room_id
+        # Whoever may not see it may not redact it either, and is to be told that.
+        resident = await self._resident(room_id)
+        try:
+            await self._parts.client.ask(Method.GET, Path.v3.rooms[room_id].event[event_id], user=resident)
+        except MatrixError as refused:
+            if refused.errcode == "M_NOT_FOUND":
+                return False
+            raise await self._refusal(room_id, refused) from None
+        return True
+
+    @asynccontextmanager
+    async def _turn(self, saying: "_Saying") -> AsyncIterator[None]:
+        """Whoever came first is let in first."""
+        sender, room_id, lane = saying.sender, saying.room_id, saying.lane
+        async with AsyncExitStack() as stack:
+            if lane is not None:
+                turn = self._turns.setdefault((sender, room_id, lane), asyncio.Lock())
+                await stack.enter_async_context(turn)
+            room = self._room.setdefault((sender, room_id), asyncio.Semaphore(AT_ONCE))
+            await stack.enter_async_context(room)
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    """What is to be said, where, and what it is to follow."""
+
+    room_id: str
+    sender: str
+    path: PathBuilder
+    content: Mapping[str, Any]
+    ts: int | None
+    lane: str | None
+
+
+def _refuse_names(transaction_id: str | None, ts: int | None) -> None:
+    if transaction_id is not None and (
+        "\0" in transaction_id or not 0 < len(transaction_id.encode("utf-8", "replace")) <= MAX_BYTES
+    ):
+        raise MatrixError("M_INVALID_PARAM", f"A transaction id has 1 to {MAX_BYTES} bytes.", 400)
+    if ts is not None and not (type(ts) is int and 0 <= ts <= MAX_TS):
+        raise MatrixError("M_INVALID_PARAM", "That is no time in milliseconds.", 400)
+
+
+def _refuse_type(*names: str) -> None:
+    """A homeserver that takes NUL in such a name fails when it writes it down."""
+    if not names[0] or not all(fits(name) and is_writable(name) for name in names):
+        raise MatrixError("M_BAD_JSON", f"A type and a state key are text of at most {MAX_BYTES} bytes.", 400)
