@@ -54,58 +54,55 @@ CREATE INDEX appservice_events_by_mark ON appservice_events (mark) WHERE mark IS
 -- What follows are functions because each statement in a function sees what was committed before it begins, and so what
 -- another process did before this one had the lock; and because a transaction is taken in by one round trip.
 
--- State that the homeserver tells, in its order, and redactions. An entry that is ahead waits for its own event: until
--- it comes, the homeserver tells what was before.
-CREATE FUNCTION keep_guest_state(given guest_state[], targets text[], rooms_of_targets text[]) RETURNS void
+-- State that the homeserver tells, in its order, and redactions. One by one, each by its index: plans for many at once
+-- read whole tables where there are few. An entry that is ahead waits for its own event: until it comes, the homeserver
+-- tells what was before.
+CREATE FUNCTION keep_guest_state(given guest_state[], targets text[], redacting text[], rooms_of_targets text[])
+    RETURNS void
     LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    entry guest_state;
+    before guest_state;
+    is_doubtful boolean;
 BEGIN
-    WITH arrived AS MATERIALIZED (
-        SELECT entry.*, number
-        FROM generate_subscripts(given, 1) AS number CROSS JOIN LATERAL (SELECT (given[number]).*) AS entry
-        WHERE NOT EXISTS (SELECT FROM appservice_events AS known WHERE known.event_id = entry.event_id)
-    ), made_known AS (
-        INSERT INTO guest_rooms (room_id) SELECT DISTINCT room_id FROM arrived WHERE is_ours
-        ON CONFLICT (room_id) DO NOTHING RETURNING room_id
-    ), rooms AS (
-        SELECT room_id FROM made_known UNION ALL
-        SELECT room_id FROM guest_rooms WHERE room_id IN (SELECT room_id FROM arrived)
-    ), doubtful AS (
+    FOREACH entry IN ARRAY given LOOP
+        IF entry.is_ours THEN
+            INSERT INTO guest_rooms (room_id) VALUES (entry.room_id) ON CONFLICT (room_id) DO NOTHING;
+        END IF;
+    END LOOP;
+    FOREACH entry IN ARRAY given LOOP
+        IF NOT EXISTS (SELECT FROM guest_rooms WHERE room_id = entry.room_id)
+            OR EXISTS (SELECT FROM appservice_events WHERE event_id = entry.event_id)
+        THEN
+            CONTINUE;
+        END IF;
+        SELECT * INTO before FROM guest_state
+        WHERE room_id = entry.room_id AND type = entry.type AND state_key = entry.state_key;
+        -- What a redaction leaves of it the room's version says.
+        is_doubtful = EXISTS (SELECT FROM redactions WHERE target = entry.event_id);
         -- What was fetched may be newer than what is still told.
-        SELECT arrived.room_id
-        FROM arrived JOIN guest_state AS entry USING (room_id, type, state_key)
-        WHERE entry.known_by = 'fetched' AND arrived.ts < entry.ts AND arrived.event_id <> entry.event_id
-            AND NOT EXISTS (SELECT FROM arrived AS later WHERE later.event_id = entry.event_id)
-        UNION ALL
+        IF before.known_by = 'fetched' AND entry.ts < before.ts AND NOT EXISTS (
+            SELECT FROM unnest(given) AS later WHERE later.event_id = before.event_id
+        ) THEN
+            is_doubtful = true;
+        END IF;
         -- What happens in a room while nobody of ours is there is not told.
-        SELECT room_id FROM arrived
-        WHERE is_ours AND membership <> 'join' AND NOT EXISTS (
-            SELECT FROM guest_state AS entry
-            WHERE entry.room_id = arrived.room_id AND entry.is_ours AND entry.membership = 'join'
-                AND NOT EXISTS (
-                    SELECT FROM arrived AS moved
-                    WHERE moved.room_id = entry.room_id AND moved.is_ours AND moved.state_key = entry.state_key
-                )
-        )
-        UNION ALL
-        -- What a redaction leaves of an entry the room's version says.
-        SELECT entry.room_id
-        FROM unnest(targets, rooms_of_targets) AS redacted (target, room_id)
-        JOIN guest_state AS entry ON entry.event_id = redacted.target AND entry.room_id = redacted.room_id
-        UNION ALL
-        SELECT room_id FROM arrived
-        WHERE event_id = ANY(targets) OR EXISTS (SELECT FROM redactions WHERE redactions.target = arrived.event_id)
-    ), kept AS (
-        INSERT INTO guest_state (
-            room_id, type, state_key, event_id, sender, ts, content, is_redacted, membership, is_ours, invite_state,
-            known_by, change
-        )
-        SELECT
-            room_id, type, state_key, event_id, sender, ts, content, is_redacted, membership, is_ours, invite_state,
-            'told', nextval('guest_state_changes')
-        FROM (
-            SELECT DISTINCT ON (room_id, type, state_key) arrived.* FROM arrived JOIN rooms USING (room_id)
-            ORDER BY room_id, type, state_key, number DESC
-        ) AS last
+        IF entry.is_ours AND entry.membership <> 'join' AND NOT EXISTS (
+            SELECT FROM guest_state AS other
+            WHERE other.room_id = entry.room_id AND other.is_ours AND other.membership = 'join'
+                AND other.state_key <> entry.state_key
+        ) THEN
+            is_doubtful = true;
+        END IF;
+        IF is_doubtful THEN
+            UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1 WHERE room_id = entry.room_id;
+        END IF;
+        IF before.ahead_until >= now() AND before.event_id <> entry.event_id THEN
+            CONTINUE;
+        END IF;
+        entry.known_by = 'told';
+        entry.change = nextval('guest_state_changes');
+        INSERT INTO guest_state SELECT entry.*
         ON CONFLICT (room_id, type, state_key) DO UPDATE SET
             event_id = excluded.event_id,
             sender = excluded.sender,
@@ -116,13 +113,17 @@ BEGIN
             is_ours = excluded.is_ours,
             invite_state = excluded.invite_state,
             known_by = excluded.known_by,
-            ahead_until = NULL,
-            change = excluded.change
-        WHERE guest_state.ahead_until IS NULL OR guest_state.ahead_until < now()
-            OR EXISTS (SELECT FROM arrived AS own WHERE own.event_id = guest_state.event_id)
-    )
-    UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1
-    WHERE room_id IN (SELECT room_id FROM doubtful);
+            ahead_until = excluded.ahead_until,
+            change = excluded.change;
+    END LOOP;
+    FOR number IN 1 .. cardinality(targets) LOOP
+        INSERT INTO redactions (target, event_id) VALUES (targets[number], redacting[number]) ON CONFLICT DO NOTHING;
+        UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1
+        WHERE room_id = (
+            SELECT room_id FROM guest_state
+            WHERE event_id = targets[number] AND room_id = rooms_of_targets[number] LIMIT 1
+        );
+    END LOOP;
 END
 $$;
 
@@ -161,42 +162,64 @@ BEGIN
 END
 $$;
 
--- A transaction of the homeserver that has not come before. Another one under an id that was used is a new one: the
--- homeserver has begun to count anew.
-CREATE FUNCTION is_new_to_guest(of_registration text, its_id text, its_digest bytea) RETURNS boolean
+-- A transaction of the homeserver, if it has not come before: its state, its redactions and, last, because they hold
+-- back the readers of the stream, its events, but for those that have come before. Another one under an id that was used
+-- is a new one: the homeserver has begun to count anew. The positions are those of the events, null where one has come
+-- before; they are taken after the rows have been sorted, and so after the lock of room_stream.
+CREATE FUNCTION take_in_for_guest(
+    of_registration text,
+    its_id text,
+    its_digest bytea,
+    state guest_state[],
+    targets text[],
+    redacting text[],
+    rooms_of_targets text[],
+    tag bigint,
+    event_ids text[],
+    room_ids text[],
+    kinds text[],
+    members text[],
+    marks text[],
+    contents bytea[],
+    OUT is_new boolean,
+    OUT positions bigint[],
+    OUT some_are_redacted boolean
+)
     LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    known_ids text[];
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('appservice ' || of_registration, 0));
     INSERT INTO appservice_transactions AS known (registration, transaction_id, digest)
     VALUES (of_registration, its_id, its_digest)
     ON CONFLICT (registration, transaction_id)
     DO UPDATE SET digest = excluded.digest, received_at = now() WHERE known.digest <> excluded.digest;
-    RETURN FOUND;
-END
-$$;
-
--- Events in their order, but for those that have come before. Positions are taken after the rows have been sorted, and
--- so after the lock that holds the stream's readers back: see room_stream.
-CREATE FUNCTION append_for_guest(
-    tag bigint, event_ids text[], room_ids text[], kinds text[], members text[], marks text[], contents bytea[]
-) RETURNS void
-    LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    WITH held_back AS MATERIALIZED (
-        SELECT pg_advisory_xact_lock_shared((tag << 48) | (last_value - 1 + is_called::integer))
-        FROM room_stream_positions
-    ), arrived AS MATERIALIZED (
-        SELECT nextval('room_stream_positions') AS position, event_id, room_id, kind, member, mark, content
-        FROM held_back
-        CROSS JOIN unnest(event_ids, room_ids, kinds, members, marks, contents) WITH ORDINALITY
+    is_new = FOUND;
+    some_are_redacted = false;
+    IF NOT is_new OR cardinality(event_ids) = 0 THEN
+        RETURN;
+    END IF;
+    IF cardinality(state) + cardinality(targets) > 0 THEN
+        PERFORM keep_guest_state(state, targets, redacting, rooms_of_targets);
+    END IF;
+    some_are_redacted = EXISTS (SELECT FROM redactions WHERE target = ANY(event_ids));
+    known_ids = ARRAY(SELECT event_id FROM appservice_events WHERE event_id = ANY(event_ids));
+    PERFORM pg_advisory_xact_lock_shared((tag << 48) | (last_value - 1 + is_called::integer))
+    FROM room_stream_positions;
+    WITH arrived AS MATERIALIZED (
+        SELECT
+            CASE WHEN event_id <> ALL(known_ids) THEN nextval('room_stream_positions') END AS position,
+            event_id, room_id, kind, member, mark, content, number
+        FROM unnest(event_ids, room_ids, kinds, members, marks, contents) WITH ORDINALITY
             AS given (event_id, room_id, kind, member, mark, content, number)
-        WHERE NOT EXISTS (SELECT FROM appservice_events AS known WHERE known.event_id = given.event_id)
         ORDER BY number
     ), streamed AS (
         INSERT INTO room_stream (position, room_id, event_id, kind)
-        SELECT position, room_id, event_id, kind FROM arrived
+        SELECT position, room_id, event_id, kind FROM arrived WHERE position IS NOT NULL
+    ), kept AS (
+        INSERT INTO appservice_events (position, event_id, room_id, member, mark, event)
+        SELECT position, event_id, room_id, member, mark, content FROM arrived WHERE position IS NOT NULL
     )
-    INSERT INTO appservice_events (position, event_id, room_id, member, mark, event)
-    SELECT position, event_id, room_id, member, mark, content FROM arrived;
+    SELECT array_agg(position ORDER BY number) INTO positions FROM arrived;
 END
 $$;

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from storage.database import Connection
+from storage.guest_rooms import GuestEntry
 from storage.room_stream import TAG, Kind
 from storage.statements import load
 
@@ -16,7 +17,8 @@ SQL = load("storage", "appservice_events.sql")
 
 
 class NewEvent(NamedTuple):
-    """`member`: of whom a member event speaks. `mark`: by what one that we sent is known when it comes back."""
+    """`member` is of whom a member event speaks, `mark` that by which one of ours is known when it comes
+    back."""
 
     event_id: str
     room_id: str
@@ -24,6 +26,34 @@ class NewEvent(NamedTuple):
     member: str | None
     mark: str | None
     event: bytes
+
+
+class Redaction(NamedTuple):
+    """What asks for which event of which room."""
+
+    target: str
+    event_id: str
+    room_id: str
+
+
+class NewTransaction(NamedTuple):
+    """`state` is what those of the events say that are state; each event stands there once."""
+
+    registration: str
+    transaction_id: str
+    digest: bytes
+    events: Sequence[NewEvent] = ()
+    state: Sequence[GuestEntry] = ()
+    redactions: Sequence[Redaction] = ()
+
+
+class TakenIn(NamedTuple):
+    """Whether the transaction was a new one, and where its events are in the stream: None for one that came
+    before. `some_are_redacted`: a redaction that has come asks for one of them."""
+
+    is_new: bool
+    positions: Sequence[int | None]
+    some_are_redacted: bool
 
 
 class KeptEvent(NamedTuple):
@@ -41,24 +71,28 @@ async def lock_registration(connection: Connection, registration: str) -> None:
     await connection.execute(SQL.lock_registration, registration)
 
 
-async def begin_taking_in(
-    connection: Connection, registration: str, transaction_id: str, digest: bytes
-) -> bool:
-    """Locks the registration until the transaction ends. False: this one was taken in before."""
-    return bool(await connection.fetchval(SQL.begin_taking_in, registration, transaction_id, digest))
+async def take_in(connection: Connection, new: NewTransaction) -> TakenIn:
+    """All of it, but for what came before; nobody else takes one in at the same time. Once in a transaction,
+    late in it."""
+    events = zip(*new.events, strict=True) if new.events else ((),) * len(NewEvent._fields)
+    redactions = zip(*new.redactions, strict=True) if new.redactions else ((),) * len(Redaction._fields)
+    row = await connection.fetchrow(
+        SQL.take_in,
+        new.registration,
+        new.transaction_id,
+        new.digest,
+        new.state,
+        *redactions,
+        TAG,
+        *events,
+    )
+    assert row is not None, "the function gives one"
+    return TakenIn(row[0], row[1] or (), row[2])
 
 
 async def fetch_known(connection: Connection, event_ids: Sequence[str]) -> set[str]:
     """Those that were taken in before."""
     return {row[0] for row in await connection.fetch(SQL.fetch_known, event_ids)}
-
-
-async def insert_events(connection: Connection, rows: Sequence[NewEvent]) -> None:
-    """Those that are new, with their places in the stream. Once in a transaction, late in it, and when the
-    registration is locked."""
-    if rows:
-        columns = (list(column) for column in zip(*rows, strict=True))
-        await connection.execute(SQL.insert_events, TAG, *columns)
 
 
 async def fetch_sent(connection: Connection, room_id: str, mark: str) -> str | None:

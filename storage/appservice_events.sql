@@ -2,14 +2,11 @@
 -- name: lock_registration
 SELECT pg_advisory_xact_lock(hashtextextended('appservice ' || $1::text, 0));
 
--- name: begin_taking_in
-SELECT is_new_to_guest($1, $2, $3);
+-- name: take_in
+SELECT * FROM take_in_for_guest($1, $2, $3, $4::guest_state[], $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: fetch_known
 SELECT event_id FROM appservice_events WHERE event_id = ANY($1::text[]);
-
--- name: insert_events
-SELECT append_for_guest($1, $2, $3, $4, $5, $6, $7);
 
 -- name: fetch_sent
 SELECT event_id FROM appservice_events WHERE mark = $2 AND room_id = $1 ORDER BY position LIMIT 1;

@@ -1,7 +1,8 @@
 """The state of the rooms in which users of ours are on the homeserver of which the node is a guest.
 
 Whoever writes has locked the registration (`storage.appservice_events.lock_registration`), in the same
-transaction; `note` does it by itself.
+transaction; `note` does it by itself, and so does whoever takes in what the homeserver tells
+(`storage.appservice_events.take_in`).
 """
 
 from collections.abc import Collection, Sequence
@@ -104,16 +105,6 @@ async def fetch_own_membership(connection: Connection, room_id: str, user: bytes
     """What was last heard of a user of ours there, whatever else is known of the room."""
     membership: str | None = await connection.fetchval(SQL.fetch_own_membership, room_id, user)
     return membership
-
-
-async def keep_told(
-    connection: Connection, entries: Sequence[GuestEntry], redacted: Sequence[tuple[str, str]]
-) -> None:
-    """What the homeserver tells, in its order. `redacted` are pairs of an event and its room. To be called
-    before the events themselves are written down: those that have been are known."""
-    await connection.execute(
-        SQL.keep_told, entries, [target for target, _ in redacted], [room for _, room in redacted]
-    )
 
 
 async def note(connection: Connection, registration: str, entry: GuestEntry, believed: timedelta) -> None:

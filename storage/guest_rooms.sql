@@ -48,9 +48,6 @@ WHERE state_key = $1 AND is_ours AND membership = 'invite' AND event_id <> '' OR
 SELECT membership FROM guest_state
 WHERE room_id = $1 AND type = convert_to('m.room.member', 'UTF8') AND state_key = $2 AND is_ours;
 
--- name: keep_told
-SELECT keep_guest_state($1::guest_state[], $2::text[], $3::text[]);
-
 -- name: note
 SELECT note_guest_state($1, $2::guest_state, $3::interval);
 

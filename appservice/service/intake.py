@@ -6,7 +6,7 @@ the same event in another transaction is recognised by its id. Nothing is kept i
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -23,13 +23,13 @@ from appservice.transaction import Told, Transaction, wrong_id
 from federation.canonical_json import encode
 from federation.edu import ToDevice
 from federation.errors import MatrixError, limit_exceeded
+from federation.room_event import StreamedEvent
 from federation.service.ephemeral import MOST_DEVICE_MESSAGES
 from storage import appservice_events as events
 from storage import guest_rooms
-from storage.appservice_events import NewEvent
+from storage.appservice_events import NewEvent, NewTransaction, Redaction, TakenIn
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
-from storage.redactions import insert_redactions
 from storage.room_stream import Kind
 from storage.to_device import NewMessage, insert_messages
 
@@ -44,7 +44,8 @@ LATER_MS: Final = 1_000
 class Intake:
     """`registration` is the id of ours. `is_ours` says of a user whether it is a ghost. `tell` is given what
     is worth something for a moment, once the transaction has been committed; `woken` is called when the
-    stream has more to read, and `report` is given a sentence on what was left out."""
+    stream has more to read, with what it is, or with nothing where it has to be looked at; and `report` is
+    given a sentence on what was left out."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Intake:
         *,
         is_ours: Callable[[str], bool],
         tell: Callable[[Told | ToDevice], None] = lambda said: None,
-        woken: Callable[[], None] = lambda: None,
+        woken: Callable[[Sequence[StreamedEvent]], None] = lambda entries: None,
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._registration = registration
@@ -74,21 +75,24 @@ class Intake:
         if self._waiting >= MOST_WAITING:
             raise limit_exceeded("Send one transaction at a time.", 429, LATER_MS)
         self._waiting += 1
+        by_id: dict[str, ReceivedEvent] = {}
+        for one in transaction.events:
+            by_id.setdefault(one.event.event_id, one)
         try:
             async with self._one_at_a_time:
-                is_new = await self._commit(transaction_id, transaction)
+                taken = await self._commit(transaction_id, transaction, by_id.values())
         except ConnectionLost as lost:
             # It may have been committed. Then it is recognised when it comes again.
             self._report(str(lost))
             raise MatrixError("M_UNKNOWN", "The database of this service is away: try again.", 503) from lost
         finally:
             self._waiting -= 1
-        if is_new:
+        if by_id:
+            # Also when it has come before: whoever took it in may have been killed before the readers knew.
+            self._woken(() if taken.some_are_redacted else self._streamed(by_id.values(), taken))
+        if taken.is_new:
             self._pass_on(transaction)
-        elif transaction.events:
-            # Whoever took it in may have been killed before the readers were told.
-            self._woken()
-        return is_new
+        return taken.is_new
 
     async def prune(self) -> int:
         """Forget what nobody will send again and everybody has read, and rooms that nobody of ours is in; how
@@ -99,35 +103,30 @@ class Intake:
             await events.prune_transactions(connection, KEPT)
             return await events.prune_events(connection, KEPT)
 
-    async def _commit(self, transaction_id: str, transaction: Transaction) -> bool:
+    async def _commit(
+        self, transaction_id: str, transaction: Transaction, received: Collection[ReceivedEvent]
+    ) -> TakenIn:
+        new = NewTransaction(
+            self._registration,
+            transaction_id,
+            transaction.digest,
+            [self._row(one) for one in received],
+            [to_entry(one, self._is_ours) for one in received if one.event.state_key is not None],
+            [
+                Redaction(one.event.redacts, one.event.event_id, one.event.room_id)
+                for one in received
+                if one.event.type == REDACTION and one.event.redacts is not None
+            ],
+        )
+        if not transaction.to_device:
+            # One statement is a transaction of its own, and one round trip.
+            async with self._database.statements() as connection:
+                return await events.take_in(connection, new)
         async with self._database.transaction() as connection:
-            # The lock of this process keeps its own; this one keeps other processes on the database waiting.
-            is_new = await events.begin_taking_in(
-                connection, self._registration, transaction_id, transaction.digest
-            )
-            if is_new:
+            taken = await events.take_in(connection, new)
+            if taken.is_new:
                 await self._write_device_messages(connection, transaction.to_device)
-                await self._write_events(connection, transaction.events)
-        return is_new
-
-    async def _write_events(self, connection: Connection, received: Sequence[ReceivedEvent]) -> None:
-        by_id: dict[str, ReceivedEvent] = {}
-        for one in received:
-            by_id.setdefault(one.event.event_id, one)
-        redactions = [
-            one.event
-            for one in by_id.values()
-            if one.event.type == REDACTION and one.event.redacts is not None
-        ]
-        state = [to_entry(one, self._is_ours) for one in by_id.values() if one.event.state_key is not None]
-        if redactions or state:
-            # Before the events: those that have been written down have come before.
-            await guest_rooms.keep_told(
-                connection, state, [(event.redacts or "", event.room_id) for event in redactions]
-            )
-        await insert_redactions(connection, [(event.redacts or "", event.event_id) for event in redactions])
-        # Last: it holds back the readers of the stream until the commit.
-        await events.insert_events(connection, [self._row(one) for one in by_id.values()])
+        return taken
 
     async def _write_device_messages(self, connection: Connection, messages: Sequence[ToDevice]) -> None:
         rows = [
@@ -161,9 +160,15 @@ class Intake:
             to_bytes(received),
         )
 
+    def _streamed(self, received: Collection[ReceivedEvent], taken: TakenIn) -> list[StreamedEvent]:
+        """What has not been there before, with its place."""
+        return [
+            StreamedEvent(position, self._kind(one), one.event, one.invite_state)
+            for position, one in zip(taken.positions, received, strict=False)
+            if position is not None
+        ]
+
     def _pass_on(self, transaction: Transaction) -> None:
-        if transaction.events:
-            self._woken()
         for said in (*transaction.ephemeral, *transaction.to_device):
             self._tell(said)
         if transaction.left_out:

@@ -5,13 +5,14 @@ from datetime import timedelta
 from storage import consumers, room_stream
 from storage.appservice_events import (
     NewEvent,
-    begin_taking_in,
+    NewTransaction,
+    Redaction,
     fetch_events,
     fetch_known,
     fetch_sent,
-    insert_events,
     prune_events,
     prune_transactions,
+    take_in,
 )
 from storage.database import Connection, Database
 from storage.redactions import fetch_redactions, insert_redactions
@@ -30,18 +31,23 @@ async def write(
     kind: Kind = "timeline",
     mark: str | None = None,
 ) -> int:
-    await insert_events(connection, [NewEvent(event_id, room_id, kind, member, mark, b"{}")])
-    return await room_stream.last_position(connection)
+    event = NewEvent(event_id, room_id, kind, member, mark, b"{}")
+    taken = await take_in(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
+    assert taken.is_new
+    (position,) = taken.positions
+    assert position is not None
+    return position
 
 
 async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Database) -> None:
     """What came last under an id counts, by registration."""
     async with database.transaction() as connection:
-        assert await begin_taking_in(connection, "palaver", "1", b"a" * 32)
-        assert not await begin_taking_in(connection, "palaver", "1", b"a" * 32)
-        assert await begin_taking_in(connection, "palaver", "1", b"b" * 32)
-        assert not await begin_taking_in(connection, "palaver", "1", b"b" * 32)
-        assert await begin_taking_in(connection, "other", "1", b"b" * 32)
+        first, second = (NewTransaction("palaver", "1", digest * 32) for digest in (b"a", b"b"))
+        assert await take_in(connection, first) == (True, (), False)
+        assert await take_in(connection, first) == (False, (), False)
+        assert (await take_in(connection, second)).is_new
+        assert not (await take_in(connection, second)).is_new
+        assert (await take_in(connection, second._replace(registration="other"))).is_new
         assert await prune_transactions(connection, timedelta(days=1)) == 0
         assert await prune_transactions(connection, NOBODY_WAITS) == 2
 
@@ -49,7 +55,6 @@ async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Dat
 async def test_events_are_known_by_their_ids(database: Database) -> None:
     """And fetched by them; what is not there is not among them."""
     async with database.transaction() as connection:
-        await insert_events(connection, [])
         await write(connection, "$a")
         assert await fetch_known(connection, ["$a", "$b"]) == {"$a"}
         found = await fetch_events(connection, ["$a", "$b"])
@@ -58,17 +63,30 @@ async def test_events_are_known_by_their_ids(database: Database) -> None:
 
 
 async def test_what_is_new_of_several_is_appended_in_its_order(database: Database) -> None:
-    """What has come before stays as it was."""
+    """What has come before stays as it was, and has no place."""
     async with database.transaction() as connection:
-        await write(connection, "$b")
+        first = await write(connection, "$b")
         rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
-        await insert_events(connection, rows)
+        taken = await take_in(connection, NewTransaction("palaver", "1", bytes(32), rows))
+        assert taken == (True, [first + 1, None, first + 2], False)
     stream = await database.look(lambda one: room_stream.read(one, 0, 10))
-    assert [(row.event_id, row.room_id, row.kind) for row in stream] == [
-        ("$b", ROOM, "timeline"),
-        ("$c", ROOM, "timeline"),
-        ("$a", ROOM, "timeline"),
+    assert stream == [
+        (first, ROOM, "$b", "timeline"),
+        (first + 1, ROOM, "$c", "timeline"),
+        (first + 2, ROOM, "$a", "timeline"),
     ]
+
+
+async def test_it_is_told_whether_an_event_is_redacted(database: Database) -> None:
+    """By one that came before, or with it."""
+    async with database.transaction() as connection:
+        one, two = (NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$1", "$2"))
+        asked = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
+        with_it = NewTransaction("palaver", "1", bytes(32), [one], [], asked)
+        assert (await take_in(connection, with_it)).some_are_redacted
+        after = NewTransaction("palaver", "2", bytes(32), [two])
+        assert (await take_in(connection, after)).some_are_redacted
+        assert await fetch_redactions(connection, ["$1", "$2"]) == [("$1", "$r"), ("$2", "$s")]
 
 
 async def test_our_own_are_known_by_their_marks(database: Database) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from storage import guest_rooms as rooms
-from storage.appservice_events import NewEvent, insert_events
+from storage.appservice_events import NewEvent, NewTransaction, Redaction, take_in
 from storage.database import Connection, Database
 from storage.guest_rooms import Fetch, GuestEntry, KnownEntry, Wholeness
 from storage.redactions import insert_redactions
@@ -35,13 +35,15 @@ class Told:
     """As the intake writes it."""
 
     connection: Connection
+    count: int = 0
 
     async def __call__(self, *entries: GuestEntry, redacts: str | None = None) -> None:
-        redacted = [(redacts, ROOM)] if redacts else []
-        await rooms.keep_told(self.connection, entries, redacted)
-        ids = [one.event_id for one in entries]
+        self.count += 1
+        ids = [one.event_id for one in entries] + ([f"$r{self.count}"] if redacts else [])
         rows = [NewEvent(event_id, ROOM, "timeline", None, None, b"{}") for event_id in ids]
-        await insert_events(self.connection, rows)
+        redactions = [Redaction(redacts, f"$r{self.count}", ROOM)] if redacts else []
+        taken = NewTransaction("palaver", str(self.count), bytes(32), rows, entries, redactions)
+        assert (await take_in(self.connection, taken)).is_new
 
     async def whole(self, *entries: GuestEntry) -> None:
         begun = await rooms.begin_fetch(self.connection, ROOM)
@@ -187,8 +189,7 @@ async def test_a_room_is_known_by_what_we_do_there(database: Database) -> None:
 
 
 async def test_a_room_that_nobody_of_ours_is_in_is_doubtful(database: Database) -> None:
-    """What happens there is not told. With another one who stays all is told, as long as that one stayed
-    through the transaction."""
+    """What happens there is not told. While another one is there all is."""
     other = "@_v:a"
     async with database.transaction() as connection:
         told = Told(connection)
@@ -198,9 +199,11 @@ async def test_a_room_that_nobody_of_ours_is_in_is_doubtful(database: Database) 
         await told(member("$3", OURS, "leave"))
         assert (await told.ids())[0] == "whole"
         await told(member("$4", OURS, "join"), member("$5", other, "ban"))
+        assert (await told.ids())[0] == "whole"
+        await told(member("$6", OURS, "leave"), entry("$7"), member("$8", OURS, "join"))
         assert (await told.ids())[0] == "in part"
-        await told.whole(member("$4", OURS, "join"), member("$5", other, "ban"))
-        await rooms.note(connection, "palaver", member("$6", OURS, "leave"), SOON)
+        await told.whole(member("$8", OURS, "join"), member("$5", other, "ban"))
+        await rooms.note(connection, "palaver", member("$9", OURS, "leave"), SOON)
         assert (await told.ids())[0] == "in part"
         assert await rooms.list_residents(connection, ROOM, 10) == []
         assert await rooms.fetch_own_membership(connection, ROOM, OURS.encode()) == "leave"

@@ -9,6 +9,7 @@ from appservice.namespaces import Namespaces
 from appservice.service.intake import Intake
 from appservice.service.stream import IntakeStream
 from appservice.transaction import read
+from federation.room_event import StreamedEvent
 from federation.service.consumer_lease import ConsumerLease
 from storage.address import DatabaseAddress
 from storage.database import Database
@@ -30,8 +31,10 @@ class Guest:
 
     async def all(self) -> list[str]:
         """The ids of all events in the stream, in its order."""
-        entries = (await self.stream.read(0, 10_000)).entries
-        return [entry.event.event_id for entry in entries]
+        return [entry.event.event_id for entry in await self.entries()]
+
+    async def entries(self) -> list[StreamedEvent]:
+        return list((await self.stream.read(0, 10_000)).entries)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from appservice.service.intake import Intake
 from appservice.transaction import read
 from federation.ephemeral import TypingNow
 from federation.errors import MatrixError
+from federation.room_event import StreamedEvent
 from storage import consumers
 from storage.appservice_events import lock_registration
 from storage.database import Database
@@ -45,10 +47,32 @@ async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest)
 async def test_readers_look_when_a_transaction_comes_again(guest: Guest) -> None:
     """Another process took it in, and may have been killed before it told them."""
     await guest.take_in("1", message("$1"))
-    woken: list[None] = []
-    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, woken=lambda: woken.append(None))
+    woken: list[list[str]] = []
+
+    def wake(entries: Sequence[StreamedEvent]) -> None:
+        woken.append([entry.event.event_id for entry in entries])
+
+    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, woken=wake)
     assert not await elsewhere.take_in("1", read(transaction(message("$1"))))
-    assert woken == [None]
+    assert woken == [[]]
+
+
+async def test_readers_are_told_what_there_is_to_read(guest: Guest) -> None:
+    """As they would find it; where a redaction asks for some of it, that they have to look."""
+    woken: list[list[StreamedEvent]] = []
+    intake = Intake(
+        "palaver", guest.database, is_ours=OURS.owns_user, woken=lambda entries: woken.append(list(entries))
+    )
+    invite = member("$3", GHOST, "invite")
+    await intake.take_in("1", read(transaction(message("$1"), message("$2", body="\0"), invite)))
+    assert woken == [await guest.entries()]
+    await intake.take_in("2", read(transaction(message("$1"), message("$4"))))
+    assert woken[1:] == [(await guest.entries())[3:]]
+    await intake.take_in("3", read(transaction(redaction("$r", "$6"))))
+    await intake.take_in("4", read(transaction(message("$5"), message("$6"))))
+    assert woken[3] == []
+    await intake.take_in("5", read(transaction()))
+    assert len(woken) == 4
 
 
 async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Guest) -> None:
@@ -217,7 +241,7 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
             stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3],
         )  # fmt: skip
         assert process.stdout is not None
-        lines = []
+        lines: list[list[bytes]] = []
         try:
             while len(lines) < 20:
                 lines.append((await process.stdout.readline()).split())
