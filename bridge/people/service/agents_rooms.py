@@ -9,6 +9,7 @@ from bridge.agent import Agent
 from bridge.matrix_side import MatrixSide
 from bridge.people.agents_room import alias, request_for
 from bridge.people.command_texts import RoomOfAgents
+from bridge.people.message import ENCRYPTION
 from bridge.people.service.identities import Identities
 from bridge.people.settings import PeopleSettings
 from bridge.service.ghosts import Ghosts
@@ -19,6 +20,11 @@ from storage.connecting import ConnectionLost
 
 MOST_WAITING: Final = 10_000
 """Agents that are to come in. Others come when they speak."""
+ENCRYPTED: Final = (
+    "The room {} is encrypted, and agents cannot read what people say in it. A homeserver may encrypt all"
+    " rooms that are made on it (encryption_enabled_by_default_for_room_type of Synapse): have it leave out"
+    " public ones, and this room made anew."
+)
 NamespacesOf = Callable[[AgentAddress], Sequence[str]]
 
 
@@ -130,6 +136,8 @@ class AgentsRooms:
         except MatrixError as refused:
             self._report(f"The room {alias(namespace, settings)} is not there.", refused)
             return
+        if await self._side.state_event(made.room_id, ENCRYPTION) is not None:
+            self._report(ENCRYPTED.format(alias(namespace, settings)), None)
         self._rooms[namespace] = made.room_id
         self._namespaces[made.room_id] = namespace
 

@@ -4,6 +4,7 @@ What is said bears a transaction id made from what it is about: after a kill it 
 event. What a room does not take is told to the operator, and is no reason to try again.
 """
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ class Voice:
         self._database = database
         self._node_user = node_user
         self._report = report
+        self._once = asyncio.Lock()
 
     async def speaker(self, room_id: str, wanted: Sequence[str | None]) -> str | None:
         """The first of these users who is in the room."""
@@ -66,12 +68,14 @@ class Voice:
             await self._try(room_id, self._side.redact(room_id, said.sender, event_id, transaction_id=name))
 
     async def say_once(self, room_id: str, speaker: str, what: str, text: Text) -> None:
-        async with self._database.transaction(readonly=True) as connection:
-            if await people.was_said(connection, room_id, what):
-                return
-        await self.say(room_id, speaker, content_of(text, Kind.WORD), f"once/{what}")
-        async with self._database.transaction() as connection:
-            await people.insert_said(connection, room_id, what)
+        """Several may find out at the same moment that it has to be said."""
+        async with self._once:
+            async with self._database.transaction(readonly=True) as connection:
+                if await people.was_said(connection, room_id, what):
+                    return
+            await self.say(room_id, speaker, content_of(text, Kind.WORD), f"once/{what}")
+            async with self._database.transaction() as connection:
+                await people.insert_said(connection, room_id, what)
 
     async def cannot_read(self, room_id: str, speakers: Sequence[str]) -> None:
         speaker = await self.speaker(room_id, speakers)

@@ -108,3 +108,16 @@ async def test_a_room_that_cannot_be_made_is_no_harm(home: Home) -> None:
         await one.do(await one.given(), "Done.")
         answered = await one.requester.answered.get()
         assert answered.answer is not None
+
+
+async def test_a_room_that_is_encrypted_is_told_of(home: Home) -> None:
+    """A homeserver may encrypt each room that is made on it; then nobody would know why agents do not
+    answer."""
+    async with scene(home) as one:  # type: ignore[arg-type]
+        room_id = one.room_id
+        assert one.notebook.problems == []
+    algorithm = {"algorithm": "m.megolm.v1.aes-sha2"}
+    await home.homeserver.graph.send_event(room_id, "m.room.encryption", algorithm, NODE, "")
+    async with scene(home) as one:  # type: ignore[arg-type]
+        [problem] = one.notebook.problems
+        assert problem.startswith(f"The room #agents-default:{HERE} is encrypted")

@@ -1,5 +1,7 @@
 """Answers invites, and lets people into rooms of agents or shows them out."""
 
+import asyncio
+
 from federation.room_event import RoomEvent
 from federation.room_request import RoomRequest
 from tests.bridge.people.service.scene import ALICE, BOB, EVE, HERE, NODE, WORKER, Stage
@@ -109,3 +111,27 @@ async def test_an_invite_that_fails_is_sent_again(play: Stage) -> None:
     await play.there.node.rooms.knock(scene.room_id, BOB, via=[HERE])
     await play.join_when_invited(scene.room_id, BOB)
     assert not scene.notebook.problems
+
+
+async def test_many_who_come_at_once_say_it_once(play: Stage) -> None:
+    """Whoever is invited into an encrypted room, and however many of them: one sentence, by one of them."""
+    agents = [f"worker-{number}" for number in range(1, 6)]
+    scene = await play.scene(agents=agents)
+    users = [*(f"@{agent}:{HERE}" for agent in agents), NODE]
+    for user in users:
+        await play.here.until_member(scene.room_id, user, "join")
+    room_id = await invited(play, ALICE, f"@nobody:{HERE}")
+    rooms = play.there.node.rooms
+    await play.there.node.graph.send_event(
+        room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, ALICE, ""
+    )
+    await asyncio.gather(*(rooms.invite(room_id, ALICE, user) for user in users))
+    for user in users:
+        await play.there.until_member(room_id, user, "join")
+    encrypted = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"}
+    await rooms.send(room_id, ALICE, "m.room.encrypted", encrypted)
+    # Whatever would follow of it has been said before this is answered.
+    await play.there.say(room_id, ALICE, "!agents help")
+    await play.there.until_body("What you can ask", room_id=room_id)
+    said = [body for body in play.there.bodies(room_id) if body.startswith("This room is encrypted")]
+    assert len(said) == 1
