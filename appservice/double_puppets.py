@@ -18,6 +18,17 @@ SOURCE: Final = "palaver"
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """That a person has given a token of his own. Times are milliseconds since 1970; `refused_at` is since
+    when the homeserver does not take it any more."""
+
+    login_id: str
+    person: str
+    made_at: int
+    refused_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WantedPuppets:
     """What the configuration says: under which id, and what the homeserver is called."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
+from appservice.double_puppets import Login
 from appservice.namespaces import Namespaces
 from appservice.sealing import MOST_TOKEN, NONCE_BYTES, opened, sealed
 from appservice.service.accounts import owner
@@ -14,17 +15,6 @@ from federation.errors import MatrixError
 from federation.identifiers import domain, is_user_id
 from storage.database import Database
 from storage.double_puppets import PuppetRow, delete_puppet, fetch_puppet, keep_puppet, refuse_puppet
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """That a person has given a token. Times are milliseconds since 1970; `refused_at` is since when the
-    homeserver does not take it any more."""
-
-    login_id: str
-    person: str
-    made_at: int
-    refused_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

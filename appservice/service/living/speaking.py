@@ -7,12 +7,12 @@ in a person's name is taken for a new request of that person.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mautrix.api import Method, Path
+from mautrix.api import Method, Path, PathBuilder
 
 from appservice.double_puppets import marked
 from appservice.received_event import TRANSACTION_KEY
 from appservice.service.homeserver_client import HomeserverClient
-from appservice.service.puppets import PersonToken, Puppets
+from appservice.service.puppets import Puppets
 from appservice.transaction_key import transaction_key
 from federation.errors import MatrixError
 
@@ -43,23 +43,26 @@ class Speaking:
         if known is not None:
             return known
         said = {**marked(content), TRANSACTION_KEY: key}
+        path = Path.v3.rooms[room_id].send[type_][key]
+        event_id = (await self._ask(Method.PUT, path, said, person)).get("event_id")
+        if not isinstance(event_id, str):
+            raise MatrixError("M_UNKNOWN", "The homeserver did not say which event it has made.", 502)
+        return event_id
+
+    async def come_in(self, room_id: str, person: str) -> None:
+        """Into a room to which the person has been invited, at the person's own wish."""
+        await self._ask(Method.POST, Path.v3.rooms[room_id].join, {}, person)
+
+    async def _ask(
+        self, method: Method, path: PathBuilder, content: Mapping[str, Any], person: str
+    ) -> dict[str, Any]:
         refusal = MatrixError("M_FORBIDDEN", f"This node cannot speak for {person[:255]}.", 403)
         for token in await self._puppets.tokens(person):
             try:
-                return await self._send(room_id, type_, key, said, token)
+                return await self._client.ask(method, path, content, token=token.token, user=token.user)
             except MatrixError as refused:
                 if refused.status != 401 and refused.errcode != "M_UNKNOWN_TOKEN":
                     raise
                 await self._puppets.refused(person, token)
                 refusal = refused
         raise refusal
-
-    async def _send(
-        self, room_id: str, type_: str, key: str, content: Mapping[str, Any], token: PersonToken
-    ) -> str:
-        path = Path.v3.rooms[room_id].send[type_][key]
-        answer = await self._client.ask(Method.PUT, path, content, token=token.token, user=token.user)
-        event_id = answer.get("event_id")
-        if not isinstance(event_id, str):
-            raise MatrixError("M_UNKNOWN", "The homeserver did not say which event it has made.", 502)
-        return event_id

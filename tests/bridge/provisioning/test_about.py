@@ -1,0 +1,40 @@
+"""What a manager of bridges is told."""
+
+from appservice.double_puppets import Login
+from bridge.provisioning.about import CAPABILITIES, Bridge, whoami
+
+BRIDGE = Bridge(
+    homeserver="their.server", node_user="@_agent_palaver:their.server", prefix="!agents", takes_tokens=True
+)
+
+
+def test_what_the_bridge_is() -> None:
+    """All that a manager has to have, whoever asks."""
+    said = whoami(BRIDGE, None)
+    assert said.keys() == {
+        "network", "login_flows", "homeserver", "bridge_bot", "command_prefix", "logins",
+    }  # fmt: skip
+    assert said["network"].keys() == {
+        "displayname", "network_url", "network_icon", "network_id", "beeper_bridge_type",
+    }  # fmt: skip
+    assert (said["homeserver"], said["bridge_bot"]) == ("their.server", "@_agent_palaver:their.server")
+    assert [flow["id"] for flow in said["login_flows"]] == ["access_token"]
+    assert said["logins"] == []
+
+
+def test_who_is_logged_in() -> None:
+    """With what the homeserver says to the token."""
+    (good,) = whoami(BRIDGE, Login("1", "@alice:their.server", 5))["logins"]
+    assert (good["id"], good["name"], good["state"]) == (
+        "1", "@alice:their.server", {"state_event": "CONNECTED", "timestamp": 5},
+    )  # fmt: skip
+    (bad,) = whoami(BRIDGE, Login("1", "@alice:their.server", 5, 9))["logins"]
+    assert (bad["state"]["state_event"], bad["state"]["timestamp"]) == ("BAD_CREDENTIALS", 9)
+    assert "log in again" in bad["state"]["message"]
+
+
+def test_what_it_can_do() -> None:
+    """Whatever it says that it can, has its endpoint."""
+    can = {name for name, value in CAPABILITIES["resolve_identifier"].items() if value}
+    assert can == {"create_dm", "lookup_username", "contact_list", "search"}
+    assert CAPABILITIES["group_creation"] == {}

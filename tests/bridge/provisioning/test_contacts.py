@@ -1,0 +1,97 @@
+"""Agents as managers of bridges know contacts."""
+
+from collections.abc import Callable
+
+import pytest
+
+from appservice.namespaces import Namespaces
+from bridge.address import AgentAddress
+from bridge.agent import Agent
+from bridge.agent_status import AgentStatus
+from bridge.ghost_names import GuestNames
+from bridge.provisioning.contacts import LONGEST, contact, found, listed, meant
+from bridge.routing import Local, Route, Unknown
+from bridge.task_error import ErrorCode
+from federation.errors import MatrixError
+from tests.support.agents import NOW, address
+
+NAMES = GuestNames(Namespaces("their.server", "kitchen.local", "_agent_"))
+
+
+def agent(text: str, *capabilities: str, gone_at: int | None = None) -> Agent:
+    where = address(text)
+    return Agent(
+        where.agent_id, where.node_id, "cis", "claude", tuple(capabilities), AgentStatus.IDLE, None, NOW, NOW,
+        None, gone_at,
+    )  # fmt: skip
+
+
+AGENTS = [
+    agent("b@cellar.local"),
+    agent("z@kitchen.local", "peeling"),
+    agent("a@kitchen.local"),
+    agent("x@attic.local", gone_at=NOW),
+]
+
+
+def test_those_that_are_there_are_listed() -> None:
+    """Of this node first, and so many."""
+    assert [str(one.address) for one in listed(AGENTS, "kitchen.local")] == [
+        "a@kitchen.local", "z@kitchen.local", "b@cellar.local",
+    ]  # fmt: skip
+    assert len(listed(AGENTS, "kitchen.local", 2)) == 2
+
+
+def test_they_are_found_by_what_is_known_of_them() -> None:
+    """By all words of it; by none of them nobody is."""
+    assert [one.agent_id for one in found(AGENTS, "Peeling KITCHEN")] == ["z"]
+    assert len(found(AGENTS, "local", 2)) == 2
+    assert found(AGENTS, "  ") == []
+    assert found(AGENTS, "attic") == []
+    with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+        found(AGENTS, "x" * (LONGEST + 1))
+
+
+def test_a_contact_is_shown_with_its_user() -> None:
+    """And the chat that there is. One whose user cannot be has none."""
+    assert contact(AGENTS[0], NAMES) == {
+        "id": "b@cellar.local",
+        "name": "b",
+        "identifiers": ["palaver:b@cellar.local"],
+        "mxid": "@_agent_b=40cellar.local:their.server",
+    }
+    shown = contact(AGENTS[2], NAMES, name="Cook", avatar="mxc://a/b", room="!r")
+    assert (shown["name"], shown["avatar_url"], shown["dm_room_mxid"]) == ("Cook", "mxc://a/b", "!r")
+    assert "mxid" not in contact(agent(f"{'Ü' * 100}@kitchen.local"), NAMES)
+
+
+def routes(route: Route) -> Callable[[str], Route]:
+    return lambda text: route
+
+
+NOBODY = routes(Unknown(ErrorCode.AGENT_NOT_FOUND, "There is no agent a."))
+
+
+@pytest.mark.parametrize(
+    ("text", "whom"),
+    [
+        ("worker-1@kitchen.local", "worker-1@kitchen.local"),
+        ("palaver:worker-1@kitchen.local", "worker-1@kitchen.local"),
+        ("@_agent_worker-1:their.server", "worker-1@kitchen.local"),
+        ("@_agent_b=40cellar.local:their.server", "b@cellar.local"),
+    ],
+)
+def test_an_agent_is_meant_by_its_address_or_its_user(text: str, whom: str) -> None:
+    """Or by its id alone, where the routing table knows which."""
+    assert meant(text, NAMES, NOBODY) == address(whom)
+    here = AgentAddress("a", "kitchen.local")
+    assert meant("a", NAMES, routes(Local(here))) == here
+
+
+@pytest.mark.parametrize(
+    "text", ["", "@alice:their.server", "@_agent_x:other.server", "a@b@c", "a", "x" * 2_000, "a\0b", "@"]
+)
+def test_whoever_else_is_meant_is_not_found(text: str) -> None:
+    """With a reason."""
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        meant(text, NAMES, NOBODY)

@@ -1,0 +1,75 @@
+"""How a person logs in."""
+
+import pytest
+
+from bridge.provisioning.login_steps import (
+    FLOW,
+    LASTS,
+    MOST,
+    STEP,
+    STEP_TYPE,
+    Begun,
+    complete,
+    first_step,
+    flows,
+    token_in,
+)
+from federation.errors import MatrixError
+
+ALICE, BOB = "@alice:their.server", "@bob:their.server"
+
+
+def test_it_is_one_step() -> None:
+    """In the form that managers show."""
+    step = first_step("process")
+    assert (step["login_id"], step["type"], step["step_id"]) == ("process", "user_input", STEP)
+    (field,) = step["user_input"]["fields"]
+    assert field.keys() >= {"type", "id", "name"}
+    assert complete("process", "login")["complete"] == {"user_login_id": "login"}
+    assert [flow["id"] for flow in flows(takes_tokens=True)] == [FLOW]
+    assert flows(takes_tokens=False) == []
+
+
+def test_it_is_the_persons_for_a_while() -> None:
+    """Nobody else's, and not for ever; at another step is nobody."""
+    begun = Begun()
+    begun.begin("one", ALICE, FLOW, 0.0, takes_tokens=True)
+    begun.check("one", ALICE, STEP, STEP_TYPE, LASTS - 1)
+    for person, process, now in ((BOB, "one", 1.0), (ALICE, "two", 1.0), (ALICE, "one", LASTS)):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            begun.check(process, person, STEP, STEP_TYPE, now)
+    for step, kind in (("other", STEP_TYPE), (STEP, "cookies")):
+        with pytest.raises(MatrixError, match="400 M_BAD_STATE"):
+            begun.check("one", ALICE, step, kind, 1.0)
+    begun.end("one")
+    with pytest.raises(MatrixError):
+        begun.check("one", ALICE, STEP, STEP_TYPE, 1.0)
+
+
+def test_who_begins_again_has_given_up_the_one_before() -> None:
+    """And all together are so many."""
+    begun = Begun()
+    for process in ("one", "two"):
+        begun.begin(process, ALICE, FLOW, 0.0, takes_tokens=True)
+    begun.check("two", ALICE, STEP, STEP_TYPE, 1.0)
+    with pytest.raises(MatrixError):
+        begun.check("one", ALICE, STEP, STEP_TYPE, 1.0)
+    for number in range(MOST):
+        begun.begin(str(number), f"@{number}:their.server", FLOW, 0.0, takes_tokens=True)
+    with pytest.raises(MatrixError):
+        begun.check("two", ALICE, STEP, STEP_TYPE, 1.0)
+
+
+def test_there_is_one_flow() -> None:
+    """Where tokens are taken at all."""
+    for flow, takes in (("qr", True), (FLOW, False)):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            Begun().begin("one", ALICE, flow, 0.0, takes_tokens=takes)
+
+
+@pytest.mark.parametrize("fields", [None, [], {}, {"access_token": 1}, {"access_token": " "}, {"x": "y"}])
+def test_the_field_has_to_be_filled_in(fields: object) -> None:
+    """Whatever else is sent."""
+    with pytest.raises(MatrixError, match="M_BAD_JSON"):
+        token_in(fields)
+    assert token_in({"access_token": " abc\n"}) == "abc"
