@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field
 from appservice.namespaces import Namespaces, wrong_prefix
 from appservice.registration import Wanted, wrong_id
 from bridge.config_section import Port, Section, ServerName
-from storage.errors import LocalError
 
 MatrixSideName = Literal["federation", "appservice"]
 """The type of `matrix_side`, at the top of the configuration."""
@@ -120,12 +119,3 @@ def wanted(section: AppService, node_id: str) -> Wanted:
     """What the registration has to say, of a configuration that `check_appservice` has passed."""
     assert section.domain is not None, "the configuration was checked"
     return Wanted(section.id, section.reached_at, Namespaces(section.domain, node_id, section.user_prefix))
-
-
-def no_guest_yet(homeserver: str) -> LocalError:
-    """Why `palaver run` starts no guest: its rooms have to be carried by somebody."""
-    return LocalError(
-        f"This version of Palaver cannot carry its rooms on {homeserver}: it writes a registration and checks"
-        " it, and starts nodes that are homeservers themselves.",
-        'Set matrix_side = "federation": people on other homeservers join the rooms of this node from there.',
-    )

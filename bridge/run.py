@@ -12,9 +12,9 @@ import structlog
 
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
-from bridge.config_appservice import no_guest_yet
 from bridge.metrics import Metrics
 from bridge.service.agent_peers import AgentPeers
+from bridge.service.carried_by_guest import CarriedByGuest
 from bridge.service.carried_by_homeserver import CarriedByHomeserver
 from bridge.service.control_socket import ControlSocket
 from bridge.service.data_directory import DataDirectory
@@ -31,7 +31,6 @@ from federation.admission import Rules
 from federation.canonical_json import encode
 from federation.server_keys import described
 from federation.service.own_keys import OwnKeyFiles, PublishedKeys
-from federation.wire.app import make_app
 from federation.wire.bind import bind
 from federation.wire.listener import Listener, ListenerSettings
 from federation.wire.node import Node as WireNode
@@ -99,6 +98,7 @@ class Node:
             self.database.pool,
             now_ms=now_ms,
             report=log_problem,
+            guest_of=config.guest_of,
         )
         await self.peers.start()
         stack.push_async_callback(self.peers.close)
@@ -147,7 +147,9 @@ class Node:
 
     def _make_carrier(self) -> Carrier:
         if self.config.guest_of is not None:
-            raise no_guest_yet(self.config.guest_of)
+            return CarriedByGuest(
+                self.config, metrics=self.metrics, health=self._health, now_ms=now_ms, step=self._step
+            )
         return CarriedByHomeserver(
             self.config,
             keys=lambda: self.keys.keys,
@@ -164,8 +166,7 @@ class Node:
             rules=Rules(settings.plain_networks),
             delegated_name=self.config.federation.delegate,
         )
-        app = make_app(wire, settings.limits)
-        self.carrier.serve(app)
+        app = self.carrier.make_app(wire, settings.limits)
         self.centre.serve(app)
         return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
 

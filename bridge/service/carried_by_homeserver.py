@@ -6,8 +6,10 @@ from typing import Any
 
 from aiohttp import web
 
+from bridge.address import AgentAddress
 from bridge.config import Config
 from bridge.federation_metrics import FederationMetrics
+from bridge.ghost_names import HomeserverNames
 from bridge.service import operator, peer_commands
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.control_socket import Command
@@ -19,7 +21,10 @@ from federation.server_keys import OwnKeys
 from federation.service.audit import AuditTrail
 from federation.service.homeserver import Homeserver, open_homeserver
 from federation.service.rooms import Rooms
+from federation.wire.app import make_app
 from federation.wire.homeserver_routes import serve
+from federation.wire.limits import Limits
+from federation.wire.node import Node
 from storage.database import Database
 
 
@@ -78,6 +83,9 @@ class CarriedByHomeserver:
     def side(self) -> Rooms:
         return self.homeserver.rooms
 
+    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> HomeserverNames:
+        return HomeserverNames(self.homeserver.server_name, has_puppet)
+
     @property
     def database(self) -> Database:
         return self.homeserver.database
@@ -89,8 +97,10 @@ class CarriedByHomeserver:
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)
 
-    def serve(self, app: web.Application) -> None:
+    def make_app(self, node: Node, limits: Limits) -> web.Application:
+        app = make_app(node, limits)
         serve(app, self.homeserver)
+        return app
 
     def commands(self) -> Mapping[str, Command]:
         return {

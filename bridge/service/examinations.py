@@ -12,7 +12,7 @@ from cryptography import x509
 
 from bridge.checkup import Finding, fault, note, ok
 from bridge.config import Config, is_loopback
-from bridge.config_appservice import no_guest_yet
+from bridge.connectors.cis.wire.endpoints import HEALTH
 from bridge.service.config_file import LoadedConfig
 from bridge.service.control_client import NotRunning, ask_node
 from bridge.service.names import foreign_claims, homes
@@ -32,6 +32,7 @@ from storage.errors import LocalError
 from storage.migrate import pending
 from storage.node import Owner, fetch_owner, wrong_owner
 
+KEYS = "/_matrix/key/v2/server"
 PATIENCE = aiohttp.ClientTimeout(total=10.0)
 RENEWAL = timedelta(days=21)
 
@@ -100,7 +101,11 @@ async def matrix_side(patient: Patient) -> Finding:
     wrong = await check_registration(config.appservice, config.server_name)
     if wrong:
         return fault("matrix side", " ".join(wrong), "`palaver registration --check` says it line by line.")
-    raise no_guest_yet(config.guest_of)
+    return ok(
+        "matrix side",
+        f"This node is a guest of {config.guest_of} at {config.appservice.homeserver}, which has"
+        f" {config.appservice.registration} and reaches this node.",
+    )
 
 
 async def data_directory(patient: Patient) -> Finding:
@@ -250,7 +255,9 @@ async def _answers(config: Config, address: str) -> Finding:
     """Ask as a peer would, but whatever the certificate: that is another examination."""
     host, _, number = address.rpartition(":")
     reachable = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-    url = f"https://{reachable}:{number}/_matrix/key/v2/server"
+    # A guest is no server to others, and shows no keys.
+    path = KEYS if config.guest_of is None else HEALTH
+    url = f"https://{reachable}:{number}{path}"
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE
@@ -263,6 +270,10 @@ async def _answers(config: Config, address: str) -> Finding:
             document = decode(await answer.read())
     except (aiohttp.ClientError, TimeoutError, OSError, NotCanonical) as error:
         return fault("port", f"{address} does not answer: {type(error).__name__}.", "Read the node's log.")
+    if config.guest_of is not None:
+        if not isinstance(document, dict) or document.get("server_name") != config.server_name:
+            return fault("port", f"{address} answers, and is not this node.", "Look who listens there.")
+        return ok("port", f"{address} answers to agents and to other nodes of theirs.")
     if not _is_own(document, config.server_name):
         return fault(
             "port", f"{address} answers with keys that are not this node's.", "Look who listens there."

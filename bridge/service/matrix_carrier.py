@@ -1,16 +1,19 @@
 """What carries the Matrix end of a node: a homeserver that it is itself, or one of which it is a guest.
 Nobody above it asks which."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
 
 from bridge.address import AgentAddress
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.control_socket import Command
 from federation.service.audit import AuditTrail
+from federation.wire.limits import Limits
+from federation.wire.node import Node as WireNode
 from storage.database import Database
 
 
@@ -53,6 +56,11 @@ class Carrier(Protocol):
     @property
     def side(self) -> MatrixSide: ...
 
+    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> GhostNames:
+        """Which of its users are ours. `has_puppet`: of an agent of another node, whether that node is no
+        homeserver."""
+        ...
+
     @property
     def database(self) -> Database: ...
 
@@ -63,8 +71,8 @@ class Carrier(Protocol):
         """Whether this node itself speaks with a server."""
         ...
 
-    def serve(self, app: web.Application) -> None:
-        """What it answers on the node's own port."""
+    def make_app(self, node: WireNode, limits: Limits) -> web.Application:
+        """What is answered on the node's own port, besides what the centre answers there."""
         ...
 
     def commands(self) -> Mapping[str, Command]:

@@ -17,7 +17,6 @@ from bridge.config_people import people_settings
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
-from bridge.ghost_names import HomeserverNames
 from bridge.people.service.people import People
 from bridge.service import agent_operator
 from bridge.service.agent_api.routes import serve
@@ -71,7 +70,7 @@ class NodeCentre:
         # Those of the configuration, and those that operators have added since.
         settings = cis_settings(config.server_name, config.agent_federation)
         self._settings = replace(settings, peers=peers.peers)
-        self._names = HomeserverNames(config.server_name, self._has_puppet)
+        self._names = carrier.names(self._has_puppet)
         self.tokens = AgentTokens(carrier.database, now_ms=now_ms)
         self.centre = Centre(
             CentreParts(

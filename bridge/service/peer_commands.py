@@ -21,9 +21,9 @@ FROM_FILE: Final = "configuration"
 ADDED: Final = "added"
 
 
-def commands(peers: AgentPeers, homeserver: Parts) -> Mapping[str, Command]:
+def commands(peers: AgentPeers, homeserver: Parts | None) -> Mapping[str, Command]:
     """By the names that the control socket knows them by. `peers-list` takes the place of the one that knows
-    of servers alone."""
+    of servers alone. Without a homeserver the node is a guest, and has peers of agents alone."""
     return {
         "peers-add": partial(add, peers, homeserver),
         "peers-remove": partial(remove, peers),
@@ -32,7 +32,7 @@ def commands(peers: AgentPeers, homeserver: Parts) -> Mapping[str, Command]:
     }
 
 
-async def add(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def add(peers: AgentPeers, homeserver: Parts | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is left out is as it is where the configuration leaves it out, also of a peer that is there."""
     arguments = Arguments(given)
     said: dict[str, Any] = {
@@ -63,23 +63,26 @@ async def remove(peers: AgentPeers, given: Mapping[str, Any]) -> Mapping[str, An
     return {"node_id": node_id, "changed": changed, "peer": None if left is None else _shown(left)}
 
 
-async def trust(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def trust(peers: AgentPeers, homeserver: Parts | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
     arguments = Arguments(given)
     node_id = arguments.text("node_id")
     changed = await peers.trust(node_id, trusted=not arguments.flag("no"))
     return {"changed": changed, **_outcome(peers, homeserver, node_id)}
 
 
-async def list_peers(peers: AgentPeers, homeserver: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+async def list_peers(
+    peers: AgentPeers, homeserver: Parts | None, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """`agent_peers`: those with which agents are exchanged, all that the search leaves."""
     words = (Arguments(given).optional_text("search") or "").casefold()
     found = sorted(
         (one for one in peers.book if words in one.node_id.casefold()), key=lambda one: one.node_id
     )
-    return {**await peers_list(homeserver, given), "agent_peers": [_shown(one) for one in found]}
+    servers = {"peers": [], "total": 0} if homeserver is None else await peers_list(homeserver, given)
+    return {**servers, "agent_peers": [_shown(one) for one in found]}
 
 
-def _outcome(peers: AgentPeers, homeserver: Parts, node_id: str) -> Mapping[str, Any]:
+def _outcome(peers: AgentPeers, homeserver: Parts | None, node_id: str) -> Mapping[str, Any]:
     """`is_refused`: the configuration keeps away by name with whom agents are to be exchanged."""
     known = peers.book.find(node_id)
     if known is None:
@@ -88,7 +91,9 @@ def _outcome(peers: AgentPeers, homeserver: Parts, node_id: str) -> Mapping[str,
             "`palaver peers list` shows what is there.",
         )
     is_homeserver = known.said.trusted and known.said.profile is PeerProfile.MATRIX
-    is_refused = is_homeserver and not homeserver.settings.policy.admits(known.node_id)
+    is_refused = (
+        is_homeserver and homeserver is not None and not homeserver.settings.policy.admits(known.node_id)
+    )
     return {**_shown(known), "is_refused": is_refused}
 
 

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from appservice.namespaces import NODE_AGENT, Namespaces
 from appservice.registration import Wanted
-from bridge.config_appservice import AppService, check_appservice, no_guest_yet, wanted
+from bridge.config_appservice import AppService, check_appservice, wanted
 from bridge.connectors.cis.settings import NODE_USER
 from bridge.toml_text import toml_value
 
@@ -79,10 +79,3 @@ def test_every_setting_can_be_shown() -> None:
     for name, field in AppService.model_fields.items():
         assert field.description, name
         assert toml_value(field.examples[0] if field.default is None and field.examples else field.default)
-
-
-def test_a_guest_that_cannot_be_is_told_what_can() -> None:
-    """A node whose rooms nobody carries would only seem to run."""
-    refused = no_guest_yet("their.server")
-    assert "cannot carry its rooms on their.server" in refused.problem
-    assert 'matrix_side = "federation"' in refused.advice

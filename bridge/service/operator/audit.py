@@ -1,11 +1,11 @@
 """`palaver audit`: what this node and others did to each other, as servers and as nodes of agents."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from bridge.service.operator.arguments import Arguments
-from bridge.service.operator.parts import Parts
+from federation.service.audit import AuditTrail
 from storage.audit import AuditRow, AuditSearch
 
 PAGE: Final = 100
@@ -13,7 +13,16 @@ MOST: Final = 10_000
 MOST_SECONDS: Final = 10 * 366 * 24 * 3600
 
 
-async def audit(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+class HasAudit(Protocol):
+    """A guest has one too."""
+
+    @property
+    def now_ms(self) -> Callable[[], int]: ...
+    @property
+    def audit(self) -> AuditTrail: ...
+
+
+async def audit(parts: HasAudit, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The newest first. `seconds`: how far back."""
     arguments = Arguments(given)
     seconds = arguments.number("seconds", MOST_SECONDS, MOST_SECONDS)

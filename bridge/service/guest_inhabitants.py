@@ -1,0 +1,52 @@
+"""What a guest answers when its homeserver asks for an agent or a room that it does not know yet."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from appservice.namespaces import AgentRoom
+from bridge.address import AgentAddress
+from bridge.service.matrix_carrier import Inhabited
+from federation.errors import MatrixError
+
+AGENTS: Final = "agents"
+"""The only kind of room that a guest has: in the others nodes exchange agents that are homeservers."""
+
+
+class GuestInhabitants:
+    """What `appservice.service.inhabitants.AgentsAndRooms` is given. Until there is a node to ask, the
+    homeserver is asked to come again."""
+
+    def __init__(self, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
+        """`put_up` lets rooms say that they are bridges, by namespace."""
+        self._put_up = put_up
+        self._node: Inhabited | None = None
+        self._making: set[str] = set()
+
+    def move_in(self, node: Inhabited) -> None:
+        self._node = node
+
+    def is_agent(self, agent_id: str, node_id: str) -> bool:
+        address = AgentAddress.of(agent_id, node_id)
+        return isinstance(address, AgentAddress) and self._asked().is_agent(address)
+
+    def is_room(self, room: AgentRoom) -> bool:
+        return room.kind == AGENTS and self._asked().has_room(room.namespace)
+
+    async def make_room(self, room: AgentRoom) -> None:
+        # To make a room the homeserver is asked where its alias leads, and asks us in its turn: whoever let
+        # that wait for the room would wait for himself.
+        if room.namespace in self._making:
+            raise MatrixError("M_NOT_FOUND", "This room is only just being made.", 404)
+        self._making.add(room.namespace)
+        try:
+            is_there = await self._asked().provide_room(room.namespace)
+        finally:
+            self._making.discard(room.namespace)
+        if not is_there:
+            raise MatrixError("M_UNKNOWN", "This room could not be made.", 502)
+        await self._put_up({room.namespace: self._asked().rooms()[room.namespace]})
+
+    def _asked(self) -> Inhabited:
+        if self._node is None:
+            raise MatrixError("M_UNKNOWN", "This node has not started yet.", 503)
+        return self._node

@@ -1,0 +1,13 @@
+-- name: count_ghosts
+SELECT count(*) FROM users;
+
+-- name: count_rooms
+SELECT count(DISTINCT room_id) FROM guest_state WHERE is_ours AND membership = 'join';
+
+-- name: list_rooms
+SELECT room_id, count(*) AS ghosts FROM guest_state
+WHERE is_ours AND membership = 'join' AND ($1::text IS NULL OR room_id > $1) GROUP BY room_id ORDER BY room_id LIMIT $2;
+
+-- name: list_ghosts
+SELECT convert_from(state_key, 'UTF8'), membership FROM guest_state
+WHERE room_id = $1 AND is_ours AND membership IN ('join', 'invite', 'knock') ORDER BY state_key LIMIT $2;

@@ -1,0 +1,28 @@
+"""Figures of a guest that have to be asked of the database."""
+
+import asyncio
+
+from prometheus_client import CollectorRegistry
+
+from bridge.guest_metrics import GuestMetrics
+from bridge.service.guest_figures import keep_figures, show
+from storage.database import Database
+from tests.appservice.service.test_guest import GHOST, Homeserver, opened
+
+
+async def test_they_are_shown(database: Database) -> None:
+    """Ghosts, rooms, and how far each reader is behind."""
+    registry = CollectorRegistry()
+    metrics = GuestMetrics(registry)
+    async with opened(database, Homeserver()) as (guest, _):
+        await guest.rooms.ensure_user(GHOST)
+        async with guest.rooms.subscription("people"):
+            await show(guest, metrics)
+        work = asyncio.create_task(keep_figures(guest, metrics))
+        await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+    read = registry.get_sample_value
+    assert read("palaver_appservice_ghosts") == 1
+    assert read("palaver_appservice_rooms") == 0
+    assert read("palaver_appservice_reader_lag", {"reader": "people"}) == 0

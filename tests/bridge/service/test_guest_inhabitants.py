@@ -1,0 +1,101 @@
+"""What a homeserver is answered that asks for agents and rooms."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from appservice.namespaces import AgentRoom
+from bridge.address import AgentAddress
+from bridge.service.guest_inhabitants import GuestInhabitants
+from federation.errors import MatrixError
+
+ROOM = AgentRoom("agents", "default")
+
+
+@dataclass
+class Node:
+    """Satisfies `Inhabited`: one agent, and one namespace whose room can be made."""
+
+    may_make: asyncio.Event = field(default_factory=asyncio.Event)
+    made: dict[str, str] = field(default_factory=dict)
+    is_able: bool = True
+
+    def is_agent(self, address: AgentAddress) -> bool:
+        return address == AgentAddress("worker-1", "kitchen.local")
+
+    def has_room(self, namespace: str) -> bool:
+        return namespace == "default"
+
+    async def provide_room(self, namespace: str) -> bool:
+        await self.may_make.wait()
+        if self.is_able:
+            self.made[namespace] = "!a:their.server"
+        return self.is_able
+
+    def rooms(self) -> Mapping[str, str]:
+        return self.made
+
+
+@dataclass
+class Signs:
+    put: list[Mapping[str, str]] = field(default_factory=list)
+
+    async def put_up(self, rooms: Mapping[str, str]) -> None:
+        self.put.append(rooms)
+
+
+async def test_before_the_node_works_the_homeserver_is_to_come_again() -> None:
+    """What it knows is not known yet: to say no would be wrong."""
+    inhabitants = GuestInhabitants(Signs().put_up)
+    with pytest.raises(MatrixError) as refusal:
+        inhabitants.is_agent("worker-1", "kitchen.local")
+    assert refusal.value.status == 503
+    with pytest.raises(MatrixError, match="has not started yet"):
+        inhabitants.is_room(ROOM)
+
+
+async def test_the_node_is_asked() -> None:
+    """Of rooms there are those in which people see agents; nobody is called what no agent can be called."""
+    inhabitants = GuestInhabitants(Signs().put_up)
+    inhabitants.move_in(Node())
+    assert inhabitants.is_agent("worker-1", "kitchen.local")
+    for agent_id, node_id in (
+        ("worker-2", "kitchen.local"),
+        ("worker-1", "cellar.local"),
+        ("", ""),
+        ("a@b", "c"),
+    ):
+        assert not inhabitants.is_agent(agent_id, node_id)
+    assert inhabitants.is_room(ROOM)
+    for room in (AgentRoom("agents", "other"), AgentRoom("agent-federation", "default")):
+        assert not inhabitants.is_room(room)
+
+
+async def test_a_room_is_made_for_one_who_asks() -> None:
+    """The homeserver asks for it too while it is made: it is told that there is none yet, at once. When it is
+    there it says what it bridges."""
+    node, signs = Node(), Signs()
+    inhabitants = GuestInhabitants(signs.put_up)
+    inhabitants.move_in(node)
+    making = asyncio.create_task(inhabitants.make_room(ROOM))
+    await asyncio.sleep(0)
+    with pytest.raises(MatrixError, match="only just being made"):
+        await inhabitants.make_room(ROOM)
+    node.may_make.set()
+    await making
+    assert signs.put == [{"default": "!a:their.server"}]
+    await inhabitants.make_room(ROOM)
+
+
+async def test_a_room_that_cannot_be_made() -> None:
+    """Is said so, and can be asked for again."""
+    node, signs = Node(is_able=False), Signs()
+    node.may_make.set()
+    inhabitants = GuestInhabitants(signs.put_up)
+    inhabitants.move_in(node)
+    for _ in range(2):
+        with pytest.raises(MatrixError, match="could not be made"):
+            await inhabitants.make_room(ROOM)
+    assert signs.put == []

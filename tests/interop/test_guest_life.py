@@ -1,0 +1,78 @@
+"""A guest of a real Synapse, as its operator sees it: it comes, works, is asked, and goes through outages."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.interop.guest_node import NODE_ID, guest_company
+from tests.interop.staffed_node import PATIENCE, answers, in_state
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+
+
+async def test_a_guest_works_and_says_what_it_is(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """Its room says what it bridges, its own port answers no other server, and its operator is told who is
+    there."""
+    synapse = await make_synapse(start=False)
+    async with guest_company(palaver, authority, synapse) as company:
+        node, alice = company.node, company.alice
+        asked = await company.mention(alice, "baker", "Bread?")
+        await alice.wait_for(answers(asked, "Bread?", sender=node.user("baker")))
+
+        key = f"io.palaver://agents/{NODE_ID}/default"
+        for type_ in ("m.bridge", "uk.half-shot.bridge"):
+            sign = await alice.wait_until(in_state(company.room_id, type_, key))
+            assert sign is not None
+            assert sign["content"]["bridgebot"] == node.user("palaver")
+
+        assert (await node.get("/health/ready", "http"))[0] == 200
+        assert (await node.get("/_cis/v1/health", "http"))[1]["server_name"] == NODE_ID
+        for path in ("/_matrix/key/v2/server", "/_matrix/federation/v1/version"):
+            assert (await node.get(path, "http"))[0] == 404
+
+        code, status = await node.cli("status")
+        assert (code, status["ready"], status["homeserver_is_there"]) == (0, True, True)
+        assert status["guest_of"] == synapse.server_name
+        assert status["checks"]["homeserver"] == "fine"
+        code, doctor = await node.cli("doctor")
+        found = {one["subject"]: one for one in doctor["findings"]}
+        assert found["matrix side"]["verdict"] == "ok", found
+        assert found["port"]["verdict"] == "ok", found
+        assert (code, doctor["healthy"]) == (0, True)
+        code, refused = await node.cli("rooms", "list")
+        assert (code, "is a guest of" in refused["problem"]) == (1, True)
+
+
+async def test_an_outage_of_the_homeserver_loses_nothing(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """What an agent says while the homeserver is away is said when it is back; the node is not ready
+    meanwhile, and says why."""
+    synapse = await make_synapse(start=False)
+    async with guest_company(palaver, authority, synapse) as company:
+        node, alice = company.node, company.alice
+        asked = await company.mention(
+            alice, "cook", "touch begun; until test -e go; do sleep 0.1; done; seq 1 3"
+        )
+        async with asyncio.timeout(PATIENCE):
+            while not (node.work / "begun").exists():
+                await asyncio.sleep(0.05)
+        await synapse.kill()
+        company.go_on("go")
+        await node.logged("The homeserver is away")
+        assert (await node.get("/health/ready", "http"))[0] == 503
+        code, status = await node.cli("status")
+        assert (code, status["ready"], status["homeserver_is_there"]) == (0, False, False)
+        await synapse.start()
+        await synapse.settled()
+        await node.logged("The homeserver is back")
+        answer = await alice.wait_for(answers(asked, "1\n2\n3", sender=node.user("cook")))
+        assert answer["sender"] == node.user("cook")
+        again = await company.mention(alice, "baker", "Are you there?")
+        await alice.wait_for(answers(again, "Are you there?", sender=node.user("baker")))
+        assert (await node.get("/health/ready", "http"))[0] == 200
