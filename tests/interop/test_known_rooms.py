@@ -1,0 +1,302 @@
+"""What a guest knows of the state of rooms is what a real Synapse says it is, whatever happened."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from appservice.namespaces import NODE_AGENT, AgentRoom, Namespaces
+from appservice.registration import Registration, Wanted
+from appservice.service.intake import Intake
+from appservice.service.known_rooms import KnownRooms
+from appservice.wire.app import make_listener
+from appservice.wire.services import AppServices
+from bridge.service.registration_file import write
+from federation.canonical_json import encode
+from federation.errors import MatrixError
+from federation.room_event import StreamedEvent
+from federation.wire.bind import Bind
+from storage.database import Database
+from tests.federation.wire.running import Recorder
+from tests.support.matrix_client import MatrixClient
+from tests.support.matrix_client.homeserver import Refused
+from tests.support.ports import lasting_port
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+
+pytestmark = pytest.mark.interop
+PATIENCE = 120.0
+CHANGES = 200
+SEED = 4
+MEMBER = "m.room.member"
+
+
+class Nobody:
+    """Nothing is made when it is looked for."""
+
+    async def provide_agent(self, agent_id: str, node_id: str) -> bool:
+        return False
+
+    async def provide_room(self, room: AgentRoom) -> bool:
+        return False
+
+    async def knows_agent(self, agent_id: str, node_id: str) -> bool:
+        return False
+
+    async def knows_room(self, room: AgentRoom) -> bool:
+        return False
+
+
+@dataclass
+class Guest:
+    """An intake and what it knows, beside a Synapse. `fetched` counts what it asked for."""
+
+    synapse: Synapse
+    registration: Registration
+    namespaces: Namespaces
+    database: Database
+    told: set[str] = field(default_factory=set)
+    fetched: int = 0
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.intake = Intake("palaver", self.database, is_ours=self.namespaces.owns_user, woken=self._hear)
+        self.known = KnownRooms(
+            self.database,
+            self._fetch,
+            registration="palaver",
+            is_ours=self.namespaces.owns_user,
+            fetch_joined=self._fetch_joined,
+            node_user=self.namespaces.node_user,
+        )
+
+    def _hear(self, entries: Sequence[StreamedEvent]) -> None:
+        self.told |= {entry.event.event_id for entry in entries}
+        self._more.set()
+
+    async def heard(self, event_id: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while event_id not in self.told and not await self.known.knows_event(event_id):
+                self._more.clear()
+                await self._more.wait()
+
+    async def ask(self, method: str, path: str, user: str, json: Any = None) -> Any:
+        """As a ghost."""
+        homeserver = self.synapse.homeserver
+        status, _, body = await homeserver.raw(
+            method,
+            f"/_matrix/client/v3/{path}",
+            token=self.registration.secrets.as_token,
+            query={"user_id": user},
+            data=None if json is None else encode(json, strict=False),
+            content_type="application/json",
+        )
+        return homeserver.answer(status, body, f"{method} {path}")
+
+    async def ghost(self, agent_id: str) -> str:
+        user = self.namespaces.user(agent_id, self.namespaces.node_id)
+        assert user is not None
+        name = user.removeprefix("@").partition(":")[0]
+        body = {"type": "m.login.application_service", "username": name, "inhibit_login": True}
+        await self.ask("POST", "register", user, body)
+        return user
+
+    async def put_state(
+        self, user: str, room_id: str, type_: str, key: str, content: Mapping[str, Any]
+    ) -> str:
+        path = f"rooms/{quote(room_id)}/state/{quote(type_, safe='')}/{quote(key, safe='')}"
+        return str((await self.ask("PUT", path, user, content))["event_id"])
+
+    async def _fetch(self, room_id: str, as_user: str) -> Sequence[Mapping[str, Any]]:
+        self.fetched += 1
+        try:
+            events: list[Mapping[str, Any]] = await self.ask("GET", f"rooms/{quote(room_id)}/state", as_user)
+        except Refused as refused:
+            raise MatrixError(refused.errcode or "", refused.error or "", refused.status) from None
+        return events
+
+    async def _fetch_joined(self, user: str) -> Sequence[str]:
+        joined: list[str] = (await self.ask("GET", "joined_rooms", user))["joined_rooms"]
+        return joined
+
+
+@asynccontextmanager
+async def guest_of(make_synapse: SynapseFactory, database: Database, directory: Path) -> AsyncIterator[Guest]:
+    synapse = await make_synapse(start=False)
+    port = lasting_port()
+    namespaces = Namespaces(synapse.server_name, "kitchen.local", "_agent_")
+    file = directory / "registration.yaml"
+    registration = write(file, Wanted("palaver", f"http://127.0.0.1:{port}", namespaces))
+    synapse.appservices = [file]
+    await synapse.start()
+    await synapse.settled()
+    guest = Guest(synapse, registration, namespaces, database)
+    services = AppServices(registration.secrets.hs_token, namespaces, guest.intake, Nobody())
+    listener = make_listener(services, [Bind("127.0.0.1")], port, Recorder())
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(guest.known.close)
+        await listener.start()
+        stack.push_async_callback(listener.close, 1.0)
+        yield guest
+
+
+@dataclass
+class Life:
+    """Whatever may happen in a room, by a person's hand and by a ghost's."""
+
+    guest: Guest
+    room_id: str
+    alice: MatrixClient
+    bob: MatrixClient
+    ghost: str
+    other: str
+    chance: random.Random
+    last: list[str] = field(default_factory=list)
+
+    def content(self) -> dict[str, Any]:
+        return {"n": self.chance.randrange(1_000_000), "text": "é\0 " * self.chance.randrange(3)}
+
+    async def alice_says(self) -> None:
+        key = self.chance.choice(["", "a", "b/c", "é", "#alice"])
+        await self._alice_puts("io.palaver.thing", key, self.content())
+
+    async def alice_names(self) -> None:
+        await self._alice_puts("m.room.name", "", {"name": str(self.chance.random())})
+
+    async def _alice_puts(self, type_: str, key: str, content: dict[str, Any]) -> None:
+        path = "v3/rooms/{}/state/{}/{}"
+        answer = await self.alice.call("PUT", path, self.room_id, type_, key, json=content)
+        self.last.append(answer["event_id"])
+
+    async def ghost_says(self) -> None:
+        """Half of the time what it did is noted, sometimes when it has come back already."""
+        type_, key, content = "io.palaver.thing", self.chance.choice(["", "a", "c"]), self.content()
+        event_id = await self.guest.put_state(self.ghost, self.room_id, type_, key, content)
+        self.last.append(event_id)
+        if self.chance.random() < 0.5:
+            if self.chance.random() < 0.5:
+                await self.guest.heard(event_id)
+            await self.guest.known.noted(self.room_id, type_, key, self.ghost, content, event_id, 1)
+
+    async def bob_moves(self) -> None:
+        """Whatever is not possible at the moment is refused."""
+        room_id, user = self.room_id, self.bob.user_id
+        move = self.chance.choice(
+            [
+                lambda: self.bob.join(room_id),
+                lambda: self.bob.leave(room_id),
+                lambda: self.alice.kick(room_id, user),
+                lambda: self.alice.ban(room_id, user),
+                lambda: self.alice.unban(room_id, user),
+                lambda: self.alice.invite(room_id, user),
+            ]
+        )
+        await self._tried(move)
+
+    async def other_moves(self) -> None:
+        """A second ghost, by itself and by Alice."""
+        path = f"rooms/{quote(self.room_id)}"
+        move = self.chance.choice(
+            [
+                lambda: self.guest.ask("POST", f"{path}/join", self.other, {}),
+                lambda: self.guest.ask("POST", f"{path}/leave", self.other, {}),
+                lambda: self.alice.kick(self.room_id, self.other),
+                lambda: self.alice.invite(self.room_id, self.other),
+            ]
+        )
+        await self._tried(move)
+
+    async def ghost_goes_and_comes(self) -> None:
+        """What happens meanwhile is told to nobody, unless the other one is there."""
+        path = f"rooms/{quote(self.room_id)}"
+        await self._tried(lambda: self.alice.kick(self.room_id, self.ghost))
+        for _ in range(self.chance.randrange(3)):
+            await self.alice_says()
+        await self.guest.ask("POST", f"{path}/join", self.ghost, {})
+
+    async def redact_something(self) -> None:
+        if self.last:
+            target = self.chance.choice(self.last)
+            await self._tried(
+                lambda: self.alice.call(
+                    "PUT", "v3/rooms/{}/redact/{}/{}", self.room_id, target, self.alice.new_txn_id(), json={}
+                )
+            )
+
+    async def look(self) -> None:
+        """At a moment at which more is under way; the ghost's coming back may be."""
+        with suppress(MatrixError):
+            await self.guest.known.state(self.room_id)
+
+    async def doubt(self) -> None:
+        await self.guest.known.doubt(self.room_id)
+
+    async def _tried(self, act: Callable[[], Any]) -> None:
+        try:
+            await act()
+        except Refused as refused:
+            if refused.status not in (400, 403):
+                raise
+
+    async def go_on(self) -> None:
+        often = [self.alice_says, self.ghost_says, self.bob_moves]
+        sometimes = [self.alice_names, self.other_moves, self.redact_something, self.look]
+        seldom = [self.ghost_goes_and_comes, self.doubt]
+        acts = [*often * 4, *sometimes * 2, *seldom]
+        for _ in range(CHANGES):
+            await self.chance.choice(acts)()
+
+
+@pytest.mark.parametrize("version", ["10", "12"])
+async def test_what_is_known_is_what_the_homeserver_says(
+    make_synapse: SynapseFactory, database: Database, tmp_path: Path, version: str
+) -> None:
+    """After two hundred changes by people and by ghosts, told as they happen, and looked at meanwhile: entry
+    by
+    entry, with what redactions have left. And it is not fetched for that."""
+    async with guest_of(make_synapse, database, tmp_path) as guest:
+        alice, bob = await guest.synapse.person(), await guest.synapse.person()
+        ghost, other, _ = [await guest.ghost(name) for name in ("worker-1", "worker-2", NODE_AGENT)]
+        power = {"users": {ghost: 50, **({} if version == "12" else {alice.user_id: 100})}}
+        room_id = await alice.create_room(
+            version=version, preset="public_chat", invite=[ghost], power_levels=power
+        )
+        await guest.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
+        life = Life(guest, room_id, alice, bob, ghost, other, random.Random(SEED))
+        await life.go_on()
+        await guest.ask("POST", f"rooms/{quote(room_id)}/join", ghost, {})
+        await guest.heard(await alice.say(room_id, "done"))
+
+        known = {(event.type, event.state_key): event for event in await guest.known.state(room_id)}
+        fetched = guest.fetched
+        state = await guest.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
+        assert {key: event.event_id for key, event in known.items()} == {
+            (event["type"], event["state_key"]): event["event_id"] for event in state
+        }
+        for event in state:
+            ours = known[event["type"], event["state_key"]]
+            assert (ours.content, ours.sender) == (event["content"], event["sender"]), ours
+            assert ours.origin_server_ts == event["origin_server_ts"]
+        members = {member.user_id: member.membership for member in await guest.known.members(room_id)}
+        assert members == {
+            event["state_key"]: "join"
+            for event in state
+            if event["type"] == MEMBER and event["content"]["membership"] == "join"
+        }
+        assert await guest.known.joined_rooms(ghost) == [room_id]
+
+        # What was known all the time is right as well: nothing hides behind the last fetch.
+        await life.alice_says()
+        await life.ghost_says()
+        await guest.heard(life.last[-1])
+        known_ids = {event.event_id for event in await guest.known.state(room_id)}
+        again = await guest.ask("GET", f"rooms/{quote(room_id)}/state", ghost)
+        assert known_ids == {event["event_id"] for event in again}
+        assert guest.fetched == fetched
+        assert guest.fetched < CHANGES / 2
