@@ -18,3 +18,8 @@ async def insert_created(connection: Connection, creator: str, key: str, room_id
 
 async def delete_created(connection: Connection, creator: str, key: str) -> None:
     await connection.execute(SQL.delete_created, creator, key)
+
+
+async def delete_created_room(connection: Connection, room_id: str) -> None:
+    """Under whichever keys it was made."""
+    await connection.execute(SQL.delete_created_room, room_id)

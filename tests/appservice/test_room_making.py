@@ -1,8 +1,10 @@
 """How a homeserver is asked for a room."""
 
+from dataclasses import replace
+
 import pytest
 
-from appservice.room_making import MARKER, bears, invitation, making, mark_of, missing, refuse_key
+from appservice.room_making import MARKER, bears, invitation, is_begun, making, mark_of, missing, refuse_key
 from federation.errors import MatrixError
 from federation.room_creation import plan
 from federation.room_event import RoomEvent
@@ -43,7 +45,7 @@ def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, pr
     assert body["power_level_content_override"] == planned["m.room.power_levels", ""]
     said = {(one["type"], one["state_key"]): one["content"] for one in body["initial_state"]}
     rest = {key: content for key, content in planned.items() if key[0] != "m.room.member"}
-    del rest["m.room.create", ""], rest["m.room.power_levels", ""]
+    del rest["m.room.create", ""]
     assert said == rest
     assert (body["room_alias_name"], made.alias) == ("agents-kitchen", f"#agents-kitchen:{SERVER}")
     # Who is invited is told of it when the room is there.
@@ -52,9 +54,9 @@ def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, pr
 
 def test_who_finds_it_is_left_to_whoever_asks() -> None:
     """The public list of the homeserver; without an alias none is asked for."""
-    assert making(RoomRequest(creator=CREATOR), SERVER, "m").body["visibility"] == "private"
-    assert making(RoomRequest(creator=CREATOR, listed=True), SERVER, "m").body["visibility"] == "public"
-    assert "room_alias_name" not in making(RoomRequest(creator=CREATOR), SERVER, "m").body
+    assert making(RoomRequest(creator=CREATOR), SERVER, None).body["visibility"] == "private"
+    assert making(RoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"] == "public"
+    assert "room_alias_name" not in making(RoomRequest(creator=CREATOR), SERVER, None).body
 
 
 @pytest.mark.parametrize(
@@ -67,13 +69,15 @@ def test_who_finds_it_is_left_to_whoever_asks() -> None:
         ({"initial_state": [InitialState("m.room.power_levels", {})]}, "M_INVALID_PARAM"),
         ({"join_rule": "private"}, "M_INVALID_PARAM"),
         ({"creator": "@cook:other.server"}, "M_INVALID_PARAM"),
+        ({"name": "x" * 70_000}, "M_BAD_JSON"),
+        ({"creation_content": {"a": 0.5}}, "M_BAD_JSON"),
     ],
 )
 def test_what_cannot_be_is_not_asked_for(wrong: dict[str, object], errcode: str) -> None:
     """By the rules of the other side, and nobody but the homeserver chooses ids."""
     request = RoomRequest(**{"creator": CREATOR, **wrong})  # type: ignore[arg-type]
     with pytest.raises(MatrixError, match=errcode):
-        making(request, SERVER, "m")
+        making(request, SERVER, None)
 
 
 def test_a_room_is_known_by_its_mark_and_its_creator() -> None:
@@ -101,7 +105,7 @@ def test_keys_are_short_texts(key: str) -> None:
 def test_what_a_killed_homeserver_has_not_said_of_a_room_is_known() -> None:
     """It says everything at once, so that a room with power levels is whole: what it has no more was taken
     out."""
-    made = making(RoomRequest(creator=CREATOR, name="Kitchen", alias="agents-x"), SERVER, "m")
+    made = making(RoomRequest(creator=CREATOR, name="Kitchen", alias="agents-x"), SERVER, None)
     begun = [state("m.room.create"), state("m.room.member", CREATOR, membership="join")]
     named = [event.type for event in missing(made, begun)]
     assert named[0] == "m.room.power_levels"
@@ -120,3 +124,15 @@ def test_an_invite_says_whether_it_is_to_two_alone() -> None:
     assert invitation(RoomRequest(creator=CREATOR)) == {"membership": "invite"}
     direct = invitation(RoomRequest(creator=CREATOR, is_direct=True))
     assert direct == {"membership": "invite", "is_direct": True}
+
+
+def test_a_room_that_was_only_begun_is_known() -> None:
+    """By what a homeserver does first, and what was asked for. Of anybody else's room nothing follows."""
+    made = making(RoomRequest(creator=CREATOR, room_type="io.x"), SERVER, None)
+    create = state("m.room.create", room_version="11", creator=CREATOR, type="io.x")
+    own = state("m.room.member", CREATOR, membership="join")
+    assert is_begun(made, [create, own])
+    assert not is_begun(made, [state("m.room.create", room_version="11"), own])
+    assert not is_begun(replace(made, creator=OTHER), [create, own])
+    assert not is_begun(made, [create, own, state("m.room.power_levels")])
+    assert not is_begun(made, [create])

@@ -1,0 +1,163 @@
+"""A side that is a guest of a real Synapse, with its port, in this process."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appservice.namespaces import AgentRoom, Namespaces
+from appservice.registration import Registration, Wanted
+from appservice.service.guest import Guest, open_guest
+from appservice.service.guest_rooms import GuestRooms
+from appservice.transaction import Transaction
+from appservice.wire.app import make_listener
+from appservice.wire.services import AppServices
+from bridge.service.registration_file import write
+from federation.room_request import RoomRequest
+from federation.wire.bind import Bind
+from storage.database import Database
+from tests.federation.service.nodes import now_ms
+from tests.federation.wire.running import Recorder
+from tests.support.ports import lasting_port
+from tests.support.synapse import Synapse
+from tests.support.synapse.configuration import homeserver
+
+NODE = "kitchen.local"
+
+
+@dataclass
+class Observed:
+    """Satisfies `GuestObserver`; what a test looks at is kept."""
+
+    problems: list[str] = field(default_factory=list)
+    asked_for: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        self.asked_for.append((method, kind, outcome))
+
+    def taken_in(self, transaction: Transaction, *, is_new: bool, seconds: float) -> None: ...
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        self.problems.append(sentence)
+
+    def away(self, wrong: str) -> None: ...
+
+    def back(self, seconds: float) -> None: ...
+
+    def unreached(self, wrong: str) -> None: ...
+
+    def reached(self) -> None: ...
+
+    def pinged(self) -> None: ...
+
+
+class Empty:
+    """Nobody is there whom a homeserver could ask for."""
+
+    async def provide_agent(self, agent_id: str, node_id: str) -> bool:
+        return False
+
+    async def provide_room(self, room: AgentRoom) -> bool:
+        return False
+
+    async def knows_agent(self, agent_id: str, node_id: str) -> bool:
+        return False
+
+    async def knows_room(self, room: AgentRoom) -> bool:
+        return False
+
+
+@dataclass
+class Invited:
+    """A Synapse that knows our registration."""
+
+    synapse: Synapse
+    url: str
+    """Where it speaks without TLS."""
+    port: int
+    wanted: Wanted
+    registration: Registration
+
+    def user(self, agent_id: str) -> str:
+        user = self.wanted.namespaces.user(agent_id, NODE)
+        assert user is not None
+        return user
+
+    def alias(self, name: str) -> str:
+        return f"#agents-{name}:{self.synapse.server_name}"
+
+
+async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invited:
+    """The Synapse was not started yet."""
+    port, plain = lasting_port(), lasting_port()
+    wanted = Wanted(
+        "palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_")
+    )
+    file = directory / "registration.yaml"
+    registration = write(file, wanted)
+    base = homeserver(
+        server_name=synapse.server_name, port=synapse.port, directory=directory, trusted=(),
+        certificate=synapse.certificate, private_key=synapse.private_key, database={},
+    )  # fmt: skip
+    client = {
+        "port": plain,
+        "type": "http",
+        "bind_addresses": ["127.0.0.1"],
+        "resources": [{"names": ["client", "media"]}],
+    }
+    synapse.appservices = [file]
+    synapse.settings = {**synapse.settings, **settings, "listeners": [*base["listeners"], client]}
+    await synapse.start()
+    await synapse.settled()
+    return Invited(synapse, f"http://127.0.0.1:{plain}", port, wanted, registration)
+
+
+@dataclass
+class Side:
+    guest: Guest
+    observed: Observed
+    invited: Invited
+
+    @property
+    def rooms(self) -> GuestRooms:
+        return self.guest.rooms
+
+    async def user(self, agent_id: str) -> str:
+        """One that there is from now on."""
+        user = self.invited.user(agent_id)
+        await self.rooms.ensure_user(user)
+        return user
+
+    async def room(self, creator: str, **request: Any) -> str:
+        asked = {"preset": "public_chat", **request}
+        return (await self.rooms.create_room(RoomRequest(creator=creator, **asked))).room_id
+
+    async def say(self, room_id: str, user: str, body: str, **how: Any) -> str:
+        content = {"msgtype": "m.text", "body": body}
+        return await self.rooms.send(room_id, user, "m.room.message", content, **how)
+
+
+@asynccontextmanager
+async def side_on(invited: Invited, database: Database, *, listens: bool = True) -> AsyncIterator[Side]:
+    observed = Observed()
+    async with AsyncExitStack() as stack:
+        guest = await stack.enter_async_context(
+            open_guest(
+                invited.url,
+                invited.registration,
+                invited.wanted,
+                database,
+                now_ms=now_ms,
+                observer=observed,
+            )
+        )
+        if listens:
+            services = AppServices(
+                invited.registration.secrets.hs_token, invited.wanted.namespaces, guest.intake, Empty()
+            )
+            listener = make_listener(services, [Bind("127.0.0.1")], invited.port, Recorder())
+            await listener.start()
+            stack.push_async_callback(listener.close, 1.0)
+        guest.watch.start()
+        yield Side(guest, observed, invited)
