@@ -85,7 +85,7 @@ class Node:
         for bound in listening:
             stack.callback(bound.close)
         stack.push_async_callback(self.carrier.close)
-        self.carrier.prepare()
+        await self.carrier.prepare()
 
         self.database = NodeDatabase(config, self._health, self.metrics)
         self._step("starting the database")

@@ -140,6 +140,10 @@ class Watch:
         """A sentence of what is the matter; None if all is well."""
         return self._wrong or None
 
+    def ask_for_ping(self) -> None:
+        """Have it reach us, and send at once what it has kept."""
+        self._work(self._ping())
+
     async def ping(self) -> str | None:
         """Have it reach us; why it does not."""
         transaction_id = secrets.token_hex(8)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -14,8 +13,6 @@ from appservice.service.guest_rooms import GuestRooms
 from appservice.service.homeserver_check import look_at_homeserver
 from appservice.service.homeserver_client import open_session
 from appservice.service.inhabitants import AgentsAndRooms
-from appservice.wire.app import make_listener
-from appservice.wire.services import AppServices
 from bridge.address import AgentAddress
 from bridge.config import Config
 from bridge.config_appservice import wanted
@@ -28,6 +25,7 @@ from bridge.service.control_socket import Command
 from bridge.service.guest_figures import keep_figures
 from bridge.service.guest_inhabitants import GuestInhabitants
 from bridge.service.guest_observer import LoggedGuest
+from bridge.service.guest_port import GuestPort
 from bridge.service.health import HOMESERVER, Health
 from bridge.service.matrix_carrier import Inhabited
 from bridge.service.observer import ListenerObserver
@@ -35,17 +33,14 @@ from bridge.service.portal_signs import PortalSigns
 from bridge.service.registration_file import load
 from federation.service.audit import AuditTrail
 from federation.wire.app import make_app
-from federation.wire.bind import Bind, bind
 from federation.wire.endpoints import health
 from federation.wire.limits import Limits
-from federation.wire.listener import Listener
 from federation.wire.node import Node
 from storage.database import Database
 from storage.errors import LocalError
 
 AGAIN: Final = 2.0
 """Seconds until a homeserver that is not there yet is asked again."""
-CLOSING: Final = 5.0
 PRUNED_EVERY: Final = 24 * 3600.0
 
 
@@ -65,6 +60,8 @@ class CarriedByGuest:
     ) -> None:
         self._config = config
         self._section = config.appservice
+        assert config.appservice.homeserver is not None, "the configuration was checked"
+        self._url = config.appservice.homeserver
         self._wanted = wanted(config.appservice, config.server_name)
         self._metrics = metrics
         self._figures = GuestMetrics(metrics.registry)
@@ -72,14 +69,22 @@ class CarriedByGuest:
         self._now_ms = now_ms
         self._step = step
         self._observer = LoggedGuest(self._figures, health, now_ms)
-        self._pings: set[str | None] | None = None
-        self._bound: list[socket.socket] = []
         self._stack = contextlib.AsyncExitStack()
         health.expect(HOMESERVER)
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         self._registration = self._load()
-        self._bound = bind([Bind(self._section.host)], self._section.port)
+        self._port = GuestPort(
+            self._section,
+            self._registration,
+            self._wanted,
+            ListenerObserver(self._metrics),
+            is_ready=self._is_ready,
+        )
+        self._stack.push_async_callback(self._port.close)
+        self._port.bind()
+        await self._port.start()
+        await self._meet()
 
     async def open(self, database: Database, peers: AgentPeers) -> None:
         self._peers = peers
@@ -90,15 +95,14 @@ class CarriedByGuest:
             raise
 
     async def _open(self, database: Database) -> None:
-        stack, section = self._stack, self._section
-        assert section.homeserver is not None, "the configuration was checked"
+        stack = self._stack
         self._audit = AuditTrail(database, now_ms=self._now_ms, report=self._observer.problem)
         self._audit.start()
         stack.push_async_callback(self._audit.close)
         self._database = database
         self.guest = await stack.enter_async_context(
             open_guest(
-                section.homeserver,
+                self._url,
                 self._registration,
                 self._wanted,
                 database,
@@ -106,25 +110,32 @@ class CarriedByGuest:
                 observer=self._observer,
             )
         )
-        names = GuestNames(self._wanted.namespaces)
-        self._signs = PortalSigns(self.guest.rooms, names, self._observer.problem)
-        self._inhabitants = GuestInhabitants(self._signs.put_up)
-        self._listener = self._make_listener()
-        await self._listener.start()
-        stack.push_async_callback(self._listener.close, CLOSING)
-        await self._meet(section.homeserver)
+        # Closed before the parts that it gives to.
+        stack.push_async_callback(self._port.close)
         self.guest.watch.start()
+        if self._port.take_in(self.guest.intake, self.guest.watch.pinged):
+            # It would come again after a while of its own.
+            self.guest.watch.ask_for_ping()
         self._background(keep_figures(self.guest, self._figures))
         self._background(self._keep_pruned())
 
     async def inhabit(self, node: Inhabited) -> None:
-        self._inhabitants.move_in(node)
-        await self._signs.put_up(node.rooms())
+        guest, namespaces = self.guest, self._wanted.namespaces
+        signs = PortalSigns(guest.rooms, GuestNames(namespaces), self._observer.problem)
+        inhabitants = GuestInhabitants(node, signs.put_up)
+        self._port.move_in(
+            AgentsAndRooms(
+                namespaces,
+                guest.ghosts,
+                is_agent=inhabitants.is_agent,
+                is_room=inhabitants.is_room,
+                make_room=inhabitants.make_room,
+            )
+        )
+        await signs.put_up(node.rooms())
 
     async def close(self) -> None:
         await self._stack.aclose()
-        for bound in self._bound:
-            bound.close()
 
     # -- what it is --
 
@@ -168,7 +179,7 @@ class CarriedByGuest:
         return {
             "guest_of": namespaces.domain,
             "homeserver": self._section.homeserver,
-            "for_the_homeserver": [str(one) for one in self._listener.addresses],
+            "for_the_homeserver": [str(one) for one in self._port.addresses],
             "ghosts": f"@{namespaces.user_prefix}…:{namespaces.domain}",
         }
 
@@ -192,52 +203,25 @@ class CarriedByGuest:
             )
         return registration
 
-    def _make_listener(self) -> Listener:
-        guest, inhabitants = self.guest, self._inhabitants
-        services = AppServices(
-            self._registration.secrets.hs_token,
-            guest.namespaces,
-            guest.intake,
-            AgentsAndRooms(
-                guest.namespaces,
-                guest.ghosts,
-                is_agent=inhabitants.is_agent,
-                is_room=inhabitants.is_room,
-                make_room=inhabitants.make_room,
-            ),
-            self._pinged,
-            self._is_ready,
-        )
-        observer = ListenerObserver(self._metrics)
-        binds = [Bind(self._section.host)]
-        return make_listener(services, binds, self._section.port, observer, listening=self._bound)
-
     def _is_ready(self) -> bool:
         return all(sentence is None for sentence in self._health.readiness().checks.values())
 
-    def _pinged(self, transaction_id: str | None) -> None:
-        if self._pings is not None:
-            self._pings.add(transaction_id)
-        self.guest.watch.pinged(transaction_id)
-
-    async def _meet(self, url: str) -> None:
+    async def _meet(self) -> None:
         """The homeserver knows us, gives us our names, and reaches us. One that is not there yet is waited
         for: it is being started, most likely, with us."""
         self._step("asking the homeserver")
         async with open_session() as session:
             while True:
-                came = self._pings = set[str | None]()
                 found = await look_at_homeserver(
-                    session, url, self._registration, self._wanted, came.__contains__
+                    session, self._url, self._registration, self._wanted, self._port.has_brought
                 )
                 if found is None:
                     break
                 if not found.passes:
                     raise LocalError(found.sentence, "`palaver doctor` examines all of it once more.")
-                self._step(f"waiting for the homeserver at {url}")
+                self._step(f"waiting for the homeserver at {self._url}")
                 self._observer.waited_for(found.sentence)
                 await asyncio.sleep(AGAIN)
-        self._pings = None
         self._observer.met()
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:

@@ -49,7 +49,7 @@ class CarriedByHomeserver:
         self._now_ms = now_ms
         self._stack = contextlib.AsyncExitStack()
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """All that it reads it reads when it is opened."""
 
     async def open(self, database: Database, peers: AgentPeers) -> None:

@@ -13,24 +13,20 @@ AGENTS: Final = "agents"
 
 
 class GuestInhabitants:
-    """What `appservice.service.inhabitants.AgentsAndRooms` is given. Until there is a node to ask, the
-    homeserver is asked to come again."""
+    """What `appservice.service.inhabitants.AgentsAndRooms` is given. `put_up` lets rooms say that they are
+    bridges, by namespace."""
 
-    def __init__(self, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
-        """`put_up` lets rooms say that they are bridges, by namespace."""
-        self._put_up = put_up
-        self._node: Inhabited | None = None
-        self._making: set[str] = set()
-
-    def move_in(self, node: Inhabited) -> None:
+    def __init__(self, node: Inhabited, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
         self._node = node
+        self._put_up = put_up
+        self._making: set[str] = set()
 
     def is_agent(self, agent_id: str, node_id: str) -> bool:
         address = AgentAddress.of(agent_id, node_id)
-        return isinstance(address, AgentAddress) and self._asked().is_agent(address)
+        return isinstance(address, AgentAddress) and self._node.is_agent(address)
 
     def is_room(self, room: AgentRoom) -> bool:
-        return room.kind == AGENTS and self._asked().has_room(room.namespace)
+        return room.kind == AGENTS and self._node.has_room(room.namespace)
 
     async def make_room(self, room: AgentRoom) -> None:
         # To make a room the homeserver is asked where its alias leads, and asks us in its turn: whoever let
@@ -39,14 +35,9 @@ class GuestInhabitants:
             raise MatrixError("M_NOT_FOUND", "This room is only just being made.", 404)
         self._making.add(room.namespace)
         try:
-            is_there = await self._asked().provide_room(room.namespace)
+            is_there = await self._node.provide_room(room.namespace)
         finally:
             self._making.discard(room.namespace)
         if not is_there:
             raise MatrixError("M_UNKNOWN", "This room could not be made.", 502)
-        await self._put_up({room.namespace: self._asked().rooms()[room.namespace]})
-
-    def _asked(self) -> Inhabited:
-        if self._node is None:
-            raise MatrixError("M_UNKNOWN", "This node has not started yet.", 503)
-        return self._node
+        await self._put_up({room.namespace: self._node.rooms()[room.namespace]})

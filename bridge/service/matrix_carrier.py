@@ -39,8 +39,9 @@ class Carrier(Protocol):
     """`prepare` comes before there is a database, `open` when there is one. Everything else holds from there
     until `close`, which is called in any case."""
 
-    def prepare(self) -> None:
-        """What is wrong with files and ports is found here, where nothing has been made yet: LocalError."""
+    def prepare(self) -> Awaitable[None]:
+        """What is wrong with files, ports and whoever carries it is found here, where nothing has been made
+        yet: LocalError. It may take as long as somebody has to be waited for."""
         ...
 
     def open(self, database: Database, peers: AgentPeers) -> Awaitable[None]:

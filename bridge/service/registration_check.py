@@ -2,30 +2,21 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import NoReturn
 
 import aiohttp
 
 from appservice import double_puppets
 from appservice.homeserver_check import WHOAMI
-from appservice.namespaces import AgentRoom
 from appservice.registration import Registration, Wanted, differences
 from appservice.service.asking import ask
 from appservice.service.homeserver_check import check_homeserver
-from appservice.transaction import Transaction
-from appservice.wire.app import make_listener
-from appservice.wire.services import AppServices
 from bridge.config_appservice import AppService, wanted
 from bridge.config_provisioning import DoublePuppet, wanted_puppets
 from bridge.metrics import Metrics
+from bridge.service.guest_port import GuestPort
 from bridge.service.observer import ListenerObserver
 from bridge.service.registration_file import DOUBLE_PUPPET, load
-from federation.errors import MatrixError
-from federation.wire.bind import Bind
 from storage.errors import LocalError
-
-_PATIENCE = 1.0
-"""Seconds for what is under way when the check ends."""
 
 
 async def check_registration(section: AppService, node_id: str) -> tuple[str, ...]:
@@ -60,40 +51,15 @@ async def check_double_puppet(section: DoublePuppet, appservice: AppService) -> 
 async def _reachable(
     section: AppService, registration: Registration, said: Wanted
 ) -> AsyncIterator[Callable[[str], bool]]:
-    """Says which pings have come."""
-    pinged: set[str | None] = set()
-    closed = _Closed()
-    services = AppServices(registration.secrets.hs_token, said.namespaces, closed, closed, pinged.add)
-    listener = make_listener(services, [Bind(section.host)], section.port, ListenerObserver(Metrics()))
+    """Says which pings have come. What the homeserver sends meanwhile it is told to send again."""
+    port = GuestPort(section, registration, said, ListenerObserver(Metrics()))
     try:
-        await listener.start()
-    except LocalError:
-        yield lambda transaction_id: True
-        return
-    try:
-        yield pinged.__contains__
+        try:
+            port.bind()
+        except LocalError:
+            yield lambda transaction_id: True
+            return
+        await port.start()
+        yield port.has_brought
     finally:
-        await listener.close(_PATIENCE)
-
-
-class _Closed:
-    """A node that only looks whether it would be reached. What is sent to it will be sent again."""
-
-    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
-        _refuse()
-
-    async def provide_agent(self, agent_id: str, node_id: str) -> bool:
-        _refuse()
-
-    async def provide_room(self, room: AgentRoom) -> bool:
-        _refuse()
-
-    async def knows_agent(self, agent_id: str, node_id: str) -> bool:
-        _refuse()
-
-    async def knows_room(self, room: AgentRoom) -> bool:
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise MatrixError("M_UNKNOWN", "This node does not run: only its registration is checked.", 503)
+        await port.close()

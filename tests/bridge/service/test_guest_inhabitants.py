@@ -46,20 +46,9 @@ class Signs:
         self.put.append(rooms)
 
 
-async def test_before_the_node_works_the_homeserver_is_to_come_again() -> None:
-    """What it knows is not known yet: to say no would be wrong."""
-    inhabitants = GuestInhabitants(Signs().put_up)
-    with pytest.raises(MatrixError) as refusal:
-        inhabitants.is_agent("worker-1", "kitchen.local")
-    assert refusal.value.status == 503
-    with pytest.raises(MatrixError, match="has not started yet"):
-        inhabitants.is_room(ROOM)
-
-
 async def test_the_node_is_asked() -> None:
     """Of rooms there are those in which people see agents; nobody is called what no agent can be called."""
-    inhabitants = GuestInhabitants(Signs().put_up)
-    inhabitants.move_in(Node())
+    inhabitants = GuestInhabitants(Node(), Signs().put_up)
     assert inhabitants.is_agent("worker-1", "kitchen.local")
     for agent_id, node_id in (
         ("worker-2", "kitchen.local"),
@@ -77,8 +66,7 @@ async def test_a_room_is_made_for_one_who_asks() -> None:
     """The homeserver asks for it too while it is made: it is told that there is none yet, at once. When it is
     there it says what it bridges."""
     node, signs = Node(), Signs()
-    inhabitants = GuestInhabitants(signs.put_up)
-    inhabitants.move_in(node)
+    inhabitants = GuestInhabitants(node, signs.put_up)
     making = asyncio.create_task(inhabitants.make_room(ROOM))
     await asyncio.sleep(0)
     with pytest.raises(MatrixError, match="only just being made"):
@@ -93,8 +81,7 @@ async def test_a_room_that_cannot_be_made() -> None:
     """Is said so, and can be asked for again."""
     node, signs = Node(is_able=False), Signs()
     node.may_make.set()
-    inhabitants = GuestInhabitants(signs.put_up)
-    inhabitants.move_in(node)
+    inhabitants = GuestInhabitants(node, signs.put_up)
     for _ in range(2):
         with pytest.raises(MatrixError, match="could not be made"):
             await inhabitants.make_room(ROOM)
