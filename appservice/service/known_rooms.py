@@ -17,6 +17,7 @@ from appservice.service.guest_entries import to_entry, to_event, to_key
 from appservice.service.room_fetching import FetchState as FetchState
 from appservice.service.room_fetching import RoomFetching
 from federation.errors import MatrixError
+from federation.identifiers import is_room_id
 from federation.room_event import Invite, Member, RoomEvent, member_of
 from federation.service.single_flight import SingleFlight
 from storage import appservice_events as events
@@ -136,7 +137,7 @@ class KnownRooms:
         """These are all rooms in which a ghost is: it need not be asked for."""
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            await rooms.adopt(connection, user, joined)
+            await rooms.adopt(connection, user, [room_id for room_id in joined if is_room_id(room_id)])
 
     # -- events --
 

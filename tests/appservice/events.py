@@ -32,5 +32,12 @@ def redaction(event_id: str, target: str, **more: Any) -> dict[str, Any]:
     return message(event_id, type="m.room.redaction", content={"redacts": target}, **more)
 
 
+def numbered(number: int) -> list[dict[str, Any]]:
+    """Of one transaction of many: messages, and state of a room that a ghost has joined."""
+    messages = [message(f"${number}.{part}") for part in range(3)]
+    topic = message(f"${number}.3", type="m.room.topic", state_key="", content={"topic": str(number)})
+    return [*messages, topic, member(f"${number}.4", GHOST, "join", sender=GHOST)]
+
+
 def transaction(*events: Any, **more: Any) -> bytes:
     return json.dumps({"events": events, **more}).encode()

@@ -19,9 +19,10 @@ from federation.room_event import StreamedEvent
 from storage import consumers
 from storage.appservice_events import lock_registration
 from storage.database import Database
+from storage.guest_rooms import fetch_entries
 from storage.to_device import fetch_messages
 from storage.users import insert_user
-from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction, transaction
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message, numbered, redaction, transaction
 from tests.appservice.service.guests import OURS, Guest
 
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
@@ -217,7 +218,7 @@ PROGRAM = """
 import asyncio, sys
 from storage.address import DatabaseAddress
 from storage.database import Database
-from tests.appservice.events import message
+from tests.appservice.events import numbered
 from tests.appservice.service.guests import guest_on
 
 async def main():
@@ -225,7 +226,7 @@ async def main():
     database = await Database.connect(address, minimum=1)
     async with guest_on(database, address) as guest:
         for number in range(int(sys.argv[2]), 1_000_000):
-            is_new = await guest.take_in(str(number), *[message(f"${number}.{part}") for part in range(5)])
+            is_new = await guest.take_in(str(number), *numbered(number))
             print(number, is_new, flush=True)
 
 asyncio.run(main())
@@ -233,7 +234,8 @@ asyncio.run(main())
 
 
 async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Guest) -> None:
-    """What was answered is there; what was not is there whole or not at all, and is sent again."""
+    """What was answered is there, with the state that it made; what was not is there whole or not at all, and
+    is sent again."""
     answered = 0
     for _ in range(2):
         process = await asyncio.create_subprocess_exec(
@@ -253,5 +255,8 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
         # The last one answered is sent again by the next process, as after an answer that was lost.
         answered = int([line for line in lines if len(line) == 2][-1][0])
     for number in range(answered, answered + 3):
-        await guest.take_in(str(number), *[message(f"${number}.{part}") for part in range(5)])
+        await guest.take_in(str(number), *numbered(number))
     assert await guest.all() == [f"${number}.{part}" for number in range(answered + 3) for part in range(5)]
+    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    assert known is not None
+    assert [entry.event_id for entry in known[1]] == [f"${answered + 2}.4", f"${answered + 2}.3"]

@@ -407,8 +407,8 @@ async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, know
 
 
 async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownRooms) -> None:
-    """It is in no room. What is told of one while it is asked for is newer."""
-    await known.adopt(OTHER, [])
+    """It is in no room that could be one. What is told of one while it is asked for is newer."""
+    await known.adopt(OTHER, ["no room", "!a\0b:c"])
     assert await known.joined_rooms(OTHER) == []
     assert telling.asked_joined == []
     telling.untold.clear()
