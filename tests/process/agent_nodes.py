@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bridge.service.control_client import ask_node, stream_node
+from federation.service.own_keys import OwnKeyFiles
 from federation.wire.development_certificate import ensure
 from storage.address import DatabaseAddress
 from storage.errors import LocalError
@@ -28,6 +30,7 @@ LOOK_AGAIN = 0.05
 
 CONFIGURATION = """
 server_name = "{name}"
+{top}
 
 [listener]
 hosts = ["127.0.0.1"]
@@ -57,6 +60,15 @@ server_name = "{name}"
 address = "127.0.0.1:{port}"
 authority = "{authority}"
 """
+# As published nodes know each other: the key is what the other operator's `palaver keys show` says.
+PUBLISHED_PEER = """
+[[agent_federation.peers]]
+node_id = "{name}"
+url = "http://127.0.0.1:{port}"
+profile = "cis-1.1"
+{signing_key}
+require_signature = true
+"""
 AGENT = """
 [[agents]]
 id = "{id}"
@@ -72,12 +84,16 @@ COMMAND = (
 
 @dataclass
 class AgentNode(Node):
-    """Named `name`, and reached under that name by those who know where it is."""
+    """Named `name`, and reached under that name by those who know where it is. `top` and `more` go into its
+    configuration. To one that is published, and of one that is, nothing is known but where it is and its key:
+    a guest of a homeserver is."""
 
     name: str = "kitchen.test"
     database: DatabaseAddress | None = None
     agents: Sequence[str] = ()
+    top: str = ""
     more: str = ""
+    is_published: bool = False
     agent_timeout: float = 120.0
     peers: list["AgentNode"] = field(default_factory=list)
 
@@ -108,17 +124,34 @@ class AgentNode(Node):
             password = 'password_file = "password"'
         text = CONFIGURATION.format(
             name=self.name,
+            top=self.top,
             port=self.port,
             database=self.database.url,
             password=password,
             agent_timeout=self.agent_timeout,
         )
         for peer in self.peers:
-            text += PEER.format(name=peer.name, port=peer.port, authority=peer.data / "tls" / "ca.pem")
+            text += self._peer(peer)
         command = f"""["sh", "-c", '''{self.command_of_agents}''']"""
         for agent in self.agents:
             text += AGENT.format(id=agent, command=command, work=self.work)
         (self.directory / "palaver.toml").write_text(text + self.more)
+
+    def _peer(self, peer: "AgentNode") -> str:
+        if not self.is_published and not peer.is_published:
+            return PEER.format(name=peer.name, port=peer.port, authority=peer.data / "tls" / "ca.pem")
+        return PUBLISHED_PEER.format(name=peer.name, port=peer.port, signing_key=peer.signing_key())
+
+    def signing_key(self) -> str:
+        """The line that other operators have to enter, as `palaver keys show` prints it."""
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        OwnKeyFiles(self.data).load_or_create()
+        shown = subprocess.run(
+            [str(self.command), "keys", "show"],
+            cwd=self.directory, env=self.env, check=True, capture_output=True, text=True, timeout=PATIENCE,
+        ).stdout  # fmt: skip
+        [line] = re.findall('signing_key = "[0-9a-f]{64}"', shown)
+        return str(line)
 
     # -- what its agents have done --
 
