@@ -74,9 +74,15 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
         "",
         f"Palaver {summary['version']} is running as {name} on {', '.join(summary['addresses'])}.",
         "",
-        f"  its keys     https://localhost:{port}/_matrix/key/v2/server",
-        f"  its health   http://localhost:{port}/health/ready",
     ]
+    if "guest_of" in summary:
+        lines += [
+            f"  a guest of   {summary['guest_of']} at {summary['homeserver']}",
+            f"  its agents   {summary['ghosts']}",
+        ]
+    else:
+        lines.append(f"  its keys     https://localhost:{port}/_matrix/key/v2/server")
+    lines.append(f"  its health   http://localhost:{port}/health/ready")
     if summary["metrics"] is not None:
         lines.append(f"  its figures  {summary['metrics']}")
     lines += [
@@ -86,7 +92,7 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
         f"  {command} status{option}    what it says of itself",
         f"  {command} doctor{option}    what is wrong, and what to do about it",
     ]
-    if is_loopback(config.server_name):
+    if "guest_of" not in summary and is_loopback(config.server_name):
         lines += [
             f"  {command} init --server-name your.host.name",
             "                 a configuration for a node that others can reach (then start again)",

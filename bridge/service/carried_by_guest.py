@@ -31,6 +31,7 @@ from bridge.service.matrix_carrier import Inhabited
 from bridge.service.observer import ListenerObserver
 from bridge.service.portal_signs import PortalSigns
 from bridge.service.registration_file import load
+from bridge.time_text import moment
 from federation.service.audit import AuditTrail
 from federation.wire.app import make_app
 from federation.wire.endpoints import health
@@ -186,8 +187,8 @@ class CarriedByGuest:
     async def status(self) -> Mapping[str, Any]:
         return {
             "homeserver_is_there": self.guest.watch.is_there,
-            "last_transaction": self._observer.last_transaction_ms,
-            "lag": await self.guest.rooms.lags(),
+            "last_transaction": moment(self._observer.last_transaction_ms),
+            "reader_lag": await self.guest.rooms.lags(),
         }
 
     # -- inside --

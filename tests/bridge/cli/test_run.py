@@ -7,6 +7,7 @@ from typing import Any
 from bridge.cli.run import event_loop_factory, next_steps
 from bridge.config import Config
 from tests.bridge.cli.conftest import Palaver
+from tests.support.ports import lasting_port
 
 SUMMARY: dict[str, Any] = {
     "server_name": "localhost:7676",
@@ -62,9 +63,25 @@ def test_the_loop_is_a_loop() -> None:
 
 
 def test_a_guest_is_refused_before_anything_is_made(palaver: Palaver) -> None:
-    """No key, no database: the node can still become a homeserver."""
+    """Without its registration there is no database: the node can still become a homeserver."""
     section = '[appservice]\nhomeserver = "http://127.0.0.1:8008"\ndomain = "their.server"\n'
-    Path("palaver.toml").write_text(f'matrix_side = "appservice"\n{section}')
+    own = f"[listener]\nport = {lasting_port()}\n"
+    Path("palaver.toml").write_text(f'matrix_side = "appservice"\n{section}{own}')
     said = palaver("run")
-    assert (said.code, "cannot carry its rooms on their.server" in said.err) == (1, True)
-    assert [path.name for path in Path().iterdir()] == ["palaver.toml"]
+    assert (said.code, "There is no registration at" in said.err) == (1, True)
+    assert not Path("data", "postgres").exists()
+
+
+def test_a_guest_says_where_its_agents_are() -> None:
+    """It has no keys to show to other servers, and needs no public name."""
+    guest = {
+        **SUMMARY,
+        "guest_of": "their.server",
+        "homeserver": "http://127.0.0.1:8008",
+        "ghosts": "@_agent_…:their.server",
+    }
+    text = next_steps(Config(), guest)
+    for part in ("their.server at http://127.0.0.1:8008", "@_agent_…:their.server", "health/ready"):
+        assert part in text
+    for part in ("_matrix/key", "init --server-name"):
+        assert part not in text

@@ -1,0 +1,214 @@
+"""Each mistake that an operator of a guest can make, made on purpose against a real Synapse.
+
+`palaver run` ends with a sentence of its own, and `palaver doctor` says the same.
+"""
+
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.interop.guest_node import GuestNode
+from tests.interop.staffed_node import FILE
+from tests.support.loopback_server import LoopbackServer
+from tests.support.ports import lasting_port, take
+from tests.support.synapse import Synapse
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+CONFIGURATION = """
+server_name = "kitchen.local"
+matrix_side = "appservice"
+[appservice]
+homeserver = "{homeserver}"
+domain = "{domain}"
+id = "{id}"
+user_prefix = "{user_prefix}"
+port = {port}
+{more}
+[listener]
+hosts = ["127.0.0.1"]
+port = {own_port}
+[metrics]
+enabled = false
+[database]
+minimum_free_space = "16MiB"
+"""
+
+
+class Operator:
+    """A directory with a configuration, and the commands that are given there."""
+
+    def __init__(self, palaver: Path, authority: Authority, synapse: Synapse, **said: Any) -> None:
+        # Not below the directory of the test: the path of a Unix socket has 107 bytes.
+        self.directory = Path(tempfile.mkdtemp(prefix="palaver-mistake-"))
+        self.node = GuestNode(palaver, self.directory, lasting_port(), 0)
+        (self.directory / "tls").mkdir()
+        authority.write(self.directory / "tls", "ca")
+        self.said = {
+            "homeserver": synapse.url,
+            "domain": synapse.server_name,
+            "id": "palaver",
+            "user_prefix": "_agent_",
+            "port": lasting_port(),
+            "more": "",
+            "own_port": self.node.port,
+            **said,
+        }
+        self.write()
+
+    @property
+    def registration(self) -> Path:
+        return self.directory / "registration.yaml"
+
+    def write(self, **changes: Any) -> None:
+        (self.directory / FILE).write_text(CONFIGURATION.format(**{**self.said, **changes}))
+
+    async def register(self, *options: str) -> None:
+        code, answer = await self.node.cli("registration", *options)
+        assert code == 0, answer
+
+    async def told(self) -> str:
+        """What `palaver run` ends with; the doctor says the same, and nothing was made of the database."""
+        code, refusal = await self.node.refused()
+        assert code == 1, refusal
+        sentence: str = refusal["problem"]
+        assert refusal["advice"], sentence
+        assert not (self.node.data / "postgres").exists(), "a database was made a guest's"
+        code, doctor = await self.node.cli("doctor")
+        faults = [one["text"] for one in doctor["findings"] if one["verdict"] == "fault"]
+        assert code == 1
+        assert any(_core(sentence) in fault for fault in faults), (sentence, faults)
+        return sentence
+
+    async def clean_up(self) -> None:
+        await self.node.clean_up()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _core(sentence: str) -> str:
+    """Where both begin differently, the one with the name of the file."""
+    return sentence.partition(" wants. ")[2] or sentence
+
+
+MakeOperator = Callable[..., Operator]
+
+
+@asynccontextmanager
+async def operators(palaver: Path, authority: Authority, synapse: Synapse) -> AsyncIterator[MakeOperator]:
+    made: list[Operator] = []
+
+    def make(**said: Any) -> Operator:
+        made.append(Operator(palaver, authority, synapse, **said))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for operator in made:
+            await operator.clean_up()
+
+
+async def test_each_mistake_has_its_own_sentence(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """And nothing is left of it: put right, the same node starts."""
+    synapse = await make_synapse(start=False)
+    dead = lasting_port()
+    async with operators(palaver, authority, synapse) as make:
+        right = make()
+        deaf = make(id="deaf", user_prefix="_deaf_", more=f'url = "http://127.0.0.1:{dead}"')
+        clashing = [make(id=name, user_prefix="_ghost_") for name in ("one", "two")]
+        installed = (right, deaf, *clashing)
+        for operator in installed:
+            await operator.register()
+        synapse.appservices = [operator.registration for operator in installed]
+        await synapse.start()
+        await synapse.settled()
+
+        # Nothing was written.
+        without = make(id="without", user_prefix="_w_")
+        assert "There is no registration at" in await without.told()
+
+        # It was written, and the homeserver does not have it.
+        await without.register()
+        assert "does not know our as_token (M_UNKNOWN_TOKEN)" in await without.told()
+
+        # The file is one of another configuration.
+        right.write(domain="other.server")
+        assert "which the configuration wants" in await right.told()
+
+        # Written anew for another homeserver than this one.
+        text = right.registration.read_text()
+        await right.register()
+        assert f"The homeserver is called {synapse.server_name}" in await right.told()
+        right.registration.write_text(text)
+        right.write()
+
+        # The homeserver cannot reach this node.
+        assert f"cannot reach this node at http://127.0.0.1:{dead}" in await deaf.told()
+
+        # Two of its services want the same names.
+        for operator in clashing:
+            assert "reserves users that begin with _ghost_ too" in await operator.told()
+
+        # One of the tokens was edited, the one or the other.
+        right.registration.write_text(text.replace("hs_token: ", "hs_token: edited-"))
+        assert "refuses it (status 403)" in await right.told()
+        right.registration.write_text(text.replace("as_token: ", "as_token: edited-"))
+        assert "does not know our as_token" in await right.told()
+        right.registration.write_text(text)
+
+        # Somebody else has the port.
+        with take(right.said["port"]):
+            code, refusal = await right.node.refused()
+            assert (code, str(right.said["port"]) in refusal["problem"]) == (1, True)
+
+        # What answers is no homeserver.
+        async def nothing(request: web.Request) -> web.StreamResponse:
+            return web.Response(status=404, text="<html>")
+
+        async with LoopbackServer(nothing).running(None) as server:
+            right.write(homeserver=f"http://127.0.0.1:{server.port}")
+            assert "is no homeserver: appservice.homeserver has to name" in await right.told()
+
+        right.write()
+        await right.node.start()
+        assert (await right.node.cli("status"))[1]["ready"] is True
+        assert await right.node.stop() == 0
+
+
+async def test_a_homeserver_that_is_down_is_waited_for(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """It may be started after the node, which says so and goes on by itself; or the operator gives up."""
+    synapse = await make_synapse(start=False)
+    async with operators(palaver, authority, synapse) as make:
+        operator = make()
+        await operator.register()
+        synapse.appservices = [operator.registration]
+        node = operator.node
+        for sign in (signal.SIGTERM, None):
+            node.log.clear()
+            await node.spawn()
+            line = await node.logged("starts once the homeserver is there")
+            assert f"does not answer at {synapse.url}" in line["reason"]
+            if sign is not None:
+                assert await node.stop(sign) == 0
+        code, doctor = await node.cli("doctor")
+        side = next(one for one in doctor["findings"] if one["subject"] == "matrix side")
+        assert (code, f"does not answer at {synapse.url}" in side["text"]) == (1, True)
+        await synapse.start()
+        await synapse.settled()
+        await node.logged("Started.")
+        assert (await node.cli("status"))[1]["ready"] is True
+        # It goes, and so does the node: nothing that it wants to say keeps it.
+        await synapse.kill()
+        assert await node.stop() == 0
