@@ -49,7 +49,7 @@ class Played(Rooms):
         said = next((said for word, said in self.instead.items() if word in path), None)
         if said is not None:
             return said
-        if "media" in parts:
+        if "/media/" in path:
             return await self._keep_media(request, parts)
         body = json.loads(await request.read() or b"{}")
         match request.method, parts:
