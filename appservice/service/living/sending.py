@@ -34,7 +34,7 @@ _REDACTION: Final = "m.room.redaction"
 class Sending(HasParts):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._before = SentBefore(parts.client, parts.rooms)
+        self._before = SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
         self._turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
         self._room: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
         self._saying: SingleFlight[tuple[str, str, str], str] = SingleFlight()

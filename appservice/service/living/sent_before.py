@@ -1,10 +1,12 @@
 """What was sent under which key, so that it is not sent again.
 
 A homeserver does not tell an application service what it made of a request whose answer was lost, and forgets
-its transaction ids when it is started again. But it sends every event to the intake, ours too, with the key
-that was written into it; and what it has not sent yet stands at the end of the room.
+its transaction ids when it is started again. But it sends events to the intake, ours too, with the key that
+was written into them; and what it has not sent yet stands at the end of the room. So does what it never
+sends: Synapse, killed, loses what it has waiting for an application service.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -14,16 +16,20 @@ from appservice.received_event import TRANSACTION_KEY
 from appservice.service.homeserver_client import HomeserverClient
 from appservice.service.known_rooms import KnownRooms
 from federation.bounded_cache import BoundedCache
+from federation.edu.fields import is_event
 from federation.errors import MatrixError
 from federation.service.single_flight import SingleFlight
+from storage.appservice_events import fetch_known
+from storage.database import Database
 
 MOST_KEYS: Final = 20_000
 MOST_PLACES: Final = 20_000
-FIRST_PAGE: Final = 20
 PAGE: Final = 100
 MOST_PAGES: Final = 10
-"""Of what was said in a room since the homeserver last told us of it. Where that is more than a thousand
-events, its own memory of transaction ids has to do until it has told them."""
+"""What was not told is looked for among a thousand events. Where there are more, the homeserver's own memory
+of transaction ids has to do until it has told them."""
+REPEATED_MS: Final = 7 * 24 * 3_600 * 1_000
+"""For how long a transaction id is good, and what was told is kept."""
 
 Place = tuple[str, str]
 """Who sends, in which room."""
@@ -32,9 +38,13 @@ Place = tuple[str, str]
 class SentBefore:
     """It is closed at the end."""
 
-    def __init__(self, client: HomeserverClient, rooms: KnownRooms) -> None:
+    def __init__(
+        self, client: HomeserverClient, rooms: KnownRooms, database: Database, *, now_ms: Callable[[], int]
+    ) -> None:
         self._client = client
         self._rooms = rooms
+        self._database = database
+        self._now_ms = now_ms
         self._known: BoundedCache[tuple[str, str, str], str] = BoundedCache(MOST_KEYS)
         # Where this process has seen all that was sent and not told.
         self._looked: BoundedCache[Place, bool] = BoundedCache(MOST_PLACES)
@@ -64,8 +74,8 @@ class SentBefore:
         self._looked.forget((sender, room_id))
 
     async def _look(self, sender: str, room_id: str) -> None:
-        """Back to an event that the homeserver has told: it tells them in their order."""
-        query = {"dir": "b", "limit": str(FIRST_PAGE)}
+        """Back to where all of a page has been told: further back there is nothing that was not."""
+        query = {"dir": "b", "limit": str(PAGE)}
         for _ in range(MOST_PAGES):
             try:
                 path = Path.v3.rooms[room_id].messages
@@ -73,21 +83,36 @@ class SentBefore:
             except MatrixError:
                 # Whoever may not look there may not send there either, and is told so.
                 return
-            events, end = page.get("chunk"), page.get("end")
-            for event in events if isinstance(events, list) else []:
-                if await self._is_told(sender, room_id, event):
-                    self._looked.put((sender, room_id), True)
-                    return
-            if not events or not isinstance(end, str):
+            chunk, end = page.get("chunk"), page.get("end")
+            events = [event for event in chunk if _is_event(event)] if isinstance(chunk, list) else []
+            self._keep(sender, room_id, events)
+            if not isinstance(end, str) or await self._are_told(events):
                 break
             query = {"dir": "b", "limit": str(PAGE), "from": end}
         self._looked.put((sender, room_id), True)
 
-    async def _is_told(self, sender: str, room_id: str, event: Any) -> bool:
-        if not isinstance(event, dict) or not isinstance(event_id := event.get("event_id"), str):
-            return False
-        content = event.get("content")
-        key = content.get(TRANSACTION_KEY) if isinstance(content, dict) else None
-        if isinstance(key, str) and event.get("sender") == sender:
-            self.sent(sender, room_id, key, event_id)
-        return await self._rooms.knows_event(event_id)
+    def _keep(self, sender: str, room_id: str, events: Iterable[Mapping[str, Any]]) -> None:
+        for event in events:
+            key = event["content"].get(TRANSACTION_KEY)
+            # Others may copy a key; it is that of its sender.
+            if isinstance(key, str) and event.get("sender") == sender:
+                self.sent(sender, room_id, key, event["event_id"])
+
+    async def _are_told(self, events: Iterable[Mapping[str, Any]]) -> bool:
+        """Or so old that nobody repeats them."""
+        oldest = self._now_ms() - REPEATED_MS
+        recent = {event["event_id"] for event in events if _time(event) > oldest}
+        if not recent:
+            return True
+        return recent <= await self._database.look(partial(fetch_known, event_ids=list(recent)))
+
+
+def _is_event(event: Any) -> bool:
+    return (
+        isinstance(event, dict) and is_event(event.get("event_id")) and isinstance(event.get("content"), dict)
+    )
+
+
+def _time(event: Mapping[str, Any]) -> int:
+    ts = event.get("origin_server_ts")
+    return ts if type(ts) is int else 0

@@ -1,8 +1,7 @@
 """What was sent under which key."""
 
 from appservice.received_event import TRANSACTION_KEY
-from appservice.service.living import sent_before
-from appservice.service.living.sent_before import MOST_PAGES, PAGE, SentBefore
+from appservice.service.living.sent_before import MOST_PAGES, PAGE, REPEATED_MS, SentBefore
 from tests.appservice.service.living.guests import Living
 from tests.appservice.service.living.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM
 
@@ -10,7 +9,8 @@ KEY = "0" * 32
 
 
 def before_of(living: Living) -> SentBefore:
-    return SentBefore(living.parts.client, living.parts.rooms)
+    parts = living.parts
+    return SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
 
 
 def says(living: Living, sender: str, key: str) -> str:
@@ -43,6 +43,7 @@ async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -
     before = before_of(living)
     assert await before.find(GHOST, ROOM, KEY) == sent[0]
     assert len(living.asked("messages")) == 4
+    asked = len(living.asked("messages"))
     # Of the other one it was not seen as whom it may look.
     assert await before.find(OTHER, ROOM, KEY) == sent[1]
     assert before._looked.get((GHOST, ROOM))
@@ -51,6 +52,32 @@ async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -
     asked = len(living.asked("messages"))
     assert await before_of(living).find(GHOST, ROOM, KEY) is None
     assert len(living.asked("messages")) == asked + MOST_PAGES
+
+
+async def test_what_is_never_told_is_seen_among_what_was(living: Living) -> None:
+    """A homeserver that is killed loses what it has waiting for us, and goes on with what comes then."""
+    living.rooms.room(ROOM, GHOST)
+    for n in range(2 * PAGE):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    await living.tell()
+    sent = says(living, GHOST, KEY)
+    living.rooms.untold.clear()
+    for n in range(PAGE // 2):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    await living.tell()
+    assert await before_of(living).find(GHOST, ROOM, KEY) == sent
+    # All of the second page was told.
+    assert len(living.asked("messages")) == 2
+
+
+async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
+    """Nobody repeats it, and what was told of that time has been forgotten."""
+    living.rooms.room(ROOM, GHOST)
+    for n in range(3 * PAGE):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    living.rooms.now += REPEATED_MS
+    assert await before_of(living).find(GHOST, ROOM, KEY) is None
+    assert len(living.asked("messages")) == 1
 
 
 async def test_whoever_may_not_look_has_sent_nothing(living: Living) -> None:
@@ -74,4 +101,3 @@ async def test_whatever_the_homeserver_says_is_read(living: Living) -> None:
     for _ in range(2):
         assert await before.find(GHOST, ROOM, KEY) is None
         before.doubt(GHOST, ROOM)
-    assert sent_before.FIRST_PAGE < PAGE
