@@ -2,13 +2,12 @@
 soon as may be. Nobody waits for it, and of what has changed again meanwhile only the last is told."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mautrix.api import Method, Path, PathBuilder
 
-from appservice.service.homeserver_away import HomeserverAway
 from appservice.service.homeserver_client import HomeserverClient
 from federation.bounded_cache import BoundedCache
 from federation.edu import PresenceOfUser, Receipt
@@ -27,6 +26,8 @@ GATHERED: Final = 0.2
 """Seconds for which receipts of others are gathered before they are kept."""
 ASKED_AGAIN: Final = 1.0
 """Seconds until the homeserver is told again that did not answer."""
+
+_PRESENCE: Final = "presence"
 
 Key = tuple[str, ...]
 ReceiptKey = tuple[str, str, str]
@@ -53,12 +54,14 @@ class OwnMoments:
         database: Database,
         news: EphemeralNews,
         *,
+        ensure_user: Callable[[str], Awaitable[None]],
         now_ms: Callable[[], int],
         report: Callable[[str], None],
     ) -> None:
         self._client = client
         self._database = database
         self._news = news
+        self._ensure_user = ensure_user
         self._now_ms = now_ms
         self._report = report
         # Until when the homeserver takes somebody to be typing.
@@ -111,7 +114,7 @@ class OwnMoments:
         if user.status_msg is not None:
             content["status_msg"] = user.status_msg
         path = Path.v3.presence[user.user_id].status
-        self._wait(("presence", user.user_id), _Telling(Method.PUT, path, content, user.user_id))
+        self._wait((_PRESENCE, user.user_id), _Telling(Method.PUT, path, content, user.user_id))
 
     async def read(self, receipt: Receipt) -> None:
         """Kept when it returns."""
@@ -149,11 +152,14 @@ class OwnMoments:
 
     async def _tell(self, key: Key, telling: _Telling) -> None:
         try:
+            if key[0] == _PRESENCE:
+                # An agent is there from the first moment on, and its ghost is made when it is needed.
+                await self._ensure_user(telling.user)
             await self._client.ask(telling.method, telling.path, telling.content, user=telling.user)
         except MatrixError as refused:
             self._report(f"The homeserver refuses what {telling.user} does ({key[0]}): {refused.text}")
-        except HomeserverAway:
-            # Whoever watches it says that it is away.
+        except ConnectionLost:
+            # The homeserver, or the database. Whoever watches them says that they are away.
             self._waiting.setdefault(key, telling)
             await asyncio.sleep(ASKED_AGAIN)
 

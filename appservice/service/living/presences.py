@@ -24,7 +24,12 @@ class Presences(Looking):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._own = OwnMoments(
-            parts.client, parts.database, parts.news, now_ms=parts.now_ms, report=parts.report
+            parts.client,
+            parts.database,
+            parts.news,
+            ensure_user=parts.ghosts.ensure_user,
+            now_ms=parts.now_ms,
+            report=parts.report,
         )
 
     async def set_typing(self, room_id: str, user: str, *, typing: bool, lasts_ms: int = 30_000) -> None:

@@ -24,6 +24,7 @@ class Moments:
         self.database = database
         self.heard: list[tuple[str, Any]] = []
         self.reported: list[str] = []
+        self.ensured: list[str] = []
         self.away = 0
         self.refuses = False
         self._changed = asyncio.Event()
@@ -32,9 +33,17 @@ class Moments:
 
     def begin(self, at: Homeserver) -> None:
         self.own = OwnMoments(
-            at.client, self.database, self.news, now_ms=lambda: self.now, report=self.reported.append
+            at.client,
+            self.database,
+            self.news,
+            ensure_user=self.ensure_user,
+            now_ms=lambda: self.now,
+            report=self.reported.append,
         )
         self.own.start()
+
+    async def ensure_user(self, user: str) -> None:
+        self.ensured.append(user)
 
     def answer(self, request: Any) -> Any:
         self._changed.set()
@@ -95,6 +104,8 @@ async def test_presence_is_told_again_before_it_is_forgotten(moments: Moments) -
     moments.own.be(online)
     assert await moments.until(2) == [f"presence/{COOK}/status"] * 2
     assert told == [online]
+    # It may be the first that the homeserver hears of this user.
+    assert moments.ensured == [COOK, COOK]
     assert moments.news.presence_of(COOK) == online
 
 
