@@ -44,7 +44,11 @@ class Addressed:
 def addressed(message: Message, agent_of: AgentOf, route: RouteOf) -> Addressed:
     """`agent_of` says which users are agents, and `route` whether an address leads somewhere."""
     mentioned = [(user, agent_of(user)) for user in message.mentioned]
-    agents = [Named(agent, names(user, agent)) for user, agent in mentioned if agent is not None]
+    agents = [
+        Named(agent, (*names(user, agent), *message.names_of(user)))
+        for user, agent in mentioned
+        if agent is not None
+    ]
     others = tuple(user for user, agent in mentioned if agent is None)
     word, rest = (*message.body.split(maxsplit=1), "", "")[:2]
     first = _first(word, agent_of, route)
@@ -78,7 +82,7 @@ def _first(word: str, agent_of: AgentOf, route: RouteOf) -> AgentAddress | Unkno
 
 
 def names(user: str, address: AgentAddress) -> tuple[str, ...]:
-    """How clients write a mention of this user in plain text."""
+    """How clients write a mention of this user in plain text, whatever name is shown of it."""
     name = localpart(user) or ""
     return user, str(address), address.agent_id, display_name(address.agent_id), name
 

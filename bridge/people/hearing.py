@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from appservice.double_puppets import is_marked
 from bridge.address import AgentAddress
+from bridge.ghost import NODE_NAME
 from bridge.people.addressing import AgentOf, RouteOf, addressed, without_names
 from bridge.people.commands import Parsed, behind_prefix, parse
 from bridge.people.message import (
@@ -26,6 +28,7 @@ from bridge.people.place import Kind, Place
 from bridge.people.text import is_ours
 from bridge.people.thread import CANCEL, Shown
 from bridge.routing import Unknown
+from federation.identifiers import localpart
 from federation.room_event import RoomEvent
 
 MOST_AGENTS: Final = 5
@@ -148,6 +151,7 @@ def _is_of_machine(event: RoomEvent, ears: Ears) -> bool:
     return (
         ears.is_ours(event.sender)
         or is_ours(event.content)
+        or is_marked(event.content)
         or ears.agent_of(event.sender) is not None
         or event.content.get("msgtype") == "m.notice"
     )
@@ -180,7 +184,8 @@ def _order(message: Message, place: Place, ears: Ears, *, is_in_thread: bool) ->
         return message.body if behind is None else behind
     if ears.node_user not in message.mentioned or ears.node_user not in place.speakers:
         return None
-    rest = without_names(message.body, (ears.node_user, ears.node_user[1:].partition(":")[0]))
+    calls = (ears.node_user, localpart(ears.node_user) or "", NODE_NAME, *message.names_of(ears.node_user))
+    rest = without_names(message.body, calls)
     # Who answers a message of the node mentions it too, without calling it.
     return None if is_in_thread and rest == message.body else rest
 

@@ -5,8 +5,9 @@ replacements".
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -30,6 +31,8 @@ WITHOUT_TEXT: Final = frozenset({"m.image", "m.file", "m.audio", "m.video", "m.l
 _PILL: Final = re.compile(
     r"<a\s[^<>]{0,500}?href\s*=\s*[\"']?(?:https?://matrix\.to/#/|matrix:)([^\"'<>\s]{1,800})", re.IGNORECASE
 )
+_PILL_TEXT: Final = re.compile(r"[^<>]{0,500}>(.{1,500}?)</a\s*>", re.IGNORECASE | re.DOTALL)
+_TAG: Final = re.compile(r"<[^<>]{0,500}>")
 _QUOTED: Final = re.compile(r"<mx-reply>.*?</mx-reply>", re.IGNORECASE | re.DOTALL)
 
 
@@ -46,6 +49,11 @@ class Message:
     """The event that its thread hangs on."""
     answers: str | None = None
     replaces: str | None = None
+    pills: tuple[tuple[str, str], ...] = ()
+    """Of users that are mentioned, how the message calls them."""
+
+    def names_of(self, user: str) -> tuple[str, ...]:
+        return tuple(name for one, name in self.pills if one == user)
 
 
 def read(content: Mapping[str, Any]) -> Message:
@@ -59,14 +67,16 @@ def read(content: Mapping[str, Any]) -> Message:
     answers = _event_id(answered.get("event_id")) if isinstance(answered, dict) and not falls_back else None
     said = new_content(content) if replaces is not None else content
     msgtype, body = said.get("msgtype"), said.get("body")
+    pills = _pills(said)
     text = cleaned(body) if isinstance(body, str) else ""
     return Message(
         _without_quote(text) if answers is not None else text.strip(),
         msgtype if isinstance(msgtype, str) else None,
-        _mentioned(said),
+        _mentioned(said, pills),
         target if rel_type == "m.thread" else None,
         answers,
         replaces,
+        tuple((user, name) for user, name in pills if name),
     )
 
 
@@ -79,17 +89,30 @@ def reacted(content: Mapping[str, Any]) -> tuple[str, str] | None:
     return (target, key) if target is not None and isinstance(key, str) else None
 
 
-def _mentioned(content: Mapping[str, Any]) -> tuple[str, ...]:
+def _mentioned(content: Mapping[str, Any], pills: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """ "m.mentions: user_ids", and the pills in its form: not all clients write both."""
     mentions = content.get("m.mentions")
     listed = mentions.get("user_ids") if isinstance(mentions, dict) else None
     users = [user for user in (listed if isinstance(listed, list) else [])[:MOST_MENTIONED] if _is_user(user)]
-    html = html_of(content)
-    if html is not None:
-        # What is answered stands in there too, and whoever wrote that is not called.
-        pills = (found[1] for found in _PILL.finditer(_QUOTED.sub("", html)))
-        users += [user for pill in pills if (user := _user_of(pill)) is not None][:MOST_MENTIONED]
+    users += [user for user, _ in pills]
     return tuple(dict.fromkeys(users))[:MOST_MENTIONED]
+
+
+def _pills(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Users, and the text of each of their pills, which is what stands for it in the plain text."""
+    html = html_of(content)
+    if html is None:
+        return []
+    found: list[tuple[str, str]] = []
+    # What is answered stands in there too, and whoever wrote that is not called.
+    html = _QUOTED.sub("", html)
+    for pill in _PILL.finditer(html):
+        user = _user_of(pill[1])
+        if user is not None and len(found) < MOST_MENTIONED:
+            shown = _PILL_TEXT.match(html, pill.end())
+            name = "" if shown is None else cleaned(unescape(_TAG.sub("", shown[1])))
+            found.append((user, " ".join(name.split())))
+    return found
 
 
 def _user_of(pill: str) -> str | None:

@@ -95,3 +95,21 @@ def test_names_are_taken_off_whole() -> None:
     assert without_names("worker-1@here.test worker-1, peel", calls) == "peel"
     assert without_names("worker-1.5 is a version", calls) == "worker-1.5 is a version"
     assert without_names("", calls) == ""
+
+
+def test_a_guests_agents_are_called_as_everywhere() -> None:
+    """By ids and addresses, by their users on the homeserver, and by the names that people see."""
+    user = "@_agent_worker-1:their.server"
+    agents = {user: WORKER}.get
+    for body, mentioned in (
+        ("@worker-1: peel", ()),
+        ("worker-1@here.test: peel", ()),
+        (f"{user}: peel", ()),
+        (f"{user}: peel", (user,)),
+        ("worker-1: peel", (user,)),
+        ("_agent_worker-1: peel", (user,)),
+        ("The peeler: peel", (user,)),
+    ):
+        message = Message(body, "m.text", mentioned, pills=((user, "The peeler"),))
+        found = addressed(message, agents, route)
+        assert (found.agents, found.prompt) == ((WORKER,), "peel")

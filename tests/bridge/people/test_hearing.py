@@ -317,6 +317,7 @@ def test_the_node_is_mentioned() -> None:
     """What it is asked then is a command."""
     assert hear(text("palaver: help", mentions=[NODE]), ROOM) == Ordered(Order(COMMANDS["help"]))
     assert hear(text(f"{NODE} help", mentions=[NODE]), ROOM) == Ordered(Order(COMMANDS["help"]))
+    assert hear(text("Palaver: help", mentions=[NODE]), ROOM) == Ordered(Order(COMMANDS["help"]))
     assert hear(text("palaver: help", mentions=[NODE]), replace(ROOM, speakers=(WORKER_USER,))) is None
 
 

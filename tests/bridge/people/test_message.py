@@ -35,6 +35,29 @@ def test_a_pill_mentions_too(html: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("shown", "name"),
+    [
+        ("The baker", "The baker"),
+        ("<b>The</b>\n baker &amp; co", "The baker & co"),
+        ("", None),
+        ("x" * 501, None),
+        ("\u202eThe baker", "The baker"),
+    ],
+)
+def test_a_pill_says_how_somebody_is_called(shown: str, name: str | None) -> None:
+    """Which is what stands for it in the plain text: the name that people see."""
+    html = f'<a href="https://matrix.to/#/{WORKER}">{shown}</a>: bake'
+    said = {
+        "msgtype": "m.text",
+        "body": "The baker: bake",
+        "format": "org.matrix.custom.html",
+        "formatted_body": html,
+    }
+    assert read(said).names_of(WORKER) == (() if name is None else (name,))
+    assert read(said).names_of("@other:here.test") == ()
+
+
+@pytest.mark.parametrize(
     "html",
     [
         f'<mx-reply><a href="https://matrix.to/#/{WORKER}">x</a></mx-reply>thanks',
@@ -72,7 +95,7 @@ def test_threads_and_answers() -> None:
 def test_an_edit_says_what_is_new() -> None:
     """And what it edits."""
     said = edit("$old", formatted("new", mention(WORKER, "w"), mentions=[WORKER]))
-    assert read(said) == Message("new", "m.text", (WORKER,), replaces="$old")
+    assert read(said) == Message("new", "m.text", (WORKER,), replaces="$old", pills=((WORKER, "w"),))
 
 
 def test_reactions() -> None:
