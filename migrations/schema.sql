@@ -811,15 +811,43 @@ CREATE FUNCTION take_in_for_guest(
     LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     known_ids text[];
+    is_out_of_step boolean;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('appservice ' || of_registration, 0));
     INSERT INTO appservice_transactions AS known (registration, transaction_id, digest)
     VALUES (of_registration, its_id, its_digest)
     ON CONFLICT (registration, transaction_id)
-    DO UPDATE SET digest = excluded.digest, received_at = now() WHERE known.digest <> excluded.digest;
+    DO UPDATE SET digest = excluded.digest, received_at = now() WHERE known.digest <> excluded.digest
+    -- Whether there was one under this id.
+    RETURNING xmax <> 0 INTO is_out_of_step;
     is_new = FOUND;
     some_are_redacted = false;
-    IF NOT is_new OR cardinality(event_ids) = 0 THEN
+    IF NOT is_new THEN
+        RETURN;
+    END IF;
+    -- Where they were counted without a gap, one that is missing was taken in by a database that is no more.
+    IF its_id ~ '^[1-9][0-9]{0,17}$' AND NOT EXISTS (
+        SELECT FROM appservice_transactions
+        WHERE registration = of_registration AND transaction_id = (its_id::bigint - 1)::text
+    ) THEN
+        is_out_of_step = is_out_of_step OR EXISTS (
+            SELECT FROM (
+                SELECT transaction_id FROM appservice_transactions
+                WHERE registration = of_registration AND transaction_id <> its_id ORDER BY received_at DESC LIMIT 1
+            ) AS last
+            JOIN appservice_transactions AS before
+                ON before.registration = of_registration
+                AND before.transaction_id = CASE
+                    WHEN last.transaction_id ~ '^[1-9][0-9]{0,17}$' THEN (last.transaction_id::bigint - 1)::text
+                END
+        );
+    END IF;
+    -- Ours or the homeserver's was restored: what is known of rooms may be of another past.
+    IF is_out_of_step THEN
+        UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1;
+        DELETE FROM guest_users;
+    END IF;
+    IF cardinality(event_ids) = 0 THEN
         RETURN;
     END IF;
     IF cardinality(state) + cardinality(targets) > 0 THEN

@@ -142,10 +142,16 @@ async def is_adopted(connection: Connection, user: str) -> bool:
     return bool(await connection.fetchval(SQL.is_adopted, user))
 
 
-async def adopt(connection: Connection, user: str, rooms: Sequence[str]) -> None:
-    """These are all in which the user is."""
+async def last_change(connection: Connection) -> int:
+    """Before the homeserver is asked for all rooms of a user."""
+    change: int = await connection.fetchval(SQL.last_change)
+    return change
+
+
+async def adopt(connection: Connection, user: str, rooms: Sequence[str], change: int) -> None:
+    """These are all in which the user is, as the homeserver said after this change."""
     await connection.execute(SQL.adopt_rooms, rooms)
-    await connection.execute(SQL.adopt_memberships, user, rooms)
+    await connection.execute(SQL.adopt_memberships, user, rooms, change)
     await connection.execute(SQL.adopt_user, user)
 
 

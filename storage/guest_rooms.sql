@@ -55,6 +55,9 @@ SELECT note_guest_state($1, $2::guest_state, $3::interval);
 -- name: begin_fetch
 SELECT doubts, (SELECT last_value - 1 + is_called::integer FROM guest_state_changes) FROM guest_rooms WHERE room_id = $1;
 
+-- name: last_change
+SELECT last_value - 1 + is_called::integer FROM guest_state_changes;
+
 -- What has come since the fetch began is at least as new as what was fetched, or something newer follows it.
 -- name: merge
 WITH fetched AS MATERIALIZED (
@@ -112,16 +115,32 @@ INSERT INTO guest_users (user_id) VALUES ($1) ON CONFLICT (user_id) DO NOTHING;
 -- name: adopt_rooms
 INSERT INTO guest_rooms (room_id) SELECT DISTINCT unnest($1::text[]) ON CONFLICT (room_id) DO NOTHING;
 
--- What the homeserver has told of the user there is newer.
+-- What has come since the homeserver was asked is newer than what it answered.
 -- name: adopt_memberships
-INSERT INTO guest_state (
+WITH left_since AS (
+    DELETE FROM guest_state
+    WHERE is_ours AND state_key = convert_to($1, 'UTF8') AND membership = 'join' AND change <= $3
+        AND room_id <> ALL($2::text[])
+)
+INSERT INTO guest_state AS entry (
     room_id, type, state_key, event_id, sender, ts, content, is_redacted, membership, is_ours, known_by, change
 )
-SELECT DISTINCT
+SELECT
     given, convert_to('m.room.member', 'UTF8'), convert_to($1, 'UTF8'), '', $1, 0, '{"membership":"join"}'::bytea, false,
     'join', true, 'joined', nextval('guest_state_changes')
-FROM unnest($2::text[]) AS given
-ON CONFLICT (room_id, type, state_key) DO NOTHING;
+FROM (SELECT DISTINCT unnest($2::text[]) AS given) AS joined
+ON CONFLICT (room_id, type, state_key) DO UPDATE SET
+    event_id = excluded.event_id,
+    sender = excluded.sender,
+    ts = excluded.ts,
+    content = excluded.content,
+    is_redacted = excluded.is_redacted,
+    membership = excluded.membership,
+    invite_state = NULL,
+    known_by = excluded.known_by,
+    ahead_until = NULL,
+    change = excluded.change
+WHERE entry.change <= $3 AND entry.membership <> 'join';
 
 -- name: prune_rooms
 WITH forgotten AS (

@@ -133,11 +133,13 @@ class KnownRooms:
             found = await self._fetching.residents(room_id)
         return found[0] if found else None
 
-    async def adopt(self, user: str, joined: Sequence[str]) -> None:
-        """These are all rooms in which a ghost is: it need not be asked for."""
+    async def adopt(self, user: str, joined: Sequence[str], *, change: int = 0) -> None:
+        """These are all rooms in which a ghost is: it need not be asked for. What has been heard of it since
+        this change is newer."""
+        found = [room_id for room_id in joined if is_room_id(room_id)]
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            await rooms.adopt(connection, user, [room_id for room_id in joined if is_room_id(room_id)])
+            await rooms.adopt(connection, user, found, change)
 
     # -- events --
 
@@ -233,4 +235,5 @@ class KnownRooms:
         return True
 
     async def _adopt(self, user: str) -> None:
-        await self.adopt(user, await self._fetch_joined(user))
+        change = await self._database.look(rooms.last_change)
+        await self.adopt(user, await self._fetch_joined(user), change=change)

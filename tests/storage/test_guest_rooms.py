@@ -37,12 +37,15 @@ class Told:
     connection: Connection
     count: int = 0
 
-    async def __call__(self, *entries: GuestEntry, redacts: str | None = None) -> None:
+    async def __call__(
+        self, *entries: GuestEntry, redacts: str | None = None, id_: str | None = None
+    ) -> None:
         self.count += 1
         ids = [one.event_id for one in entries] + ([f"$r{self.count}"] if redacts else [])
         rows = [NewEvent(event_id, ROOM, "timeline", None, None, b"{}") for event_id in ids]
+        digest = self.count.to_bytes(32)
         redactions = [Redaction(redacts, f"$r{self.count}", ROOM)] if redacts else []
-        taken = NewTransaction("palaver", str(self.count), bytes(32), rows, entries, redactions)
+        taken = NewTransaction("palaver", id_ or str(self.count), digest, rows, entries, redactions)
         assert (await take_in(self.connection, taken)).is_new
 
     async def whole(self, *entries: GuestEntry) -> None:
@@ -234,17 +237,59 @@ async def test_a_user_who_is_not_there_is_taken_out(database: Database) -> None:
 
 
 async def test_a_user_is_adopted_with_all_its_rooms(database: Database) -> None:
-    """Once. Nothing is known of them but that; what the homeserver told is newer."""
+    """Nothing is known of them but that."""
+    async with database.transaction() as connection:
+        assert not await rooms.is_adopted(connection, OURS)
+        await rooms.adopt(connection, OURS, [ROOM, ROOM], 0)
+        assert await rooms.is_adopted(connection, OURS)
+        assert await rooms.list_joined(connection, OURS.encode()) == [ROOM]
+        known = await rooms.fetch_entry(connection, ROOM, b"m.room.member", OURS.encode(), DAY)
+        assert known == ("in part", [])
+
+
+async def test_what_was_told_while_it_was_asked_is_newer(database: Database) -> None:
+    """What was told before is older than the answer."""
     async with database.transaction() as connection:
         told = Told(connection)
-        await told(member("$1", OURS, "leave"))
-        assert not await rooms.is_adopted(connection, OURS)
-        await rooms.adopt(connection, OURS, [ROOM, "!other:a", "!other:a"])
-        await rooms.adopt(connection, OURS, [])
-        assert await rooms.is_adopted(connection, OURS)
-        assert await rooms.list_joined(connection, OURS.encode()) == ["!other:a"]
-        known = await rooms.fetch_entry(connection, "!other:a", b"m.room.member", OURS.encode(), DAY)
-        assert known == ("in part", [])
+        memberships = {"!left:a": "leave", "!joined:a": "join"}
+        for number, (room_id, membership) in enumerate(memberships.items()):
+            await told(member(f"$before{number}", OURS, membership)._replace(room_id=room_id))
+        change = await rooms.last_change(connection)
+        for number, (room_id, membership) in enumerate(memberships.items()):
+            await told(member(f"$since{number}", OURS, membership)._replace(room_id=room_id + "2"))
+        answered = ["!left:a", "!left:a2", "!new:a"]
+        await rooms.adopt(connection, OURS, answered, change)
+        assert await rooms.list_joined(connection, OURS.encode()) == ["!joined:a2", "!left:a", "!new:a"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "wholeness"),
+    [
+        (["1", "2", "3"], "whole"),
+        (["7", "8", "9"], "whole"),
+        (["one", "two", "three"], "whole"),
+        (["17000123", "17000456", "17000789"], "whole"),
+        (["1", "2", "4"], "in part"),
+        (["1", "2", "1"], "in part"),
+    ],
+)
+async def test_what_is_known_is_doubted_when_the_count_is_out_of_step(
+    database: Database, ids: list[str], wholeness: Wholeness
+) -> None:
+    """Our database was restored, or the homeserver's: what was told in between is lost, or was never so."""
+    state = [member("$1", OURS, "join"), entry("$2")]
+    async with database.transaction() as connection:
+        await Told(connection)(*state, id_=ids[0])
+    async with database.transaction() as connection:
+        told = Told(connection, 1)
+        await told(id_=ids[1])
+        await told.whole(*state)
+        await rooms.adopt(connection, OURS, [ROOM], 0)
+    async with database.transaction() as connection:
+        told = Told(connection, 2)
+        await told(entry("$3"), id_=ids[2])
+        assert await told.ids() == (wholeness, ["$1", "$3"])
+        assert await rooms.is_adopted(connection, OURS) == (wholeness == "whole")
 
 
 async def test_rooms_that_ours_have_left_are_forgotten(database: Database) -> None:

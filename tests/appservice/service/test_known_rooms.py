@@ -418,6 +418,24 @@ async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownR
     assert await known.joined_rooms(GHOST) == []
 
 
+async def test_a_database_that_was_restored_finds_out(telling: Telling, known: KnownRooms) -> None:
+    """The homeserver counts its transactions, and some are missing: what they told is fetched."""
+    telling.moves(OTHER, "join")
+    await telling.tell(1)
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert await known.joined_rooms(GHOST) == await known.joined_rooms(OTHER) == [ROOM]
+    telling.topic("missed", told=False)
+    telling.moves(OTHER, "leave", told=False)
+    telling.moves(OTHER, "join", told=False, room_id="!other:their.server")
+    telling.transactions += 3
+    telling.happens("m.room.message", {"body": "a"}, None)
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert await known.joined_rooms(GHOST) == [ROOM]
+    assert await known.joined_rooms(OTHER) == ["!other:their.server"]
+
+
 async def test_events_are_known_as_they_were_told(telling: Telling, known: KnownRooms) -> None:
     """With redactions applied."""
     telling.happens("m.room.message", {"body": "a"}, None)

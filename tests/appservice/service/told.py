@@ -28,6 +28,7 @@ class Telling:
     during: Callable[[], Any] | None = None
     away: bool = False
     count: int = 0
+    transactions: int = 0
 
     def happens(
         self,
@@ -69,8 +70,8 @@ class Telling:
         """What has happened since, as one transaction."""
         told = self.untold[:most]
         del self.untold[:most]
-        self.count += 1
-        await self.guest.take_in(str(self.count), *told)
+        self.transactions += 1
+        await self.guest.take_in(str(self.transactions), *told)
 
     async def fetch(self, room_id: str, as_user: str) -> Sequence[Mapping[str, Any]]:
         self.asked.append((room_id, as_user))
