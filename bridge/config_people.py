@@ -81,6 +81,10 @@ class People(Section):
     )
 
 
+def rights(people: People, permissions: dict[str, Level]) -> Rights:
+    return Rights(permissions, frozenset(people.sensitive))
+
+
 def people_settings(
     names: GhostNames,
     people: People,
@@ -90,7 +94,7 @@ def people_settings(
     return PeopleSettings(
         names,
         namespaces,
-        Rights(permissions, frozenset(people.sensitive)),
+        rights(people, permissions),
         people.join_rule,
         people.listed,
         people.room_version,

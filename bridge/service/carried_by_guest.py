@@ -25,6 +25,7 @@ from bridge.service.control_socket import Command
 from bridge.service.guest_figures import keep_figures
 from bridge.service.guest_inhabitants import GuestInhabitants
 from bridge.service.guest_observer import LoggedGuest
+from bridge.service.guest_people import GuestPeople
 from bridge.service.guest_port import GuestPort
 from bridge.service.health import HOMESERVER, Health
 from bridge.service.matrix_carrier import Inhabited
@@ -72,15 +73,20 @@ class CarriedByGuest:
         self._observer = LoggedGuest(self._figures, health, now_ms)
         self._stack = contextlib.AsyncExitStack()
         health.expect(HOMESERVER)
+        self._people = GuestPeople(
+            config, self._wanted.namespaces, now_ms=now_ms, report=self._observer.problem
+        )
 
     async def prepare(self) -> None:
         self._registration = self._load()
+        self._people.prepare()
         self._port = GuestPort(
             self._section,
             self._registration,
             self._wanted,
             ListenerObserver(self._metrics),
             is_ready=self._is_ready,
+            serve_besides=self._people.serve,
         )
         self._stack.push_async_callback(self._port.close)
         self._port.bind()
@@ -111,6 +117,8 @@ class CarriedByGuest:
                 observer=self._observer,
             )
         )
+        stack.push_async_callback(self._people.close)
+        await self._people.open(self.guest)
         # Closed before the parts that it gives to.
         stack.push_async_callback(self._port.close)
         self.guest.watch.start()
@@ -159,6 +167,10 @@ class CarriedByGuest:
     @property
     def now_ms(self) -> Callable[[], int]:
         return self._now_ms
+
+    @property
+    def for_people(self) -> GuestPeople:
+        return self._people
 
     def admits(self, server_name: str) -> bool:
         """A guest speaks as a Matrix server with nobody."""

@@ -94,6 +94,11 @@ class CarriedByHomeserver:
     def audit(self) -> AuditTrail:
         return self.homeserver.audit
 
+    @property
+    def for_people(self) -> None:
+        """People live on other homeservers, and speak for themselves."""
+        return None
+
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)
 

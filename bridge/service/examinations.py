@@ -16,7 +16,7 @@ from bridge.connectors.cis.wire.endpoints import HEALTH
 from bridge.service.config_file import LoadedConfig
 from bridge.service.control_client import NotRunning, ask_node
 from bridge.service.names import foreign_claims, homes
-from bridge.service.registration_check import check_registration
+from bridge.service.registration_check import check_double_puppet, check_registration
 from bridge.service.settings import external_database, listener_settings, tls_files
 from federation.admission import host_of
 from federation.canonical_json import NotCanonical, decode
@@ -98,7 +98,10 @@ async def matrix_side(patient: Patient) -> Finding:
     config = patient.config
     if config.guest_of is None:
         return ok("matrix side", "This node is a homeserver itself.")
-    wrong = await check_registration(config.appservice, config.server_name)
+    wrong = (
+        *await check_registration(config.appservice, config.server_name),
+        *await check_double_puppet(config.double_puppet, config.appservice),
+    )
     if wrong:
         return fault("matrix side", " ".join(wrong), "`palaver registration --check` says it line by line.")
     return ok(

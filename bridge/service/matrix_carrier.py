@@ -7,10 +7,13 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from bridge.address import AgentAddress
+from bridge.agent import Agent
 from bridge.ghost_names import GhostNames
-from bridge.matrix_side import MatrixSide
+from bridge.matrix_side import MatrixSide, SpeaksForPeople
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.control_socket import Command
+from bridge.service.ghosts import Ghosts
+from bridge.service.routing_table import RoutingTable
 from federation.service.audit import AuditTrail
 from federation.wire.limits import Limits
 from federation.wire.node import Node as WireNode
@@ -32,6 +35,25 @@ class Inhabited(Protocol):
 
     def rooms(self) -> Mapping[str, str]:
         """The rooms of agents that there are: their ids, by namespace."""
+        ...
+
+
+class ServesPeople(Protocol):
+    """Of whoever carries a node on a homeserver on which people live."""
+
+    @property
+    def speaks(self) -> SpeaksForPeople: ...
+
+    def move_in(
+        self,
+        routes: RoutingTable,
+        ghosts: Ghosts,
+        *,
+        name_of: Callable[[Agent], str | None],
+        is_of_agents: Callable[[str], bool],
+    ) -> None:
+        """From now on people's programs are told of agents. `name_of` is how the configuration calls one,
+        `is_of_agents` is true of rooms of agents."""
         ...
 
 
@@ -67,6 +89,11 @@ class Carrier(Protocol):
 
     @property
     def audit(self) -> AuditTrail: ...
+
+    @property
+    def for_people(self) -> ServesPeople | None:
+        """None where no people live."""
+        ...
 
     def admits(self, server_name: str) -> bool:
         """Whether this node itself speaks with a server."""

@@ -13,7 +13,7 @@ from bridge.agent_metrics import AgentMetrics
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
 from bridge.config_agent_federation import AgentFederation, cis_settings, task_limits
-from bridge.config_people import people_settings
+from bridge.config_people import people_settings, rights
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
@@ -23,6 +23,7 @@ from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
 from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts
+from bridge.service.agent_operator.in_a_name import ForPeople
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.agents import token_commands
 from bridge.service.agents.attached import AttachedLimits
@@ -60,6 +61,7 @@ class NodeCentre:
     ) -> None:
         self._config = config
         self._carrier = carrier
+        self._for_people = carrier.for_people
         self._key = key
         self._version = version
         self._people: People | None = None
@@ -104,6 +106,13 @@ class NodeCentre:
 
     async def start(self) -> None:
         await self.centre.start()
+        if self._for_people is not None:
+            self._for_people.move_in(
+                self.centre.table,
+                self._ghosts,
+                name_of=self._agents.display_name,
+                is_of_agents=lambda room_id: room_id in self.rooms().values(),
+            )
 
     async def close(self) -> None:
         await self.centre.close()
@@ -135,6 +144,9 @@ class NodeCentre:
             feed=self._feed,
             configured={agent.id for agent in self._config.agents},
             now_ms=now_ms,
+            for_people=None
+            if self._for_people is None
+            else ForPeople(self._for_people.speaks, rights(self._config.people, self._config.permissions)),
         )
 
     def _make_agents(self, table: RoutingTable, duty: AgentDuty) -> LocalAgents:
@@ -151,7 +163,7 @@ class NodeCentre:
         return self._agents
 
     def _make_connectors(self, table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
-        ghosts = Ghosts(
+        ghosts = self._ghosts = Ghosts(
             self._carrier.side,
             self._carrier.database,
             table,
@@ -204,6 +216,7 @@ class NodeCentre:
             monotonic=monotonic,
             namespaces_of=namespaces_of,
             is_foreign=lambda room_id: parse_room_id(room_id) is not None,
+            speaks=None if self._for_people is None else self._for_people.speaks,
             report=self._observer.problem,
         )
 

@@ -5,22 +5,32 @@ in a person's name is taken for a new request of that person.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from mautrix.api import Method, Path, PathBuilder
 
 from appservice.double_puppets import marked
 from appservice.received_event import TRANSACTION_KEY
+from appservice.service.homeserver_away import HomeserverAway
 from appservice.service.homeserver_client import HomeserverClient
 from appservice.service.puppets import Puppets
 from appservice.transaction_key import transaction_key
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
+
+MOST_ROOMS: Final = 2_000
+MOST_KEYS: Final = 10_000
+LOOKED_AT: Final = 100
+"""Newest messages of a room among which to look for what this node has said before it was killed. What is
+older the homeserver has told since; and for half an hour it knows by itself what is said again."""
 
 
 class KnowsSent(Protocol):
     """`appservice.service.known_rooms` does."""
 
     async def sent(self, sender: str, room_id: str, key: str) -> str | None: ...
+
+    async def resident(self, room_id: str) -> str | None: ...
 
 
 class Speaking:
@@ -30,6 +40,8 @@ class Speaking:
         self._client = client
         self._rooms = rooms
         self._puppets = puppets
+        self._looked: BoundedCache[str, bool] = BoundedCache(MOST_ROOMS)
+        self._said: BoundedCache[tuple[str, str, str], str] = BoundedCache(MOST_KEYS)
 
     async def can_speak_for(self, person: str) -> bool:
         return await self._puppets.can_speak_for(person)
@@ -38,15 +50,20 @@ class Speaking:
         self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
     ) -> str:
         key = transaction_key(person, room_id, transaction_id)
-        # The homeserver knows it again by the same name for half an hour, and we by its echo for a week.
-        known = await self._rooms.sent(person, room_id, key)
+        known = await self._find(room_id, person, key)
         if known is not None:
             return known
-        said = {**marked(content), TRANSACTION_KEY: key}
         path = Path.v3.rooms[room_id].send[type_][key]
-        event_id = (await self._ask(Method.PUT, path, said, person)).get("event_id")
+        said = {**marked(content), TRANSACTION_KEY: key}
+        try:
+            event_id = (await self._ask(Method.PUT, path, said, person)).get("event_id")
+        except HomeserverAway:
+            # Whether it was said is to be seen in the room.
+            self._looked.forget(room_id)
+            raise
         if not isinstance(event_id, str):
             raise MatrixError("M_UNKNOWN", "The homeserver did not say which event it has made.", 502)
+        self._said.put((room_id, person, key), event_id)
         return event_id
 
     async def come_in(self, room_id: str, person: str) -> None:
@@ -66,3 +83,30 @@ class Speaking:
                 await self._puppets.refused(person, token)
                 refusal = refused
         raise refusal
+
+    # -- what was said before --
+
+    async def _find(self, room_id: str, person: str, key: str) -> str | None:
+        named = room_id, person, key
+        if self._said.get(named) is None and self._looked.get(room_id) is None:
+            await self._look(room_id)
+        # After that look: what was told since it was told by then.
+        return self._said.get(named) or await self._rooms.sent(person, room_id, key)
+
+    async def _look(self, room_id: str) -> None:
+        """As one of ours who is there: without anybody nothing was shown there."""
+        resident = await self._rooms.resident(room_id)
+        if resident is None:
+            return
+        query = {"dir": "b", "limit": str(LOOKED_AT)}
+        page = await self._client.ask(Method.GET, Path.v3.rooms[room_id].messages, user=resident, query=query)
+        events = page.get("chunk")
+        for event in events if isinstance(events, list) else []:
+            content = event.get("content") if isinstance(event, dict) else None
+            key = content.get(TRANSACTION_KEY) if isinstance(content, dict) else None
+            sender, event_id = (
+                (event.get("sender"), event.get("event_id")) if key is not None else (None, None)
+            )
+            if isinstance(key, str) and isinstance(sender, str) and isinstance(event_id, str):
+                self._said.put((room_id, sender, key), event_id)
+        self._looked.put(room_id, True)

@@ -188,6 +188,9 @@ def test_machines_are_not_heard(place: Place) -> None:
     assert hear(said, place, TASK, sender="@anybody:here.test") is None
     assert hear(said, place, TASK, sender=KITCHEN_USER) is None
     assert hear({**said, "msgtype": "m.notice"}, place, TASK) is None
+    # Said by a node in the person's name: whoever had it say so has asked already.
+    assert hear({**said, "fi.mau.double_puppet_source": "palaver"}, place, TASK) is None
+    assert hear({**said, "fi.mau.double_puppet_source": "another-bridge"}, place, TASK) is not None
     marked = content_of(Text.of("@worker: peel"), Said.ANSWER, msgtype="m.text", mentions=[WORKER_USER])
     assert hear(in_thread("$root", marked), place, TASK) is None
     assert related(event(in_thread("$root", marked))) == ()
