@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -236,3 +237,54 @@ async def test_what_synapse_refuses_is_said_as_we_would(
         event = await side.rooms.event(room_id, event_id)
         assert event is not None
         assert (event.content["body"], event.origin_server_ts) == ("ü\0", 1_600_000_000_000)
+
+
+def odd_contents() -> list[dict[str, Any]]:
+    """Whatever an agent may make of a message."""
+    deep: Any = "x"
+    for _ in range(200):
+        deep = {"x": deep}
+    odd: list[Any] = [5, None, True, [], {}, "x\0y", [[5]], {"event_id": 5}, deep]
+    named = ["body", "msgtype", "m.relates_to", "m.mentions", "m.new_content", "info", "a\0b", "", "url"]
+    relations = [
+        {"rel_type": kind, "event_id": event_id, "key": key}
+        for kind in ("m.thread", "m.annotation", "m.replace", 5, None)
+        for event_id in ("$unknown", 5, None, "x")
+        for key in ("👍" * 300, "\0", 5)
+    ]
+    contents = [{"msgtype": "m.text", "body": "x", name: value} for name in named for value in odd]
+    contents += [{"msgtype": "m.text", "body": "x", "m.relates_to": relation} for relation in relations]
+    contents.append({str(n): n for n in range(5_000)})
+    return contents
+
+
+async def test_nothing_odd_is_taken_for_an_outage(
+    make_synapse: SynapseFactory, database: Database, tmp_path: Path
+) -> None:
+    """It would be said again for ever, and whatever waits behind it would wait for ever. Each is sent or
+    refused."""
+    synapse = await make_synapse(start=False)
+    async with side_on(await invited_to(synapse, tmp_path), database) as side:
+        cook = await side.user("cook")
+        room_id = await side.room(cook)
+        contents = odd_contents()
+        ended: Counter[str] = Counter()
+
+        async def sent(type_: str, content: dict[str, Any]) -> None:
+            try:
+                await side.rooms.send(room_id, cook, type_, content)
+                ended["sent"] += 1
+            except MatrixError as refused:
+                ended[refused.errcode] += 1
+
+        async with asyncio.TaskGroup() as group:
+            for type_ in (MESSAGE, "m.reaction"):
+                for content in contents:
+                    group.create_task(sent(type_, content))
+        assert ended.total() == 2 * len(contents)
+        assert ended["sent"] > 0
+        for type_ in ("m.room.name", "m.room.topic", "m.room.power_levels", "m.room.join_rules", "io.x"):
+            for value in odd_contents()[:40]:
+                with contextlib.suppress(MatrixError):
+                    await side.rooms.set_state(room_id, cook, type_, value, "x\ty")
+        assert "away" not in {outcome for _, _, outcome in side.observed.asked_for}
