@@ -63,6 +63,7 @@ CREATE FUNCTION keep_guest_state(given guest_state[], targets text[], redacting 
 DECLARE
     entry guest_state;
     before guest_state;
+    is_known boolean;
     is_doubtful boolean;
 BEGIN
     FOREACH entry IN ARRAY given LOOP
@@ -71,15 +72,16 @@ BEGIN
         END IF;
     END LOOP;
     FOREACH entry IN ARRAY given LOOP
-        IF NOT EXISTS (SELECT FROM guest_rooms WHERE room_id = entry.room_id)
-            OR EXISTS (SELECT FROM appservice_events WHERE event_id = entry.event_id)
-        THEN
+        -- What a redaction leaves of it the room's version says.
+        SELECT
+            EXISTS (SELECT FROM appservice_events WHERE event_id = entry.event_id),
+            EXISTS (SELECT FROM redactions WHERE target = entry.event_id)
+        INTO is_known, is_doubtful FROM guest_rooms WHERE room_id = entry.room_id;
+        IF NOT FOUND OR is_known THEN
             CONTINUE;
         END IF;
         SELECT * INTO before FROM guest_state
         WHERE room_id = entry.room_id AND type = entry.type AND state_key = entry.state_key;
-        -- What a redaction leaves of it the room's version says.
-        is_doubtful = EXISTS (SELECT FROM redactions WHERE target = entry.event_id);
         -- What was fetched may be newer than what is still told.
         IF before.known_by = 'fetched' AND entry.ts < before.ts AND NOT EXISTS (
             SELECT FROM unnest(given) AS later WHERE later.event_id = before.event_id
