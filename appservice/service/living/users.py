@@ -1,34 +1,18 @@
 """The node's own users on the homeserver, and what anybody there says of himself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from mautrix.api import Method, Path
 
-from appservice.service.living.parts import HasParts, Parts
+from appservice.service.living.parts import HasParts
 from federation.errors import MatrixError
 from federation.identifiers import is_user_id
 from federation.profile import MOST_CHARACTERS, changed, read
-from federation.weighted_cache import WeightedCache
-
-KEPT_MS: Final = 5 * 60 * 1000
-"""For how long it is remembered what one of our users is called: another process may call it otherwise."""
-MOST_BYTES: Final = 8 * 1024 * 1024
-_WEIGHT_OF_ANY: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    profile: Mapping[str, Any]
-    until_ms: int
+from storage.users import fetch_profile, update_profile
 
 
 class Users(HasParts):
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self._profiles: WeightedCache[str, _Kept] = WeightedCache(MOST_BYTES)
-
     async def ensure_user(self, user: str) -> None:
         await self._parts.ghosts.ensure_user(user)
 
@@ -37,22 +21,19 @@ class Users(HasParts):
             raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is no user id.", 400)
         if not self._parts.namespaces.owns_user(user):
             return await self._ask_profile(user)
-        kept = self._profiles.get(user)
-        if kept is not None and kept.until_ms > self._parts.now_ms():
-            return dict(kept.profile)
         if not await self._is_made(user):
             return None
-        profile = await self._ask_profile(user)
-        if profile is not None:
-            self._remember(user, profile)
-        return profile
+        # What we have said; nobody else says anything of it. Where that is nothing, the homeserver may have
+        # called it something by itself.
+        said = await self._parts.database.look(lambda connection: fetch_profile(connection, user))
+        return said or await self._ask_profile(user)
 
     async def set_profile(
         self, user: str, *, displayname: str | None = None, avatar_url: str | None = None
     ) -> None:
         self._refuse_strangers(user)
         given = {"displayname": displayname, "avatar_url": avatar_url}
-        said = {name: text for name, text in given.items() if text is not None}
+        said: Mapping[str, Any] = {name: text for name, text in given.items() if text is not None}
         before = await self.profile(user)
         if before is None:
             raise MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
@@ -62,7 +43,9 @@ class Users(HasParts):
                 path = Path.v3.profile[user][name]
                 # What is empty is taken out.
                 await self._parts.client.ask(Method.PUT, path, {name: after.get(name, "")}, user=user)
-        self._remember(user, after)
+        # After the homeserver has it: whoever was killed in between says it again.
+        async with self._parts.database.transaction() as connection:
+            await update_profile(connection, user, after)
 
     async def _is_made(self, user: str) -> bool:
         """Whether it is one of ours, and on the homeserver."""
@@ -81,7 +64,3 @@ class Users(HasParts):
                 return None
             raise
         return read(found) or {}
-
-    def _remember(self, user: str, profile: Mapping[str, Any]) -> None:
-        kept = _Kept(dict(profile), self._parts.now_ms() + KEPT_MS)
-        self._profiles.put(user, kept, _WEIGHT_OF_ANY + sum(len(str(said)) for said in profile.values()))

@@ -23,7 +23,6 @@ async def test_a_user_is_there_from_when_it_is_needed(living: Living, users: Use
         await users.ensure_user(GHOST)
         assert await users.profile(GHOST) == {}
     assert len(living.asked("register")) == 2
-    assert len(living.asked("profile")) == 1
 
 
 async def test_what_is_said_is_said_once(living: Living, users: Users) -> None:
@@ -38,11 +37,21 @@ async def test_what_is_said_is_said_once(living: Living, users: Users) -> None:
     assert await users.profile(GHOST) == {"displayname": "Worker"}
     assert living.rooms.profiles[GHOST] == {"displayname": "Worker", "avatar_url": ""}
     assert len(living.asked("PUT")) == 3
-    # Another process asks the homeserver.
+    asked = len(living.homeserver.targets)
     later = Users(await living.again())
     await later.set_profile(GHOST, displayname="Worker")
-    assert len(living.asked("PUT")) == 3
+    assert await later.profile(GHOST) == {"displayname": "Worker"}
+    assert len(living.homeserver.targets) == asked
     assert all("user_id=" in target for target in living.asked("profile"))
+
+
+async def test_what_a_homeserver_calls_a_new_user_is_said_otherwise(living: Living, users: Users) -> None:
+    """As Synapse does."""
+    await users.ensure_user(GHOST)
+    living.rooms.profiles[GHOST] = {"displayname": "_agent_worker-1"}
+    assert await users.profile(GHOST) == {"displayname": "_agent_worker-1"}
+    await users.set_profile(GHOST, displayname="")
+    assert living.rooms.profiles[GHOST] == {"displayname": ""}
 
 
 async def test_anybody_is_as_the_homeserver_says(living: Living, users: Users) -> None:
