@@ -1,6 +1,7 @@
 """The state of rooms, as the database keeps it and as it is spoken of elsewhere."""
 
 from collections.abc import Callable
+from typing import Final
 
 import orjson
 
@@ -8,6 +9,8 @@ from appservice.received_event import MEMBER, ReceivedEvent
 from federation.canonical_json import encode
 from federation.room_event import RoomEvent, member_of
 from storage.guest_rooms import GuestEntry, KnownEntry
+
+MEMBERSHIPS: Final = frozenset({"join", "invite", "knock", "leave", "ban"})
 
 
 def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> GuestEntry:
@@ -25,8 +28,8 @@ def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> GuestEn
         event.origin_server_ts,
         encode(event.content, strict=False),
         event.is_redacted,
-        # No column holds NUL, and nothing that anybody can be has one.
-        "leave" if membership is not None and "\0" in membership else membership,
+        # Whatever else somebody writes there: it may be too long for an index, and hold NUL.
+        membership if membership is None or membership in MEMBERSHIPS else "leave",
         is_member and is_ours(event.state_key),
         encode(list(received.invite_state), strict=False) if received.invite_state else None,
     )

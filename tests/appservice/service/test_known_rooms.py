@@ -1,6 +1,7 @@
 """The rooms in which ghosts are, as far as the node knows them without asking."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -105,6 +106,9 @@ async def test_what_cannot_stand_in_a_column_of_text_is_state_all_the_same(
     """Types and keys may hold whatever JSON does."""
     telling.happens("a\0b", {"\0": "\0"}, "c\0d")
     telling.happens("m.room.member", {"membership": "join"}, "@a\0b:c")
+    noise = random.Random(1).randbytes
+    telling.happens("m.room.member", {"membership": noise(30_000).hex()}, OTHER)
+    telling.happens(noise(127).hex(), {"x": noise(30_000).hex()}, noise(127).hex())
     await telling.tell()
     assert await ids(known) == telling.ids()
     found = await known.state_event(ROOM, "a\0b", "c\0d")
