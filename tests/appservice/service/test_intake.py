@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import signal
 import sys
 from collections.abc import Sequence
@@ -198,6 +199,47 @@ async def test_hostile_text_is_kept(guest: Guest) -> None:
     """What JSON can hold and a column of text cannot."""
     await guest.take_in("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
     assert await guest.all() == ["$1", "$2"]
+
+
+async def test_whatever_is_sent_is_taken_in(guest: Guest) -> None:
+    """A transaction that the database did not take would be sent for ever, and nothing after it."""
+    chance = random.Random(7)
+    texts = [
+        "",
+        "a",
+        "\0",
+        'é\u2028\\"{}',
+        "x" * 255,
+        chance.randbytes(127).hex(),
+        chance.randbytes(20_000).hex(),
+    ]
+    values = [*texts, None, True, 7, -1, 1.5, 1e300, 2**53, 2**70, [], {}, [["\0"]], {"\0": {"a": [1.0]}}]
+    users = [GHOST, ALICE, "@a:b", f"@{'x' * 250}:b", "@a\0:b"]
+
+    def odd() -> object:
+        event = message(f"${chance.randrange(400)}", sender=chance.choice(users))
+        for name in chance.sample(["type", "state_key", "origin_server_ts", "unsigned", "redacts"], 3):
+            event[name] = chance.choice(values)
+        kind = chance.choice(["m.room.member", "m.room.redaction", "m.room.topic", event["type"]])
+        event["type"] = kind
+        event["content"] = {
+            "membership": chance.choice([*values, "join", "invite", "leave", "ban", "knock"]),
+            "redacts": chance.choice([*values, f"${chance.randrange(400)}"]),
+            "io.palaver.transaction": chance.choice([*values, "0" * 32]),
+        }
+        if kind == "m.room.member":
+            event["state_key"] = chance.choice([*users, *texts])
+        for name in chance.choices(list(event), k=chance.choice([0, 0, 0, 1])):
+            event[name] = chance.choice(values)
+        return event
+
+    await guest.take_in("0", member("$join", GHOST, "join"))
+    for number in range(1, 60):
+        assert await guest.take_in(str(number), *[odd() for _ in range(20)])
+    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    assert known is not None
+    assert len(known[1]) > 10
+    assert len(await guest.entries()) > 100
 
 
 async def test_what_everybody_has_read_is_forgotten(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
