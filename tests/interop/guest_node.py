@@ -77,6 +77,8 @@ class GuestNode(StaffedNode):
     """Its agents are users of the homeserver."""
 
     domain: str
+    for_homeserver: str
+    """Where the homeserver reaches it, and bridge managers do."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -96,11 +98,16 @@ class GuestNode(StaffedNode):
 
 @asynccontextmanager
 async def guest_company(
-    palaver: Path, authority: Authority, synapse: Synapse, *, askers: int = 0
+    palaver: Path, authority: Authority, synapse: Synapse, *, askers: int = 0, more: str = ""
 ) -> AsyncIterator[Company]:
     """Alice may give the agents work, so may the askers; carol administers, and bob may look. All of them but
-    the askers are in the room of the agents. The Synapse is one that was not started yet."""
-    async with published_node(PEER) as peer, _node(palaver, authority, synapse, peer.url, askers) as node:
+    the askers are in the room of the agents. The Synapse is one that was not started yet. `more` is
+    further configuration; where double puppets are enabled in it, the Synapse is given that registration too.
+    """
+    async with (
+        published_node(PEER) as peer,
+        _node(palaver, authority, synapse, peer.url, askers, more) as node,
+    ):
         alice, bob, carol = [await synapse.person(name) for name in ("alice", "bob", "carol")]
         for person in (alice, bob, carol):
             room_id = await person.join(f"#agents-default:{synapse.server_name}")
@@ -109,7 +116,7 @@ async def guest_company(
 
 @asynccontextmanager
 async def _node(
-    palaver: Path, authority: Authority, synapse: Synapse, peer_url: str, askers: int
+    palaver: Path, authority: Authority, synapse: Synapse, peer_url: str, askers: int, more: str
 ) -> AsyncIterator[GuestNode]:
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-guest-"))
@@ -120,19 +127,25 @@ async def _node(
         node.work.mkdir()
         authority.write(directory / "tls", "ca")
         authority.issue("localhost", "127.0.0.1", "::1").write(directory / "tls", "node")
+        port = lasting_port()
+        node.for_homeserver = f"http://127.0.0.1:{port}"
         said = CONFIGURATION.format(
             node_id=NODE_ID,
             synapse=synapse.server_name,
-            appservice_port=lasting_port(),
+            appservice_port=port,
             port=node.port,
             askers="\n".join(f'"@{asker(n)}:{synapse.server_name}" = "work"' for n in range(askers)),
             peer=PEER,
             peer_url=peer_url,
         )
-        (directory / FILE).write_text(said)
+        (directory / FILE).write_text(said + more)
         code, written = await node.cli("registration")
         assert code == 0, written
         synapse.appservices = [*synapse.appservices, directory / "registration.yaml"]
+        if "[double_puppet]" in more:
+            code, written = await node.cli("registration", "--double-puppet")
+            assert code == 0, written
+            synapse.appservices = [*synapse.appservices, directory / "double-puppet.yaml"]
         await synapse.start()
         await synapse.settled()
         await node.start()

@@ -1,0 +1,95 @@
+"""A guest of a real Synapse that speaks as the people on it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.interop.guest_node import guest_company
+from tests.interop.staffed_node import PATIENCE, answers, is_said, relation, says, until_sign
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = pytest.mark.interop
+
+ENABLED = """
+[double_puppet]
+enabled = true
+"""
+
+
+async def test_what_is_asked_in_a_persons_name_is_the_persons_message(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """By the second registration. It begins the thread, is worked on once, also when the node is killed, and
+    the person takes it back. With the person's permissions; and the first registration cannot do it."""
+    synapse = await make_synapse(start=False)
+    async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
+        node, alice, baker = company.node, company.alice, company.node.user("baker")
+        send = ("task", "send", "--no-wait", "--as")
+        code, given = await node.cli(*send, alice.user_id, "baker", "Bread for two")
+        assert code == 0, given
+        assert given["from"] == f"alice:{synapse.server_name}@kitchen.local"
+        root = await alice.wait_for(says("baker: Bread for two", sender=alice.user_id))
+        assert root["content"]["fi.mau.double_puppet_source"] == "palaver"
+        assert root["content"]["m.mentions"] == {"user_ids": [baker]}
+        await alice.wait_for(answers(root["event_id"], "Bread for two", sender=baker))
+        await until_sign(alice, root["event_id"], "✅")
+
+        begun = "touch begun; until test -e go; do sleep 0.1; done; echo cooked"
+        code, given = await node.cli(*send, alice.user_id, "cook", begun)
+        assert code == 0, given
+        second = await alice.wait_for(says("cook: touch begun", sender=alice.user_id))
+        async with asyncio.timeout(PATIENCE):
+            while not (node.work / "begun").exists():
+                await asyncio.sleep(0.05)
+        await node.kill()
+        await node.start()
+        code, third_given = await node.cli(*send, alice.user_id, "cook", "sleep 600")
+        assert code == 0, third_given
+        third = await alice.wait_for(says("cook: sleep 600", sender=alice.user_id))
+        await until_sign(alice, third["event_id"], "⏳")
+        await alice.react(company.room_id, third["event_id"], "❌")
+        await alice.wait_for(
+            lambda event: (
+                relation(event) == ("m.annotation", third["event_id"], "❌")
+                and event["sender"] != alice.user_id
+            )
+        )
+        company.go_on("go")
+        await company.asked_again()
+        history = await alice.history(company.room_id)
+        said = [event["event_id"] for event in history if is_said(event) and event["sender"] == alice.user_id]
+        assert said[:3] == [root["event_id"], second["event_id"], third["event_id"]]
+        assert len(said) == 4
+
+        code, refused = await node.cli(*send, company.bob.user_id, "baker", "Bread?")
+        assert (code, "permission" in refused["problem"]) == (1, True), refused
+        code, refused = await node.cli(*send, "@alice:another.test", "baker", "Bread?")
+        assert code == 1, refused
+        code, checked = await node.cli("registration", "--check")
+        assert (code, checked["wrong"]) == (0, []), checked
+
+
+async def test_a_homeserver_that_does_not_know_the_second_registration(
+    palaver: Path, authority: Authority, make_synapse: SynapseFactory
+) -> None:
+    """The node works all the same and says so; what is asked in a person's name it says itself."""
+    synapse = await make_synapse(start=False)
+    async with guest_company(palaver, authority, synapse, more=ENABLED) as company:
+        node, alice = company.node, company.alice
+        code, written = await node.cli("registration", "--double-puppet", "--new-tokens")
+        assert code == 0, written
+        await node.kill()
+        await node.start()
+        logged = await node.logged("Nothing can be said in people's names.")
+        assert "double-puppet.yaml in its configuration too" in logged["reason"]
+        code, checked = await node.cli("registration", "--check")
+        assert code == 1
+        assert any("token for double puppets" in sentence for sentence in checked["wrong"])
+        code, given = await node.cli(
+            "task", "send", "--no-wait", "--as", alice.user_id, "baker", "Bread for three"
+        )
+        assert code == 0, given
+        said = await alice.wait_for(says(f"{alice.user_id} asks baker@kitchen.local"))
+        assert said["sender"] == node.user("palaver")
