@@ -69,6 +69,9 @@ def meaning(status: int, data: bytes, wanted: type[T], *, own_token: bool = True
         return Broken(f"HTTP status {status}, {errcode}")
     if own_token and errcode in _NOT_INSTALLED:
         return Broken(f"it does not know our as_token any more, {errcode}")
+    if status == 403 and errcode == "M_BAD_STATE":
+        # So Synapse calls it that somebody was banned, which the rules forbid like everything else.
+        errcode = "M_FORBIDDEN"
     return MatrixError(errcode, _text(said), status if 400 <= status < 600 else 502)
 
 

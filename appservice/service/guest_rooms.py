@@ -30,6 +30,7 @@ class GuestRooms(Memberships, Upgrading, Spaces, Reading, Presences, MediaReposi
     async def close(self) -> None:
         await self._own.close()
         await self._stop_making()
+        await self._stop_joining()
         await super().close()
 
     async def lags(self) -> dict[str, int]:

@@ -70,6 +70,9 @@ def test_a_refusal_has_its_code_and_its_words() -> None:
         (413, b"<html>", ("M_TOO_LARGE", 413)),
         (400, b"<html>", ("M_UNKNOWN", 400)),
         (414, b"<html>", ("M_UNKNOWN", 414)),
+        # Of who was banned, as every other homeserver calls it.
+        (403, {"errcode": "M_BAD_STATE"}, ("M_FORBIDDEN", 403)),
+        (400, {"errcode": "M_BAD_STATE"}, ("M_BAD_STATE", 400)),
     ],
 )
 def test_what_is_about_the_request_is_told_from_what_passes(status: int, body: object, means: object) -> None:

@@ -1,30 +1,43 @@
 """Who is in which room: joining, leaving, inviting and what moderators do. What is so already is done."""
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, Final
 
 from mautrix.api import Method, Path, PathBuilder
 
-from appservice.service.living.parts import MEMBER
+from appservice.service.living.parts import MEMBER, Parts
 from appservice.service.living.users import Users
 from federation.errors import MatrixError
 from federation.identifiers import domain, is_room_id, is_server_name, is_user_id
 from federation.room_event import Invite, Member
+from federation.service.single_flight import SingleFlight
 
 ENTERING: Final = 180.0
 """Seconds. A homeserver fetches a room that it does not know from others, and answers when it has it."""
 
 
 class Memberships(Users):
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._joining: SingleFlight[tuple[str, str], None] = SingleFlight()
+
+    async def _stop_joining(self) -> None:
+        await self._joining.close()
+
     async def join(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
         self._refuse_strangers(user)
         await self._refuse_nobody(user)
         room_id, servers = await self._find(room, via)
         if await self._membership_in(room_id, user) == "join":
             return room_id
+        await self._joining.run((room_id, user), partial(self._join, room_id, user, servers, reason))
+        return room_id
+
+    async def _join(self, room_id: str, user: str, servers: Sequence[str], reason: str | None) -> None:
+        """Where many speak at once, a Synapse makes an event of each of several joins."""
         await self._enter(Path.v3.join[room_id], user, servers, reason)
         await self._note(room_id, MEMBER, user, user)
-        return room_id
 
     async def knock(self, room: str, user: str, *, via: Sequence[str] = (), reason: str | None = None) -> str:
         self._refuse_strangers(user)
@@ -124,7 +137,7 @@ class Memberships(Users):
         try:
             await self._parts.client.ask(Method.POST, path, content, user=sender, patience=ENTERING)
         except MatrixError as refused:
-            refusal = await self._refusal(room_id, refused)
+            refusal = await self._refusal(room_id, sender, refused)
             # Where nobody of ours is, nobody knows what others are.
             if refusal is not refused or await self._membership_in(room_id, user) not in done:
                 raise refusal from None

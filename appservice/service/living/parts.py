@@ -101,20 +101,23 @@ class HasParts:
             room_id, type_, state_key, event.sender, event.content, event.event_id, event.origin_server_ts
         )
 
-    async def _refusal(self, room_id: str, refused: MatrixError) -> MatrixError:
-        """What it means that the homeserver refuses something in a room: as this node would say it if it were
-        the homeserver."""
-        if refused.errcode == "M_TOO_LARGE":
+    async def _refusal(self, room_id: str, user: str, refused: MatrixError) -> MatrixError:
+        """What it means that the homeserver refuses a user of ours something in a room: as this node would
+        say it if it were the homeserver."""
+        # What homeservers ask of a content besides that it is one, Synapse says under M_UNKNOWN.
+        if refused.errcode == "M_TOO_LARGE" or (refused.errcode == "M_UNKNOWN" and refused.status == 400):
             return MatrixError("M_BAD_JSON", f"The event cannot be sent: {refused.text}", 400)
-        if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND", "M_BAD_STATE"}:
+        if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND"}:
             return refused
         now, before = self._parts.now_ms(), self._doubted.get(room_id)
         if before is None or now - before > DOUBTED_AGAIN_MS:
             self._doubted.put(room_id, now)
             await self._parts.rooms.doubt(room_id)
         # Fetched again, it is seen whether anybody of ours is there at all.
-        there = await self._parts.rooms.state_event(room_id, CREATE)
-        return refused if there is not None else unknown_room()
+        if await self._parts.rooms.state_event(room_id, CREATE) is not None:
+            return refused
+        # Whoever has been there knows that there is such a room.
+        return unknown_room() if await self._parts.rooms.membership(room_id, user) is None else refused
 
 
 def unknown_room() -> MatrixError:

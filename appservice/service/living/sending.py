@@ -14,6 +14,7 @@ from mautrix.api import Method, Path, PathBuilder
 from appservice.received_event import TRANSACTION_KEY
 from appservice.sending_lane import sending_lane
 from appservice.service.homeserver_away import HomeserverAway
+from appservice.service.living.lost_joins import PAUSES, LostJoins
 from appservice.service.living.parts import HasParts, Parts, is_writable
 from appservice.service.living.sent_before import Place, SentBefore
 from appservice.transaction_key import transaction_key
@@ -37,11 +38,13 @@ class Sending(HasParts):
         self._before = SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
         self._turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
         self._room: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
+        self._lost_joins = LostJoins(parts.client, parts.rooms, parts.namespaces.node_user)
         self._saying: SingleFlight[tuple[str, str, str], str] = SingleFlight()
 
     async def close(self) -> None:
         """Give up what is under way."""
         await self._saying.close()
+        await self._lost_joins.close()
         await self._before.close()
 
     async def send(
@@ -60,9 +63,8 @@ class Sending(HasParts):
         _refuse_names(transaction_id, ts)
         _refuse_type(type_)
         self._refuse_no_room(room_id)
-        saying = _Saying(
-            room_id, sender, Path.v3.rooms[room_id].send[type_], content, ts, sending_lane(content)
-        )
+        path = Path.v3.rooms[room_id].send[type_]
+        saying = _Saying(room_id, sender, path, type_, content, ts, sending_lane(content))
         return await self._say(saying, transaction_id)
 
     async def set_state(
@@ -88,11 +90,12 @@ class Sending(HasParts):
                 refuse_shutting_out(self._parts.server_name, dict(content))
         path = Path.v3.rooms[room_id].state[type_]
         path = path[state_key] if state_key else path
-        async with self._turn(_Saying(room_id, sender, path, content, ts, STATE)):
+        saying = _Saying(room_id, sender, path, type_, content, ts, STATE)
+        async with self._turn(saying):
             current = await self._parts.rooms.state_event(room_id, type_, state_key)
             if current is not None and is_same(dict(current.content), dict(content)):
                 return current.event_id
-            event_id = await self._put(path, room_id, sender, content, ts)
+            event_id = await self._put(path, saying)
             said_at = self._parts.now_ms() if ts is None else ts
             await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, said_at)
         return event_id
@@ -109,12 +112,16 @@ class Sending(HasParts):
         self._refuse_strangers(sender)
         _refuse_names(transaction_id, None)
         self._refuse_no_room(room_id)
-        if not await self._is_there(room_id, event_id):
-            raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
+        is_state = await self._is_state(room_id, sender, event_id)
         # Whether the sender has the power for it, where it is another's event, is for the homeserver to say.
         content = {} if reason is None else {"reason": reason}
-        saying = _Saying(room_id, sender, Path.v3.rooms[room_id].redact[event_id], content, None, None)
-        return await self._say(saying, transaction_id)
+        path = Path.v3.rooms[room_id].redact[event_id]
+        saying = _Saying(room_id, sender, path, None, content, None, None)
+        redaction = await self._say(saying, transaction_id)
+        if is_state:
+            # What is left of it the room's version says.
+            await self._parts.rooms.doubt(room_id)
+        return redaction
 
     async def _say(self, saying: "_Saying", transaction_id: str | None) -> str:
         said = {name: value for name, value in saying.content.items() if name != TRANSACTION_KEY}
@@ -134,7 +141,7 @@ class Sending(HasParts):
             if before is not None:
                 return before
             try:
-                event_id = await self._put(saying.path[key], room_id, sender, saying.content, saying.ts)
+                event_id = await self._put(saying.path[key], saying)
             except MatrixError:
                 raise
             except BaseException:
@@ -145,36 +152,59 @@ class Sending(HasParts):
 
     async def _put_in_turn(self, saying: "_Saying", transaction_id: str) -> str:
         async with self._turn(saying):
-            path = saying.path[transaction_id]
-            return await self._put(path, saying.room_id, saying.sender, saying.content, saying.ts)
+            return await self._put(saying.path[transaction_id], saying)
 
-    async def _put(
-        self, path: PathBuilder, room_id: str, sender: str, content: Mapping[str, Any], ts: int | None
-    ) -> str:
+    async def _put(self, path: PathBuilder, saying: "_Saying") -> str:
         try:
-            found = await self._parts.client.ask(Method.PUT, path, content, user=sender, ts=ts)
+            found = await self._insist(path, saying)
         except MatrixError as refused:
-            raise await self._refusal(room_id, refused) from None
+            raise await self._refusal(saying.room_id, saying.sender, refused) from None
         event_id = found.get("event_id")
         if not isinstance(event_id, str) or not is_event(event_id):
             raise HomeserverAway(self._parts.client.url, "it does not say which event it has made")
         return event_id
 
-    async def _is_there(self, room_id: str, event_id: str) -> bool:
+    async def _insist(self, path: PathBuilder, saying: "_Saying") -> dict[str, Any]:
+        """What is allowed is not refused at once."""
+        room_id, sender = saying.room_id, saying.sender
+        ask = partial(self._parts.client.ask, Method.PUT, path, saying.content, user=sender, ts=saying.ts)
+        for pause in PAUSES:
+            try:
+                return await ask()
+            except MatrixError as refused:
+                if saying.type is None or not await self._lost_joins.may_be(
+                    room_id, sender, saying.type, is_state=saying.lane == STATE,
+                    refused=refused, now_ms=self._parts.now_ms(),
+                ):  # fmt: skip
+                    raise
+            await self._lost_joins.tie(room_id)
+            await asyncio.sleep(pause)
+        try:
+            return await ask()
+        except MatrixError:
+            self._lost_joins.give_up(room_id, sender, self._parts.now_ms())
+            raise
+
+    async def _is_state(self, room_id: str, user: str, event_id: str) -> bool:
+        """Of an event that is in the room; 404 for all others."""
+        unknown = MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
         if not is_event(event_id) or not is_writable(event_id):
-            return False
+            raise unknown
         event = await self._parts.rooms.event(event_id)
         if event is not None:
-            return event.room_id == room_id
+            if event.room_id != room_id:
+                raise unknown
+            return event.state_key is not None
         # Whoever may not see it may not redact it either, and is to be told that.
         resident = await self._resident(room_id)
         try:
-            await self._parts.client.ask(Method.GET, Path.v3.rooms[room_id].event[event_id], user=resident)
+            path = Path.v3.rooms[room_id].event[event_id]
+            found = await self._parts.client.ask(Method.GET, path, user=resident)
         except MatrixError as refused:
             if refused.errcode == "M_NOT_FOUND":
-                return False
-            raise await self._refusal(room_id, refused) from None
-        return True
+                raise unknown from None
+            raise await self._refusal(room_id, user, refused) from None
+        return "state_key" in found
 
     @asynccontextmanager
     async def _turn(self, saying: "_Saying") -> AsyncIterator[None]:
@@ -191,11 +221,13 @@ class Sending(HasParts):
 
 @dataclass(frozen=True, slots=True)
 class _Saying:
-    """What is to be said, where, and what it is to follow."""
+    """What is to be said, where, and what it is to follow. The type is left out where the state of the room
+    does not say by it who may."""
 
     room_id: str
     sender: str
     path: PathBuilder
+    type: str | None
     content: Mapping[str, Any]
     ts: int | None
     lane: str | None

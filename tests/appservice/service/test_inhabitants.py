@@ -20,7 +20,7 @@ async def test_who_is_looked_for_is_made(database: Database) -> None:
     async def make_room(room: AgentRoom) -> None:
         made.append(room)
 
-    async with served(played) as url, ghosts_on(database, url) as ghosts:
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
         # It is what the port asks for.
         given: Inhabitants = AgentsAndRooms(
             OURS,

@@ -1,5 +1,6 @@
 """Who is in which room."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -47,6 +48,14 @@ async def test_users_join_and_leave_once(living: Living, members: Memberships) -
     assert await members.membership(ROOM, OTHER) == "leave"
     assert await members.joined_rooms(OTHER) == []
     assert [one.user_id for one in await members.members(ROOM, ["leave"])] == [OTHER]
+
+
+async def test_users_who_join_in_several_places_at_once_join_once(
+    living: Living, members: Memberships
+) -> None:
+    """A busy homeserver would make an event of each."""
+    assert await asyncio.gather(*(members.join(ROOM, OTHER) for _ in range(5))) == [ROOM] * 5
+    assert len(living.asked("POST /_matrix/client/v3/join")) == 1
 
 
 async def test_who_knocks_is_heard_once(living: Living, members: Memberships) -> None:

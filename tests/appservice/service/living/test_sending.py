@@ -170,6 +170,9 @@ async def test_what_is_redacted_is_there(living: Living, sending: Sending) -> No
     before = len(living.asked("GET"))
     await sending.redact(ROOM, GHOST, said)
     assert len(living.asked("GET")) == before
+    topic = await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"})
+    await sending.redact(ROOM, GHOST, topic)
+    assert await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) != topic
     living.rooms.room("!other:their.server", GHOST)
     elsewhere = living.rooms.happens("!other:their.server", GHOST, MESSAGE, {})
     await living.tell()
@@ -181,6 +184,8 @@ async def test_what_is_redacted_is_there(living: Living, sending: Sending) -> No
 async def test_what_cannot_be_sent_is_refused_in_words(living: Living, sending: Sending) -> None:
     """Whatever has an operation of its own, what is no event, and what the homeserver refuses."""
     eve = "@_agent_eve:their.server"
+    living.rooms.moves(ROOM, OTHER, "ban", ALICE)
+    await living.tell()
     send, set_state, message = sending.send, sending.set_state, text("x")
     for refused, code in (
         (send(ROOM, eve, MESSAGE, message), "403 M_FORBIDDEN"),
@@ -208,6 +213,8 @@ async def test_what_cannot_be_sent_is_refused_in_words(living: Living, sending: 
         (set_state(ROOM, GHOST, "m.room.server_acl", {"allow": ["x"]}), "400 M_INVALID_PARAM"),
         (set_state("", GHOST, "io.x", {}), "404 M_NOT_FOUND"),
         (sending.redact("", GHOST, "$1"), "404 M_NOT_FOUND"),
+        (send(ROOM, GHOST, "io.odd", {}), "400 M_BAD_JSON"),
+        (send(ROOM, OTHER, MESSAGE, message), "403 M_FORBIDDEN"),
     ):
         with pytest.raises(MatrixError, match=code):
             await refused
