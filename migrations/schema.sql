@@ -525,7 +525,9 @@ CREATE TABLE people_tasks (
     -- The edit or the redaction by which the request was withdrawn: nothing more is said of it.
     withdrawn_by text COLLATE "C",
     -- Milliseconds since 1970.
-    made_at bigint NOT NULL
+    made_at bigint NOT NULL,
+    -- The word or the reaction by which it was taken back last.
+    cancelled_by text COLLATE "C"
 );
 CREATE INDEX people_tasks_by_root ON people_tasks (root);
 CREATE INDEX people_tasks_by_request ON people_tasks (request);

@@ -105,6 +105,15 @@ async def withdraw(connection: Connection, task: int, event_id: str) -> str | No
     return by
 
 
+async def set_cancelled(connection: Connection, task: int, event_id: str) -> None:
+    await connection.execute(SQL.set_cancelled, task, event_id)
+
+
+async def is_cancelled_by(connection: Connection, task: int, event_id: str) -> bool:
+    """Whether this is the event that has taken it back last."""
+    return await connection.fetchval(SQL.is_cancelled_by, task, event_id) is True
+
+
 async def prune_shown(connection: Connection, made_before: int, limit: int) -> int:
     """Forget up to `limit` that are older; how many they were."""
     forgotten: int = await connection.fetchval(SQL.prune_shown, made_before, limit)

@@ -67,6 +67,12 @@ UPDATE people_tasks SET answer = $2 WHERE task = $1;
 UPDATE people_tasks SET withdrawn_by = coalesce(withdrawn_by, $2) WHERE task = $1
 RETURNING withdrawn_by;
 
+-- name: set_cancelled
+UPDATE people_tasks SET cancelled_by = $2 WHERE task = $1;
+
+-- name: is_cancelled_by
+SELECT cancelled_by IS NOT DISTINCT FROM $2 FROM people_tasks WHERE task = $1;
+
 -- name: prune_shown
 WITH forgotten AS (
     DELETE FROM people_tasks WHERE task IN (

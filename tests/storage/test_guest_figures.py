@@ -31,9 +31,15 @@ async def test_only_rooms_in_which_a_ghost_is_count(database: Database) -> None:
         ):
             await connection.execute(ENTRY, room_id, user, membership, is_ours)
         assert await count(connection) == Figures(2, 2)
-        assert await list_rooms(connection, None, 10) == [("!one:a", 2), ("!two:a", 1)]
-        assert await list_rooms(connection, None, 1) == [("!one:a", 2)]
+        assert await list_rooms(connection, "", 10) == [("!one:a", 2), ("!two:a", 1)]
+        assert await list_rooms(connection, "", 1) == [("!one:a", 2)]
         assert await list_rooms(connection, "!one:a", 10) == [("!two:a", 1)]
-        assert await list_ghosts(connection, "!three:a", 10) == [("@_agent_a:their.server", "invite")]
-        assert await list_ghosts(connection, "!two:a", 10) == [("@_agent_b:their.server", "join")]
-        assert await list_ghosts(connection, "!one:a", 1) == [("@_agent_a:their.server", "join")]
+        there = ("join", "invite")
+        assert await list_ghosts(connection, "!three:a", there, "", 10) == [
+            ("@_agent_a:their.server", "invite")
+        ]
+        assert await list_ghosts(connection, "!three:a", ["join"], "", 10) == []
+        both = [("@_agent_a:their.server", "join"), ("@_agent_b:their.server", "join")]
+        assert await list_ghosts(connection, "!one:a", there, "", 10) == both
+        assert await list_ghosts(connection, "!one:a", there, "", 1) == both[:1]
+        assert await list_ghosts(connection, "!one:a", there, both[0][0], 10) == both[1:]

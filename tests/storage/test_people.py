@@ -110,6 +110,19 @@ async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:
         assert await people.withdraw(connection, 9, "$edit") is None
 
 
+async def test_what_has_cancelled_last_is_known(database: Database) -> None:
+    """Of a task that is forgotten nothing is."""
+    await put(database, ASKED)
+    async with database.transaction() as connection:
+        assert not await people.is_cancelled_by(connection, 7, "$first")
+        for event_id in ("$first", "$second"):
+            await people.set_cancelled(connection, 7, event_id)
+            assert await people.is_cancelled_by(connection, 7, event_id)
+        assert not await people.is_cancelled_by(connection, 7, "$first")
+        await people.set_cancelled(connection, 9, "$first")
+        assert not await people.is_cancelled_by(connection, 9, "$first")
+
+
 async def test_old_ones_are_forgotten(database: Database) -> None:
     """The oldest first, some at a time."""
     await put(database, *(ASKED._replace(task=number, made_at=number) for number in range(5)))

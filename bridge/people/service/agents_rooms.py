@@ -47,6 +47,7 @@ class AgentsRooms:
         self._rooms: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
         self._full: set[str] = set()
+        self._given_up: set[str] = set()
         self._to_come: dict[AgentAddress, None] = {}
         self._wanted = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
@@ -91,13 +92,20 @@ class AgentsRooms:
 
     async def provide(self, namespace: str) -> bool:
         """Whether its room is there, which is made if it could not be before."""
-        if namespace not in self._settings.namespaces:
+        if namespace not in self._settings.namespaces or namespace in self._given_up:
             return False
         if namespace not in self._rooms:
             async with self._making:
                 if namespace not in self._rooms:
                     await self._make(namespace)
         return namespace in self._rooms
+
+    def give_up(self, namespace: str) -> None:
+        """Nothing more is shown in its room, and nobody comes into it. The next start makes one again."""
+        self._given_up.add(namespace)
+        room_id = self._rooms.pop(namespace, None)
+        if room_id is not None:
+            self._namespaces.pop(room_id, None)
 
     # -- who is in them --
 

@@ -132,6 +132,16 @@ class ShownTasks:
         async with self._database.transaction() as connection:
             return await people.withdraw(connection, task, event_id) == event_id
 
+    async def set_cancelled(self, task: int, event_id: str) -> None:
+        async with self._database.statements() as connection:
+            await people.set_cancelled(connection, task, event_id)
+
+    async def is_cancelled_by(self, task: int, event_id: str) -> bool:
+        """Whether this is the event that has taken it back last."""
+        return await self._database.look(
+            lambda connection: people.is_cancelled_by(connection, task, event_id)
+        )
+
     async def prune(self, made_before: int, limit: int) -> int:
         async with self._database.transaction() as connection:
             return await people.prune_shown(connection, made_before, limit)

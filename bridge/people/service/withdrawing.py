@@ -33,10 +33,13 @@ class Withdrawing:
         for shown in meant:
             task = await self._desk.task(shown.key)
             if task is None or task.state.is_final:
+                # Read again after a kill, a word finds what it has taken back itself.
+                nothing = nothing and not await self._tasks.is_cancelled_by(shown.task, event.event_id)
                 continue
             nothing = False
             in_name = in_name_of(task.request, shown.key.node_id)
             if event.sender in (shown.asked_by, in_name) or administers is None:
+                await self._tasks.set_cancelled(shown.task, event.event_id)
                 await self._desk.cancel(shown.key, event.sender)
             else:
                 refusal = administers

@@ -134,6 +134,10 @@ async def test_what_is_done_again_after_a_kill_is_the_same(play: Stage) -> None:
     await play.there.until_body("* ✅")
     await play.there.say(room_id, ALICE, "!agents help")
     await play.there.until_body("What you can ask")
+    taken_back = await play.there.say(room_id, ALICE, "@worker-1: wash the dishes")
+    await scene.given()
+    await play.there.answer(room_id, ALICE, taken_back, "cancel")
+    await play.there.until_reaction(taken_back, "❌")
     before = await said_in(scene, room_id)
     await play.end(scene)
 
