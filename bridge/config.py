@@ -256,7 +256,8 @@ class Config(Section):
         if in_rooms:
             raise ValueError(
                 f'agent_federation.peers: {", ".join(in_rooms)} with profile = "matrix", whose rooms a guest'
-                ' cannot share: write profile = "cis-1.1" and url there, and name this node so on the other one'
+                ' cannot share: write profile = "cis-1.1" and url there, and name this node so'
+                " on the other one"
             )
         return self
 

@@ -26,6 +26,7 @@ from bridge.service.node_centre import NodeCentre
 from bridge.service.node_database import NodeDatabase
 from bridge.service.observer import ListenerObserver
 from bridge.service.peered_homeserver import with_plain_http
+from bridge.service.portals import Portals
 from bridge.service.settings import listener_settings, tls_files
 from federation.admission import Rules
 from federation.canonical_json import encode
@@ -138,6 +139,7 @@ class Node:
                 "reload": self._reload,
                 **self.carrier.commands(),
                 **self.centre.commands(),
+                **Portals(self.carrier, self.centre).commands(),
             },
             self.centre.streams(),
         )

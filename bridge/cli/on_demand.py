@@ -24,6 +24,7 @@ MODULES: Final[Mapping[str, str]] = {
         "tail",
         "peers",
         "rooms",
+        "portals",
         "events",
         "queue",
         "audit",

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -28,7 +28,7 @@ from bridge.service.guest_observer import LoggedGuest
 from bridge.service.guest_people import GuestPeople
 from bridge.service.guest_port import GuestPort
 from bridge.service.health import HOMESERVER, Health
-from bridge.service.matrix_carrier import Inhabited
+from bridge.service.matrix_carrier import THERE, Inhabited
 from bridge.service.observer import ListenerObserver
 from bridge.service.portal_signs import PortalSigns
 from bridge.service.registration_file import load
@@ -40,6 +40,7 @@ from federation.wire.limits import Limits
 from federation.wire.node import Node
 from storage.database import Database
 from storage.errors import LocalError
+from storage.guest_figures import list_ghosts, list_rooms
 
 AGAIN: Final = 2.0
 """Seconds until a homeserver that is not there yet is asked again."""
@@ -171,6 +172,14 @@ class CarriedByGuest:
     @property
     def for_people(self) -> GuestPeople:
         return self._people
+
+    async def rooms_of_ours(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+        async with self._database.transaction(readonly=True) as connection:
+            return await list_rooms(connection, after, limit)
+
+    async def ours_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        async with self._database.transaction(readonly=True) as connection:
+            return await list_ghosts(connection, room_id, THERE, after, limit)
 
     def admits(self, server_name: str) -> bool:
         """A guest speaks as a Matrix server with nobody."""

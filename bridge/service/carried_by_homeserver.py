@@ -1,7 +1,7 @@
 """A node that is a homeserver itself: it carries its own rooms, and speaks with other homeservers."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -14,7 +14,7 @@ from bridge.service import operator, peer_commands
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.control_socket import Command
 from bridge.service.federation_observer import FederationObserver
-from bridge.service.matrix_carrier import Inhabited
+from bridge.service.matrix_carrier import THERE, Inhabited
 from bridge.service.peered_homeserver import follow, with_peers
 from bridge.service.settings import homeserver_settings
 from federation.server_keys import OwnKeys
@@ -25,6 +25,7 @@ from federation.wire.app import make_app
 from federation.wire.homeserver_routes import serve
 from federation.wire.limits import Limits
 from federation.wire.node import Node
+from storage import inspection
 from storage.database import Database
 
 
@@ -98,6 +99,24 @@ class CarriedByHomeserver:
     def for_people(self) -> None:
         """People live on other homeservers, and speak for themselves."""
         return None
+
+    async def rooms_of_ours(self, after: str, limit: int) -> Sequence[tuple[str, int]]:
+        name = self.homeserver.server_name
+        found: list[tuple[str, int]] = []
+        while len(found) < limit:
+            async with self.database.transaction(readonly=True) as connection:
+                ids = await inspection.room_ids_after(connection, after, limit)
+                joined = await inspection.count_joined(connection, ids, name)
+            found += [(room_id, joined[room_id].own) for room_id in ids if room_id in joined]
+            if len(ids) < limit:
+                break
+            after = ids[-1]
+        return [one for one in found if one[1]][:limit]
+
+    async def ours_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        name = self.homeserver.server_name
+        async with self.database.transaction(readonly=True) as connection:
+            return await inspection.members_of_server(connection, room_id, name, THERE, after, limit)
 
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)

@@ -1,8 +1,8 @@
 """What carries the Matrix end of a node: a homeserver that it is itself, or one of which it is a guest.
 Nobody above it asks which."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 
@@ -18,6 +18,9 @@ from federation.service.audit import AuditTrail
 from federation.wire.limits import Limits
 from federation.wire.node import Node as WireNode
 from storage.database import Database
+
+THERE: Final = ("join", "invite", "knock")
+"""Memberships of somebody who has to leave before he is gone."""
 
 
 class Inhabited(Protocol):
@@ -36,6 +39,17 @@ class Inhabited(Protocol):
     def rooms(self) -> Mapping[str, str]:
         """The rooms of agents that there are: their ids, by namespace."""
         ...
+
+    def alias(self, namespace: str) -> str:
+        """Of its room."""
+        ...
+
+    def give_up_room(self, namespace: str) -> None:
+        """Until the node starts again there is none, whoever asks for it."""
+        ...
+
+    @property
+    def names(self) -> GhostNames: ...
 
 
 class ServesPeople(Protocol):
@@ -93,6 +107,14 @@ class Carrier(Protocol):
     @property
     def for_people(self) -> ServesPeople | None:
         """None where no people live."""
+        ...
+
+    def rooms_of_ours(self, after: str, limit: int) -> Awaitable[Sequence[tuple[str, int]]]:
+        """Rooms in which users of ours are, by their ids, and how many of them."""
+        ...
+
+    def ours_in(self, room_id: str, after: str, limit: int) -> Awaitable[Sequence[tuple[str, str]]]:
+        """Users of ours who are in a room, were invited into it or wait at its door, and which of it."""
         ...
 
     def admits(self, server_name: str) -> bool:

@@ -17,6 +17,8 @@ from bridge.config_people import people_settings, rights
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
+from bridge.ghost_names import GhostNames
+from bridge.people.agents_room import alias_localpart
 from bridge.people.service.people import People
 from bridge.service import agent_operator
 from bridge.service.agent_api.routes import serve
@@ -130,6 +132,17 @@ class NodeCentre:
 
     def rooms(self) -> Mapping[str, str]:
         return {} if self._people is None else self._people.rooms.all()
+
+    def alias(self, namespace: str) -> str:
+        return f"#{alias_localpart(namespace)}:{self._names.domain}"
+
+    def give_up_room(self, namespace: str) -> None:
+        if self._people is not None:
+            self._people.rooms.give_up(namespace)
+
+    @property
+    def names(self) -> GhostNames:
+        return self._names
 
     # -- parts --
 

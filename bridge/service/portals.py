@@ -1,0 +1,201 @@
+"""`palaver portals`: the rooms in which agents of this node are, and how they leave them for good."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from bridge.connectors.cis.rooms import parse_room_id
+from bridge.people.place import AGENTS_ROOM
+from bridge.service.control_socket import Command
+from bridge.service.matrix_carrier import THERE, Carrier, Inhabited
+from bridge.service.operator.arguments import Arguments
+from bridge.service.operator.refusals import sentence, told
+from bridge.service.portal_signs import PortalSigns
+from federation.errors import MatrixError, PeerError
+from federation.identifiers import is_room_alias, is_room_id
+from storage.created_rooms import delete_created_room
+from storage.errors import LocalError
+
+PAGE: Final = 50
+MOST: Final = 500
+MOST_AT_ONCE: Final = 20
+"""Users who leave in one call: each of them is a request to a homeserver that may take its time."""
+AGENTS: Final = "agents"
+"""A room of a namespace, which the node made itself."""
+NODES: Final = "nodes"
+"""One in which nodes that are homeservers exchange agents. Nobody removes it as a portal."""
+OTHER: Final = "other"
+"""One into which people have brought an agent."""
+
+
+Steps: TypeAlias = list[dict[str, Any]]
+Users: TypeAlias = Sequence[tuple[str, str]]
+
+
+class Portals:
+    def __init__(self, carrier: Carrier, node: Inhabited) -> None:
+        self._carrier = carrier
+        self._node = node
+
+    def commands(self) -> Mapping[str, Command]:
+        """By the names that the control socket knows them by."""
+        return {"portals-list": self.list, "portals-remove": self.remove}
+
+    async def list(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`next` is what `after` must be for the next page, None on the last one."""
+        arguments = Arguments(given)
+        limit = arguments.number("limit", PAGE, MOST)
+        after = arguments.optional_text("after") or ""
+        found = await self._carrier.rooms_of_ours(after, limit + 1)
+        now = found[:limit]
+        return {
+            "portals": [await self._shown(room_id, ghosts) for room_id, ghosts in now],
+            "next": now[-1][0] if len(found) > limit else None,
+        }
+
+    async def remove(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Some of those who are to leave a room, in the order of their ids, the node's own user last. `next`
+        is what `after` must be to go on; with `look` nothing is done. Whatever is done already is done, and
+        one who cannot leave keeps no other from it."""
+        arguments = Arguments(given)
+        after, look = arguments.optional_text("after") or "", arguments.flag("look")
+        try:
+            room_id = await self._room(arguments.text("room"))
+            _refuse_nodes(room_id)
+            namespace = await self._namespace(room_id)
+            steps = [] if look or after else await self._take_down(room_id, namespace)
+            leaving, is_last = await self._leaving(room_id, after)
+        except MatrixError as refused:
+            raise told(refused, "`palaver portals list` shows the rooms as this node knows them.") from None
+        problems: dict[str, str | None] = {}
+        if not look:
+            for user, _ in leaving:
+                problems[user] = await _problem(self._carrier.side.leave(room_id, user))
+        return {
+            "room_id": room_id,
+            "namespace": namespace,
+            "steps": steps,
+            "users": [
+                {"user_id": user, "membership": membership, "problem": problems.get(user)}
+                for user, membership in leaving
+            ],
+            "next": None if is_last else leaving[-1][0],
+        }
+
+    # -- inside --
+
+    async def _shown(self, room_id: str, ghosts: int) -> dict[str, Any]:
+        namespace = await self._namespace(room_id)
+        return {
+            "room_id": room_id,
+            "kind": _kind(room_id, namespace),
+            "namespace": namespace,
+            "name": await self._said(room_id, "m.room.name", "name"),
+            "alias": await self._said(room_id, "m.room.canonical_alias", "alias"),
+            "members": await self._members(room_id),
+            "ghosts": ghosts,
+        }
+
+    async def _said(self, room_id: str, type_: str, field: str) -> str | None:
+        try:
+            event = await self._carrier.side.state_event(room_id, type_)
+        except (MatrixError, LocalError):
+            return None  # the list is worth having without it
+        text = None if event is None else event.content.get(field)
+        return text if isinstance(text, str) else None
+
+    async def _members(self, room_id: str) -> int | None:
+        try:
+            return len(await self._carrier.side.members(room_id))
+        except (MatrixError, LocalError):
+            return None
+
+    async def _namespace(self, room_id: str) -> str | None:
+        """Of a room of agents of this node. It says so itself, also when another one has taken its place."""
+        for namespace, one in self._node.rooms().items():
+            if one == room_id:
+                return namespace
+        try:
+            event = await self._carrier.side.state_event(room_id, AGENTS_ROOM)
+        except MatrixError:
+            return None  # nobody of ours is there any more
+        said = {} if event is None else event.content
+        named, node_id = said.get("namespace"), said.get("node")
+        return named if isinstance(named, str) and node_id == self._node.names.node_id else None
+
+    async def _room(self, text: str) -> str:
+        """A room may be named by its id, an alias, or the namespace whose room it is."""
+        if is_room_id(text):
+            return text
+        if is_room_alias(text):
+            found = await self._carrier.side.resolve_alias(text)
+            if found is not None:
+                return found[0]
+        elif text in self._node.rooms():
+            return self._node.rooms()[text]
+        raise LocalError(
+            f"There is no room {text}.",
+            "`palaver portals list` shows those in which agents of this node are.",
+        )
+
+    async def _leaving(self, room_id: str, after: str) -> tuple[Users, bool]:
+        """Who leaves now, and whether these are the last. The node's own user stays until the others are
+        gone: others than it may come into the room by its word alone."""
+        node_user = self._node.names.node_user
+        if after == node_user:
+            return (), True
+        found = await self._carrier.ours_in(room_id, after, MOST_AT_ONCE + 2)
+        others = [one for one in found if one[0] != node_user]
+        if len(others) > MOST_AT_ONCE:
+            return others[:MOST_AT_ONCE], False
+        membership = await self._carrier.side.membership(room_id, node_user)
+        if membership in THERE:
+            others.append((node_user, membership))
+        return others, True
+
+    async def _take_down(self, room_id: str, namespace: str | None) -> Steps:
+        """Of a room of agents: nobody is led there any more, and it does not say any more what it was."""
+        async with self._carrier.database.transaction() as connection:
+            # Whoever asks for the room of the namespace after the next start is given another one.
+            await delete_created_room(connection, room_id)
+        membership = await self._carrier.side.membership(room_id, self._node.names.node_user)
+        if namespace is None or membership != "join":
+            return []
+        side, alias = self._carrier.side, self._node.alias(namespace)
+        if self._node.rooms().get(namespace) == room_id:
+            self._node.give_up_room(namespace)
+        told_of: list[str] = []
+        signs = PortalSigns(side, self._node.names, lambda problem, _: told_of.append(problem))
+        led = await side.resolve_alias(alias)
+        steps = [_step("it is listed no more", await _problem(side.publish(room_id, published=False)))]
+        if led is not None and led[0] == room_id:
+            steps.append(_step(f"{alias} leads nowhere", await _problem(side.remove_alias(alias))))
+        await signs.take_down(namespace, room_id)
+        steps.append(_step("it says no more that it is a bridge", told_of[0] if told_of else None))
+        return steps
+
+
+def _step(done: str, problem: str | None) -> dict[str, Any]:
+    return {"done": done, "problem": problem}
+
+
+def _refuse_nodes(room_id: str) -> None:
+    if parse_room_id(room_id) is not None:
+        raise LocalError(
+            f"{room_id} is a room in which nodes exchange agents, and no portal.",
+            "`palaver rooms leave` lets this node leave it all the same.",
+        )
+
+
+def _kind(room_id: str, namespace: str | None) -> str:
+    if parse_room_id(room_id) is not None:
+        return NODES
+    return OTHER if namespace is None else AGENTS
+
+
+async def _problem(act: Awaitable[object]) -> str | None:
+    """What kept it from being done. That the homeserver is away is told to whoever asks, who comes again."""
+    try:
+        await act
+    except (MatrixError, PeerError) as error:
+        return sentence(error)
+    return None
