@@ -18,6 +18,7 @@ import uvloop
 from bench._harness.lifeline import tell_parent, until_abandoned
 from bridge.config import Config, Log
 from bridge.run import Node
+from bridge.service.carried_by_homeserver import CarriedByHomeserver
 from bridge.service.log import configure_logging
 from federation.pdu import EventId
 from federation.room_version import ROOM_VERSIONS
@@ -33,8 +34,9 @@ class Users:
     """What the users of the node do: one of them reads, another one talks."""
 
     def __init__(self, node: Node) -> None:
-        self._graph = node.homeserver.graph
-        self._membership = node.homeserver.membership
+        assert isinstance(node.carrier, CarriedByHomeserver), "it is one itself"
+        self._graph = node.carrier.homeserver.graph
+        self._membership = node.carrier.homeserver.membership
         self._reader = f"@reader:{node.config.server_name}"
         self._talker = f"@talker:{node.config.server_name}"
 
