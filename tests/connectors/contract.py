@@ -1,10 +1,11 @@
 """The contract: everything that the centre relies on, whichever side carries its rooms.
 
-A module that holds it has a fixture `ground` and a class that is one `Contract`.
+A module that holds it has the fixtures `ground` and `portal`, and a class that is one `Contract`.
 """
 
 from tests.connectors.behaviours.media import MediaBehave
 from tests.connectors.behaviours.memberships import MembershipsBehave
+from tests.connectors.behaviours.portals import PortalsBehave
 from tests.connectors.behaviours.presences import PresencesBehave
 from tests.connectors.behaviours.reading import ReadingBehaves
 from tests.connectors.behaviours.room_making import RoomMakingBehaves
@@ -25,6 +26,7 @@ CHAPTERS = (
     PresencesBehave,
     MediaBehave,
     StreamBehaves,
+    PortalsBehave,
 )
 
 
@@ -39,6 +41,7 @@ class Contract(
     PresencesBehave,
     MediaBehave,
     StreamBehaves,
+    PortalsBehave,
 ):
     """All of them."""
 

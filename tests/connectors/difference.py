@@ -8,3 +8,7 @@ from enum import StrEnum
 
 class Difference(StrEnum):
     """What is true of a side that has it."""
+
+    DEVICES = "a message to devices reaches those that the homeserver knows of, each for itself"
+    READ_IN_NO_THREAD = "people are not said to have read in a thread"
+    NAMED_AT_BIRTH = "a user is called by the localpart until it is given another name"

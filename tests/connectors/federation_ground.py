@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+from bridge.ghost_names import HomeserverNames
 from bridge.matrix_side import MatrixSide
 from federation.edu import ToDevice
 from federation.edu.making import to_device
@@ -42,15 +43,24 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
             async with there.database.transaction() as connection:
                 await there.homeserver.outbox.queue_edu(connection, [HERE], to_device(message))
 
+        async def encrypt(person: Person, room_id: str) -> None:
+            # Nobody of a node of ours could set it. Here a client of another server has.
+            await there.graph.send_event(
+                room_id, "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, person.user_id, ""
+            )
+
         yield Ground(
             side=here.rooms,
             database=here.database,
             onlooker=onlooker,
             differences=frozenset(),
             localpart=lambda name: name,
+            alias_localpart=lambda name: name,
             make_person=neighbours.person,
             again=again,
             send_to_device=send_to_device,
+            names=HomeserverNames(HERE),
+            encrypt=encrypt,
         )
 
 

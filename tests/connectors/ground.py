@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bridge.ghost_names import GhostNames
 from bridge.matrix_side import MatrixSide
 from federation.errors import MatrixError
 from federation.room_event import RoomEvent, StreamedEvent
@@ -30,10 +31,15 @@ class Ground:
     differences: frozenset[Difference]
     localpart: Callable[[str], str]
     """What stands before the colon in the user of ours whom somebody calls so."""
+    alias_localpart: Callable[[str], str]
+    """The same of an alias that rooms of ours may have, and no room of anybody else."""
     make_person: Callable[[str], Awaitable[Person]]
     again: Callable[[], AbstractAsyncContextManager[MatrixSide]]
     """The side as another process has it: what only a process knows is gone."""
     send_to_device: Callable[[Person, str, Mapping[str, Any]], Awaitable[None]]
+    names: GhostNames
+    encrypt: Callable[[Person, str], Awaitable[None]]
+    """A person makes a room of theirs an encrypted one."""
 
     # -- who --
 
@@ -60,6 +66,10 @@ class Ground:
     async def person(self, name: str = "bob") -> Person:
         """Somebody who is none of ours."""
         return await self.make_person(self.named(name))
+
+    def named_alias(self, name: str) -> str:
+        """What stands before the colon in an alias that no room has yet."""
+        return self.alias_localpart(self.named(name))
 
     def alias(self, name: str) -> str:
         return f"#{name}:{self.domain}"

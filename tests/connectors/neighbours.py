@@ -81,10 +81,19 @@ class Neighbours:
                     if entry.kind == "invite":
                         self.seen.invited[room_id] = list(plain(entry.invite_state))
                     elif entry.kind == "timeline":
-                        self.seen.add({"rooms": {"join": {room_id: {"timeline": {"events": [event]}}}}})
+                        await self._see_invite(event)
+                        # Of many people who live here, nobody's invite is over because another one is there.
+                        self.seen._add_room(room_id, {"timeline": {"events": [event]}})
                 self._changed.set()
                 async with self.home.database.transaction() as connection:
                     await subscription.advance(connection, entries[-1].position)
+
+    async def _see_invite(self, event: Mapping[str, Any]) -> None:
+        """Into a room in which others from here are: they see it as it is."""
+        is_of_here = str(event.get("state_key", "")).endswith(f":{self.server_name}")
+        if event["content"].get("membership") == "invite" and is_of_here:
+            room_id = event["room_id"]
+            self.seen.invited[room_id] = plain(await self.home.rooms.state(room_id))
 
     def _hear(self, said: Ephemeral) -> None:
         told = plain(said)

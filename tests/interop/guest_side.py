@@ -91,9 +91,7 @@ class Invited:
 async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invited:
     """The Synapse was not started yet."""
     port, plain = lasting_port(), lasting_port()
-    wanted = Wanted(
-        "palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_")
-    )
+    wanted = Wanted("palaver", f"http://127.0.0.1:{port}", Namespaces(synapse.server_name, NODE, "_agent_"))
     file = directory / "registration.yaml"
     registration = write(file, wanted)
     base = homeserver(

@@ -8,7 +8,7 @@ class MembershipsBehave:
     async def test_users_join_with_their_names_and_leave(self, ground: Ground) -> None:
         """By id or alias. To say it twice is to say it once."""
         alice, eve, fay = [await ground.user(name, name.title()) for name in ("alice", "eve", "fay")]
-        alias = ground.named("kitchen")
+        alias = ground.named_alias("kitchen")
         room_id = await ground.room(alice, alias=alias)
         bob = await ground.person()
         await ground.come(bob, room_id)

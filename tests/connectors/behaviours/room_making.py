@@ -7,6 +7,7 @@ import pytest
 
 from federation.room_request import InitialState, RoomRequest
 from federation.side_capability import SideCapability
+from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
 
 EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
@@ -18,7 +19,7 @@ class RoomMakingBehaves:
         """Whoever is named is invited, ours and others; those who are not there are named."""
         alice, eve = await ground.user("alice", "Alice"), await ground.user("eve", "Eve")
         bob, nobody = await ground.person(), ground.nobody()
-        name = ground.named("kitchen")
+        name = ground.named_alias("kitchen")
         made = await ground.side.create_room(
             RoomRequest(
                 creator=alice,
@@ -98,8 +99,11 @@ class RoomMakingBehaves:
             "state_default": 50,
             "users_default": 0,
         }
+        member = {"membership": "join"}
+        if Difference.NAMED_AT_BIRTH in ground.differences:
+            member["displayname"] = alice[1:].partition(":")[0]
         assert state == {
-            ("m.room.member", alice): {"membership": "join"},
+            ("m.room.member", alice): member,
             ("m.room.join_rules", ""): {"join_rule": "invite"},
             ("m.room.history_visibility", ""): {"history_visibility": "shared"},
             ("m.room.guest_access", ""): {"guest_access": "can_join"},
@@ -110,7 +114,7 @@ class RoomMakingBehaves:
         """Whoever was killed before the room was remembered asks again, by another process; so do two at the
         same moment. Keys are their creator's own."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
-        name = ground.named("delegations")
+        name = ground.named_alias("delegations")
         request = RoomRequest(creator=alice, key="delegations", alias=name)
         async with ground.again() as again:
             made = await asyncio.gather(*(side.create_room(request) for side in (ground.side, again) * 2))
@@ -127,7 +131,7 @@ class RoomMakingBehaves:
     async def test_a_taken_alias_leaves_no_husk(self, ground: Ground) -> None:
         """It is found before, and once more when the room is made."""
         alice = await ground.user("alice")
-        name, other = ground.named("kitchen"), ground.named("cellar")
+        name, other = ground.named_alias("kitchen"), ground.named_alias("cellar")
         first = await ground.room(alice, alias=name)
         await refused(ground.room(alice, alias=name), "M_ROOM_IN_USE")
         results = await asyncio.gather(
@@ -212,7 +216,7 @@ class RoomMakingBehaves:
         """To say it twice does no harm, and no name is taken from another room."""
         alice, bob = await ground.user("alice"), await ground.person()
         room_id, other = await ground.room(alice), await ground.room(alice)
-        alias = ground.alias(ground.named("a"))
+        alias = ground.alias(ground.named_alias("a"))
         assert await ground.side.resolve_alias(alias) is None
         for _ in range(2):
             await ground.side.create_alias(alias, room_id, alice)

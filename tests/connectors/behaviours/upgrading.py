@@ -26,7 +26,7 @@ class UpgradingBehaves:
     ) -> None:
         """Its names go along, the old one points to it and falls silent, and people can follow."""
         alice, bob = await ground.user("alice", "Alice"), await ground.person()
-        name = ground.named("kitchen")
+        name = ground.named_alias("kitchen")
         spam = f"@spam:{bob.server_name}"
         old = await ground.room(
             alice,
@@ -64,7 +64,7 @@ class UpgradingBehaves:
     async def test_it_is_done_once_however_often_it_is_asked_for(self, ground: Ground) -> None:
         """Also by a process that was started again."""
         alice = await ground.user("alice")
-        old = await ground.room(alice, version="11", alias=ground.named("kitchen"))
+        old = await ground.room(alice, version="11", alias=ground.named_alias("kitchen"))
         new = await ground.side.upgrade_room(old, alice, "12")
         before = await ground.events(old)
         assert await ground.side.upgrade_room(old, alice, "12") == new
@@ -79,7 +79,7 @@ class UpgradingBehaves:
     async def test_what_was_begun_is_finished(self, ground: Ground, after: str) -> None:
         """Whoever was killed in the middle asks again, and what is missing is done."""
         alice = await ground.user("alice")
-        name = ground.named("kitchen")
+        name = ground.named_alias("kitchen")
         old = await ground.room(alice, version="11", alias=name)
         upgrading = asyncio.ensure_future(ground.side.upgrade_room(old, alice, "12"))
 

@@ -1,5 +1,6 @@
 """A homeserver as its clients reach it: requests, answers, refusals."""
 
+import io
 import json as json_format
 import ssl
 from collections.abc import Mapping
@@ -68,7 +69,9 @@ class Homeserver:
             path = f"{path}?{urlencode(wanted, doseq=True)}"
         # Already encoded: aiohttp would otherwise decode what it finds unnecessary.
         url = URL(self.url + path, encoded=True)
-        async with self._open().request(method, url, headers=headers, data=data) as response:
+        # A body that is large is written in pieces.
+        body = None if data is None else io.BytesIO(data)
+        async with self._open().request(method, url, headers=headers, data=body) as response:
             return response.status, response.headers, await response.read()
 
     async def request(

@@ -1,0 +1,311 @@
+"""What people get from agents in a room of a homeserver, whichever side carries it."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from bridge.people.service.voice import CANNOT_READ
+from tests.connectors.onlooker import PATIENCE
+from tests.connectors.portal import Portal
+from tests.interop.staffed_node import answers, edits, is_said, relation, says
+from tests.support.driven_node.walking import Person
+from tests.support.matrix_client.seen import Event
+
+ENCRYPTED = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"}
+
+
+async def until_sign(who: Person, event_id: str, sign: str) -> Event:
+    """Until somebody has reacted with it."""
+    return await who.wait_for(lambda event: relation(event) == ("m.annotation", event_id, sign))
+
+
+async def written(portal: Portal, name: str) -> str:
+    """What the cook has written into a file, once it has."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(FileNotFoundError):
+                if (text := (portal.directory / "cook" / name).read_text()).endswith("\n"):
+                    return text.strip()
+            await asyncio.sleep(0.02)
+
+
+async def until_gone(pid: str) -> None:
+    """The process has ended, and whoever started it knows."""
+    async with asyncio.timeout(PATIENCE):
+        while Path("/proc", pid).exists():
+            await asyncio.sleep(0.02)
+
+
+async def asked_again(portal: Portal) -> None:
+    """Everything that was to be said before is said."""
+    asked = await portal.mention(portal.alice, "baker", "Is anything left?")
+    await portal.alice.wait_for(answers(asked, "Is anything left?", sender=portal.user("baker")))
+    await until_sign(portal.alice, asked, "✅")
+
+
+class PortalsBehave:
+    async def test_the_room_of_agents_is_found(self, portal: Portal) -> None:
+        """By its name and in the list, and the agents in it have names and faces of their own."""
+        ground, bob = portal.ground, portal.bob
+        assert await bob.join(ground.alias("agents-default")) == portal.room_id
+        listed = await bob.public_rooms(server=ground.domain)
+        assert portal.room_id in [room["room_id"] for room in listed]
+        for user, name in (
+            (portal.user("cook"), "cook"),
+            (portal.user("baker"), "The baker"),
+            (portal.node_user, "Palaver"),
+        ):
+
+            async def is_there(user: str = user, name: str = name) -> bool:
+                members = await bob.joined_members(portal.room_id)
+                return user in members and members[user]["display_name"] == name
+
+            async with asyncio.timeout(PATIENCE):
+                while not await is_there():
+                    await asyncio.sleep(0.05)
+            profile = await bob.profile(user)
+            assert profile["displayname"] == name
+            assert (await bob.download(profile["avatar_url"])).content_type == "image/png"
+
+    async def test_an_agent_is_mentioned_and_answers_in_a_thread(self, portal: Portal) -> None:
+        """With a sign on what was asked. Who goes on in the thread gives it what was said."""
+        alice, cook = portal.alice, portal.user("cook")
+        asked = await portal.mention(alice, "cook", r"printf 'All of **them**, <b>all</b>.'")
+        answer = await alice.wait_for(answers(asked, "All of **them**", sender=cook))
+        assert answer["content"]["m.relates_to"] == {
+            "rel_type": "m.thread",
+            "event_id": asked,
+            "m.in_reply_to": {"event_id": asked},
+            "is_falling_back": True,
+        }
+        assert answer["content"]["m.mentions"] == {}
+        assert answer["content"]["formatted_body"] == (
+            "<p>All of <strong>them</strong>, &lt;b&gt;all&lt;/b&gt;.</p>"
+        )
+        await until_sign(alice, asked, "✅")
+        await alice.reply_in_thread(
+            portal.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"'
+        )
+        context = await alice.wait_for(answers(asked, "| ", sender=cook))
+        assert f"| {alice.user_id}: cook: printf" in context["content"]["body"]
+        assert f"| {cook}: All of **them**" in context["content"]["body"]
+
+    async def test_an_agent_has_several_names(self, portal: Portal) -> None:
+        """Its address, its user, and what stands before the @."""
+        alice = portal.alice
+        for name in (str(portal.address("baker")), portal.user("baker"), "@baker", "@baker:"):
+            asked = await alice.say(portal.room_id, f"{name} a cake")
+            await alice.wait_for(answers(asked, "a cake", sender=portal.user("baker")))
+
+    async def test_work_that_is_under_way_is_shown_in_one_message(self, portal: Portal) -> None:
+        """What agents ask each other is a thread too, begun by the node: its progress is edited, and at the
+        end stands the answer, which whoever asked gets too."""
+        alice = portal.alice
+        name = portal.ground.named("peeled")
+        script = f"echo peeling >&2; until [ -e {name} ]; do sleep 0.05; done; echo cutting >&2; echo Soup."
+        await portal.ask(name, "cook", f"{script} # {name}")
+        root = await alice.wait_for(says("⏳ coordinator@kitchen asks", name))
+        assert root["sender"] == portal.node_user
+        thread = root["event_id"]
+        progress = await alice.wait_for(answers(thread, "peeling", sender=portal.user("cook")))
+        (portal.directory / "cook" / name).touch()
+        answer = await alice.wait_for(answers(thread, "Soup.", sender=portal.user("cook")))
+        await alice.wait_for(edits(thread, "✅ coordinator@kitchen"))
+        shown = await alice.relations(portal.room_id, thread, "m.thread")
+        assert {event["event_id"] for event in shown} == {progress["event_id"], answer["event_id"]}
+        async with asyncio.timeout(PATIENCE):
+            while (task := await portal.requester.answered.get()).key.request_id != name:
+                pass
+        assert task.answer is not None
+        assert task.answer.success
+
+    async def test_a_failure_says_what_happened(self, portal: Portal) -> None:
+        """And how to go on."""
+        alice = portal.alice
+        asked = await portal.mention(alice, "cook", "echo 'Half a pie.'; echo 'No flour!' >&2; exit 3")
+        told = await alice.wait_for(answers(asked, "exit code 3", "Half a pie."))
+        for part in ("No flour!", "Answer this message to go on with it"):
+            assert part in told["content"]["body"]
+        await until_sign(alice, asked, "❌")
+
+    async def test_work_is_taken_back_by_a_sign(self, portal: Portal) -> None:
+        """The command is gone, and the thread says who has done it."""
+        alice = portal.alice
+        name = portal.ground.named("pid")
+        asked = await portal.mention(alice, "cook", f"echo $$ >{name}; sleep 1000")
+        pid = await written(portal, name)
+        await alice.react(portal.room_id, asked, "❌")
+        await alice.wait_for(answers(asked, f"❌ Cancelled by {alice.user_id}."))
+        await until_sign(alice, asked, "❌")
+        await until_gone(pid)
+
+    async def test_work_is_taken_back_by_a_word(self, portal: Portal) -> None:
+        """In its thread, and by its number in a chat with the node."""
+        alice = portal.alice
+        for by_word in (True, False):
+            name = portal.ground.named("task")
+            asked = await portal.mention(
+                alice, "cook", f"echo $PALAVER_TASK_ID >{name}; echo $$ >{name}.pid; sleep 1000"
+            )
+            number, pid = await written(portal, name), await written(portal, f"{name}.pid")
+            if by_word:
+                await alice.reply_in_thread(portal.room_id, asked, "cancel")
+            else:
+                chat = await portal.chat(alice, portal.node_user)
+                await alice.say(chat, f"cancel {number} too late")
+                await alice.wait_for(says(f"❌ {number}", "cancelled"), room_id=chat)
+            await until_sign(alice, asked, "❌")
+            await until_gone(pid)
+
+    async def test_who_may_not_is_told_which_rule_decided(self, portal: Portal) -> None:
+        """And nothing is done."""
+        bob = portal.bob
+        await bob.join(portal.room_id, via=[portal.ground.domain])
+        name = portal.ground.named("refused")
+        await portal.mention(bob, "cook", f"echo hello >{name}")
+        refusal = await bob.wait_for(
+            says(
+                'Giving work to agents takes the permission "work"',
+                f'for {bob.user_id} the rule "*" = "look"',
+                sender=portal.node_user,
+            )
+        )
+        assert refusal["content"]["m.mentions"] == {"user_ids": [bob.user_id]}
+        await asked_again(portal)
+        assert not (portal.directory / "cook" / name).exists()
+
+    async def test_who_may_not_look_is_shown_out(self, portal: Portal) -> None:
+        """Of a room that is open to everybody, with the rule that decided."""
+        eve = portal.eve
+        await eve.join(portal.room_id, via=[portal.ground.domain])
+        await portal.ground.until_member(portal.room_id, eve.user_id, "leave")
+        shown_out = await portal.ground.state(portal.room_id, "m.room.member", eve.user_id)
+        assert f'the rule "{eve.user_id}" = "none"' in shown_out["reason"]
+
+    async def test_invites_are_answered(self, portal: Portal) -> None:
+        """An agent comes into a chat, where it need not be named, and into a room, where it does; who may
+        not give it work is told why."""
+        alice, bob, baker = portal.alice, portal.bob, portal.user("baker")
+        chat = await portal.chat(alice, baker)
+        asked = await alice.say(chat, "Only we are here.")
+        await alice.wait_for(says("Only we are here.", sender=baker), room_id=chat)
+        await until_sign(alice, asked, "✅")
+
+        room_id = await alice.create_room(name="The garden", invite=[bob.user_id])
+        await bob.wait_for_invite(room_id)
+        await bob.join(room_id, via=[alice.server_name])
+        await alice.invite(room_id, baker)
+        await alice.wait_for_member(room_id, baker, "join")
+        await alice.say(room_id, "The roses are lovely this year.")
+        asked = await portal.mention(alice, "baker", "A cake, please.", room_id)
+        await bob.wait_for(answers(asked, "A cake, please.", sender=baker), room_id=room_id)
+        await until_sign(bob, asked, "✅")
+        said = [event for event in await bob.history(room_id) if event["type"] == "m.room.message"]
+        assert len(said) == 3
+
+        room_id = await bob.create_room(invite=[baker])
+        rejected = await bob.wait_for_member(room_id, baker, "leave")
+        assert f'for {bob.user_id} the rule "*" = "look"' in rejected["content"]["reason"]
+
+    async def test_the_node_answers_in_a_chat(self, portal: Portal) -> None:
+        """With the names of its own domain."""
+        alice = portal.alice
+        chat = await portal.chat(alice, portal.node_user)
+        await alice.wait_for(says('Say "help"', sender=portal.node_user), room_id=chat)
+        for line, part in (
+            ("help", "- cancel ID [REASON]"),
+            ("agents", f"- {portal.address('baker')} · "),
+            ("rooms", portal.ground.alias("agents-default")),
+            ("task nothing", 'No task "nothing" is known.'),
+            ("agnets", 'Did you mean "agents"?'),
+        ):
+            asked = await alice.say(chat, line)
+
+            def is_answer(event: Event, asked: str = asked, part: str = part) -> bool:
+                relates = event["content"].get("m.relates_to", {})
+                replied = relates.get("m.in_reply_to", {}).get("event_id") == asked
+                return replied and part in event["content"]["body"]
+
+            await alice.wait_for(is_answer, room_id=chat)
+
+    async def test_in_an_encrypted_room_one_sentence_is_said(self, portal: Portal) -> None:
+        """Whether it is encrypted from the beginning or later, however many agents are in it, and however
+        much is said."""
+        alice = portal.alice
+        agents = [portal.user("cook"), portal.user("baker")]
+        early, late = await alice.create_room(), await alice.create_room(invite=agents[:1])
+        await portal.ground.encrypt(alice, early)
+        for agent in agents:
+            await alice.invite(early, agent)
+            await alice.wait_for_member(early, agent, "join")
+        await alice.wait_for_member(late, agents[0], "join")
+        await portal.ground.encrypt(alice, late)
+        for room_id in (early, late):
+            for _ in range(3):
+                await alice.send(room_id, "m.room.encrypted", ENCRYPTED)
+            await alice.wait_for(says(CANNOT_READ), room_id=room_id)
+        # Invites are answered in their order, and so is what is said.
+        await portal.chat(alice, agents[0])
+        await asked_again(portal)
+        for room_id in (early, late):
+            said = [
+                event["content"]["body"]
+                for event in await alice.history(room_id)
+                if event["sender"] in agents and event["type"] == "m.room.message"
+            ]
+            assert said == [CANNOT_READ]
+
+    async def test_what_an_agent_says_has_no_effect(self, portal: Portal) -> None:
+        """Neither HTML nor mentions, and what is long is a file."""
+        alice = portal.alice
+        words = (
+            f'<img src=x onerror=alert(1)> <a href="https://matrix.to/#/{alice.user_id}">alice</a> @room'
+            f" {alice.user_id} <script>alert(1)</script> !agents agents"
+        )
+        asked = await portal.mention(alice, "baker", words)
+        answer = await alice.wait_for(answers(asked, "onerror", sender=portal.user("baker")))
+        assert answer["content"]["m.mentions"] == {}
+        for tag in ("<img", "<a ", "<script"):
+            assert tag not in answer["content"]["formatted_body"]
+        asked = await portal.mention(alice, "cook", "seq 1 300")
+        sent = await alice.wait_for(
+            lambda event: event["content"].get("msgtype") == "m.file" and relation(event)[1] == asked
+        )
+        file = await alice.download(sent["content"]["url"])
+        assert file.data.split() == [str(number).encode() for number in range(1, 301)]
+
+    async def test_nothing_is_said_twice(self, portal: Portal) -> None:
+        """Who is started again, and has read nothing as far as it knows, gives nobody work a second time, and
+        the room is as it was."""
+        alice = portal.alice
+        name = portal.ground.named("once")
+        asked = await portal.mention(alice, "cook", f"echo x >>{name}; echo Done with {name}.")
+        await alice.wait_for(answers(asked, f"Done with {name}."))
+        await until_sign(alice, asked, "✅")
+        await portal.ask(name, "baker", f"Bread and {name}.")
+        await alice.wait_for(says("✅ coordinator@kitchen asks", name))
+        await asked_again(portal)
+        before = await shown(portal)
+        await portal.end()
+        await portal.forget_what_was_read()
+        await portal.begin()
+        await asked_again(portal)
+        after = await shown(portal)
+        assert after[: len(before)] == before
+        # What was asked last, its answer and its sign.
+        assert len(after) == len(before) + 3
+        assert (portal.directory / "cook" / name).read_text() == "x\n"
+
+    async def test_nothing_went_wrong(self, portal: Portal) -> None:
+        """In all that was asked of it until here."""
+        assert portal.notebook.problems == []
+
+
+async def shown(portal: Portal) -> list[str]:
+    """All that was said in the room of agents, and all signs that still stand, the oldest first."""
+    events = await portal.alice.history(portal.room_id)
+    return [
+        event["event_id"]
+        for event in events
+        if is_said(event) or (event["type"] == "m.reaction" and event["content"])
+    ]

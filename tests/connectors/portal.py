@@ -1,0 +1,194 @@
+"""Agents with work of their own, and the room in which people meet them: the centre of a node on a side, with
+programs for agents."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bridge.address import AgentAddress
+from bridge.clock import monotonic, now_ms
+from bridge.config_agents import Agent as Configured
+from bridge.people.permissions import Level, Rights
+from bridge.people.service.people import People
+from bridge.people.settings import PeopleSettings
+from bridge.service.agents.local import AgentsOfThisNode
+from bridge.service.centre import Centre, CentreParts, LocalAgents
+from bridge.service.ghosts import Ghosts
+from bridge.service.routing_table import RoutingTable
+from bridge.service.task_steps import AgentDuty
+from bridge.task_request import Origin, TaskKey, TaskRequest
+from tests.connectors.ground import Ground
+from tests.support.agents import address
+from tests.support.desk import Notebook, Requester
+from tests.support.driven_node.walking import Person
+
+PROTOCOL = "test"
+# A shell that does what it is told, and one that repeats it.
+AGENTS: tuple[dict[str, Any], ...] = (
+    {"id": "cook", "command": ["sh"], "parallel": 4},
+    {"id": "baker", "display_name": "The baker", "command": ["cat"]},
+)
+
+
+@dataclass
+class Portal:
+    """Alice may give work, bob may look, carol administers, eve may nothing. It lives from `begin` to `end`,
+    and again, on what is in the database."""
+
+    ground: Ground
+    directory: Path
+    alice: Person
+    bob: Person
+    carol: Person
+    eve: Person
+    notebook: Notebook = field(default_factory=Notebook)
+    requester: Requester = field(default_factory=Requester)
+    _life: AsyncExitStack | None = None
+
+    # -- its life --
+
+    async def begin(self) -> None:
+        assert self._life is None
+        centre = Centre(
+            CentreParts(
+                node_id=self.ground.names.node_id,
+                database=self.ground.database,
+                observer=self.notebook,
+                local=self._agents,
+                connectors=self._connectors,
+                replies={PROTOCOL: self.requester},
+                now_ms=now_ms,
+            )
+        )
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(centre.close)
+            await centre.start()
+            self.centre = centre
+            self._life = stack.pop_all()
+
+    async def end(self) -> None:
+        life, self._life = self._life, None
+        if life is not None:
+            await life.aclose()
+
+    async def forget_what_was_read(self) -> None:
+        """As after a kill between doing something and remembering that it was read. It lives no more."""
+        async with self.ground.database.transaction() as connection:
+            await connection.execute("UPDATE consumer_cursors SET position = 0 WHERE name <> 'onlooker'")
+            await connection.execute(
+                "UPDATE people_tasks SET sign = NULL, sign_event = NULL, progress = NULL, answer = NULL"
+            )
+            await connection.execute("UPDATE tasks SET due = '{show,answer}', desk = 0")
+
+    def _agents(self, table: RoutingTable, duty: AgentDuty) -> LocalAgents:
+        self._local = AgentsOfThisNode(
+            [Configured.model_validate(one) for one in AGENTS],
+            table,
+            duty,
+            directory=self.directory,
+            environment=os.environ,
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        return self._local
+
+    def _connectors(self, table: RoutingTable, agents: LocalAgents) -> list[People]:
+        rights = {
+            "*": Level.LOOK,
+            self.alice.user_id: Level.WORK,
+            self.carol.user_id: Level.ADMINISTER,
+            self.eve.user_id: Level.NONE,
+        }
+        self.people = People(
+            self.ground.side,
+            self.ground.database,
+            table,
+            PeopleSettings(names=self.ground.names, rights=Rights(rights), is_listed=True),
+            Ghosts(
+                self.ground.side,
+                self.ground.database,
+                table,
+                names=self.ground.names,
+                name_of=self._local.display_name,
+                report=self.notebook.problem,
+            ),
+            now_ms=now_ms,
+            monotonic=monotonic,
+            report=self.notebook.problem,
+        )
+        return [self.people]
+
+    # -- what there is --
+
+    @property
+    def room_id(self) -> str:
+        """That of the agents."""
+        return self.people.rooms.all()["default"]
+
+    @property
+    def node_user(self) -> str:
+        return self.ground.names.node_user
+
+    def address(self, agent_id: str) -> AgentAddress:
+        return address(f"{agent_id}@{self.ground.names.node_id}")
+
+    def user(self, agent_id: str) -> str:
+        """As whom it speaks."""
+        user = self.ground.names.ghost(self.address(agent_id))
+        assert isinstance(user, str)
+        return user
+
+    # -- what is asked --
+
+    async def mention(self, who: Person, agent_id: str, body: str, room_id: str | None = None) -> str:
+        """As Element writes it."""
+        user = self.user(agent_id)
+        content = {
+            "msgtype": "m.text",
+            "body": f"{agent_id}: {body}",
+            "format": "org.matrix.custom.html",
+            "formatted_body": f'<a href="https://matrix.to/#/{user}">{agent_id}</a>: {body}',
+            "m.mentions": {"user_ids": [user]},
+        }
+        return await who.send(room_id or self.room_id, "m.room.message", content)
+
+    async def ask(self, request_id: str, to: str, prompt: str, **changed: Any) -> None:
+        """As an agent of another node does."""
+        submitted = await self.centre.desk.submit(
+            TaskRequest(
+                **{
+                    "key": TaskKey("kitchen", request_id),
+                    "task_id": f"task-{request_id}",
+                    "from_address": address("coordinator@kitchen"),
+                    "to_address": self.address(to),
+                    "prompt": prompt,
+                    "origin": Origin(PROTOCOL),
+                    **changed,
+                }
+            )
+        )
+        assert submitted.refusal is None
+
+    async def chat(self, who: Person, user: str, **more: Any) -> str:
+        """A room of two into which the other one has come."""
+        room_id = await who.create_room(preset="trusted_private_chat", invite=[user], **more)
+        await who.wait_for_member(room_id, user, "join")
+        return room_id
+
+
+@asynccontextmanager
+async def portal_on(ground: Ground, directory: Path) -> AsyncIterator[Portal]:
+    """With alice in the room of the agents, and all of them there."""
+    alice, bob, carol, eve = [await ground.person(name) for name in ("alice", "bob", "carol", "eve")]
+    portal = Portal(ground, directory, alice, bob, carol, eve)
+    try:
+        await portal.begin()
+        await portal.alice.join(portal.room_id, via=[ground.domain])
+        for agent in AGENTS:
+            await ground.until_member(portal.room_id, portal.user(agent["id"]), "join")
+        yield portal
+    finally:
+        await portal.end()
