@@ -45,7 +45,7 @@ connections = 5
 {password}
 
 [people]
-enabled = false
+enabled = {people}
 
 [agent_federation]
 heartbeat_interval_secs = 0.5
@@ -94,13 +94,15 @@ class AgentNode(Node):
     top: str = ""
     more: str = ""
     is_published: bool = False
+    has_people: bool = False
     agent_timeout: float = 120.0
     peers: list["AgentNode"] = field(default_factory=list)
 
     @property
     def env(self) -> dict[str, str]:
-        """It says nothing of the node."""
-        return {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
+        """It says nothing of the node, unless the test does."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
+        return {**inherited, **self.environment}
 
     # -- its files --
 
@@ -125,6 +127,7 @@ class AgentNode(Node):
         text = CONFIGURATION.format(
             name=self.name,
             top=self.top,
+            people=str(self.has_people).lower(),
             port=self.port,
             database=self.database.url,
             password=password,
@@ -262,9 +265,14 @@ async def until(look: Callable[[], Awaitable[T | None]]) -> T:
 
 @contextlib.asynccontextmanager
 async def agent_nodes(
-    palaver: Path, server: Server, template: str, *nodes: dict[str, Any]
+    palaver: Path,
+    server: Server,
+    template: str,
+    *nodes: dict[str, Any],
+    prepare: Callable[[list[AgentNode]], Awaitable[None]] | None = None,
 ) -> AsyncIterator[list[AgentNode]]:
-    """Started, and peers of each other. `nodes` are the fields of each."""
+    """Started, and peers of each other. `nodes` are the fields of each. `prepare` is called when their files
+    are written."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-agents-"))
     made: list[AgentNode] = []
@@ -278,6 +286,8 @@ async def agent_nodes(
         for one in made:
             one.peers = [other for other in made if other is not one]
             one.write_files()
+        if prepare is not None:
+            await prepare(made)
         await asyncio.gather(*(one.start() for one in made))
         yield made
     finally:
