@@ -18,6 +18,7 @@ from appservice.service.incoming import Incoming, open_incoming
 from appservice.service.intake import Intake
 from appservice.service.known_rooms import KnownRooms
 from appservice.service.living.parts import Parts
+from appservice.service.missed_events import MissedEvents
 from appservice.transaction import Transaction
 from storage.database import Database
 
@@ -33,7 +34,8 @@ class GuestObserver(ClientObserver, WatchObserver, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """The parts that others have to do with. `intake` and `watch` are for the port, `rooms` is the side."""
+    """The parts that others have to do with. `intake`, `missed` and `watch` are for the port, `rooms` is the
+    side."""
 
     registration: Registration
     namespaces: Namespaces
@@ -44,6 +46,7 @@ class Guest:
     known: KnownRooms
     incoming: Incoming
     intake: "WatchedIntake"
+    missed: MissedEvents
     rooms: GuestRooms
 
 
@@ -114,21 +117,38 @@ async def open_guest(
         )
         rooms.start()
         stack.push_async_callback(rooms.close)
-        intake = WatchedIntake(incoming.intake, watch, observer)
-        yield Guest(registration, namespaces, database, client, watch, ghosts, known, incoming, intake, rooms)
+        missed = MissedEvents(
+            client,
+            known,
+            database,
+            incoming.intake.take_in,
+            is_ours=namespaces.owns_user,
+            now_ms=now_ms,
+            report=report,
+        )
+        watch.tell_when_back(missed.suspect)
+        missed.start()
+        stack.push_async_callback(missed.close)
+        intake = WatchedIntake(incoming.intake, watch, missed, observer)
+        yield Guest(
+            registration, namespaces, database, client, watch, ghosts, known, incoming, intake, missed, rooms
+        )
 
 
 class WatchedIntake:
-    """Satisfies `appservice.wire.services.TakesIn`, and tells that something came."""
+    """Satisfies `appservice.wire.services.TakesIn`, tells that something came, and has what did not come
+    fetched before it."""
 
-    def __init__(self, intake: Intake, watch: Watch, observer: GuestObserver) -> None:
+    def __init__(self, intake: Intake, watch: Watch, missed: MissedEvents, observer: GuestObserver) -> None:
         self._intake = intake
         self._watch = watch
+        self._missed = missed
         self._observer = observer
 
     async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
         began = time.monotonic()
         self._watch.sent_something()
+        await self._missed.before(transaction)
         is_new = await self._intake.take_in(transaction_id, transaction)
         self._observer.taken_in(transaction, is_new=is_new, seconds=time.monotonic() - began)
         return is_new

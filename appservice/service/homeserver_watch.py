@@ -84,6 +84,11 @@ class Watch:
         self._pings: dict[str, bool] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Task[None] | None = None
+        self._back: Callable[[], None] = lambda: None
+
+    def tell_when_back(self, back: Callable[[], None]) -> None:
+        """Before those who waited go on."""
+        self._back = back
 
     def start(self) -> None:
         self._timer = asyncio.create_task(self._keep_time())
@@ -184,6 +189,7 @@ class Watch:
                 self._observer.away(effect.wrong)
             case Opened():
                 self._wrong = ""
+                self._back()
                 self._open.set()
                 self._observer.back(effect.seconds)
             case Unreached():

@@ -1,6 +1,6 @@
 """What the endpoints have to be given, and what each of them begins with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,7 +42,8 @@ class Inhabitants(Protocol):
 @dataclass(frozen=True, slots=True)
 class AppServices:
     """`pinged` is told of each ping that the homeserver brought, with the id that whoever asked for it
-    gave. `is_ready` says it of the whole node, and is quick."""
+    gave; `came_by` of the connection by which each transaction comes. `is_ready` says it of the whole node,
+    and is quick."""
 
     hs_token: str = field(repr=False)
     namespaces: Namespaces
@@ -50,6 +51,7 @@ class AppServices:
     inhabitants: Inhabitants
     pinged: Callable[[str | None], None] = lambda transaction_id: None
     is_ready: Callable[[], bool] = lambda: True
+    came_by: Callable[[Hashable], None] = lambda connection: None
 
 
 SERVICES = web.AppKey("SERVICES", AppServices)

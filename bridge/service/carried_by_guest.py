@@ -123,7 +123,8 @@ class CarriedByGuest:
         # Closed before the parts that it gives to.
         stack.push_async_callback(self._port.close)
         self.guest.watch.start()
-        if self._port.take_in(self.guest.intake, self.guest.watch.pinged):
+        guest = self.guest
+        if self._port.take_in(guest.intake, guest.watch.pinged, guest.missed.comes_by):
             # It would come again after a while of its own.
             self.guest.watch.ask_for_ping()
         self._background(keep_figures(self.guest, self._figures))

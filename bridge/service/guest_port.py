@@ -6,7 +6,7 @@ meanwhile it is to send again.
 
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from appservice.namespaces import AgentRoom
@@ -49,6 +49,7 @@ class GuestPort:
         self._doorway = _Doorway()
         self._pings: deque[str | None] = deque(maxlen=MOST_PINGS)
         self._pinged: Callable[[str | None], None] | None = None
+        self._came_by: Callable[[Hashable], None] = lambda connection: None
 
     def bind(self) -> None:
         """LocalError where somebody else has it."""
@@ -62,6 +63,7 @@ class GuestPort:
             self._doorway,
             self._note_ping,
             self._is_ready,
+            self._note_connection,
         )
         self._listener = make_listener(
             services,
@@ -87,16 +89,24 @@ class GuestPort:
         """Whether the homeserver has come with this ping. Nobody asks once the port is open."""
         return transaction_id in self._pings
 
-    def take_in(self, intake: TakesIn, pinged: Callable[[str | None], None]) -> bool:
+    def take_in(
+        self,
+        intake: TakesIn,
+        pinged: Callable[[str | None], None],
+        came_by: Callable[[Hashable], None] = lambda connection: None,
+    ) -> bool:
         """From now on what the homeserver sends is taken in. Whether it was sent away before, and may not
         come again for a while."""
-        self._pinged = pinged
+        self._pinged, self._came_by = pinged, came_by
         self._doorway.intake = intake
         return self._doorway.has_refused
 
     def move_in(self, inhabitants: Inhabitants) -> None:
         """From now on it is answered who and what there is."""
         self._doorway.inhabitants = inhabitants
+
+    def _note_connection(self, connection: Hashable) -> None:
+        self._came_by(connection)
 
     def _note_ping(self, transaction_id: str | None) -> None:
         if self._pinged is None:

@@ -152,7 +152,11 @@ async def side_on(invited: Invited, database: Database, *, listens: bool = True)
         )
         if listens:
             services = AppServices(
-                invited.registration.secrets.hs_token, invited.wanted.namespaces, guest.intake, Empty()
+                invited.registration.secrets.hs_token,
+                invited.wanted.namespaces,
+                guest.intake,
+                Empty(),
+                came_by=guest.missed.comes_by,
             )
             listener = make_listener(services, [Bind("127.0.0.1")], invited.port, Recorder())
             await listener.start()

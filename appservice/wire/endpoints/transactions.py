@@ -20,6 +20,8 @@ async def transactions(request: web.Request) -> web.Response:
     transaction = await asyncio.to_thread(read, body) if len(body) > _READ_AT_ONCE else read(body)
     # "Note that the application service should distinguish between transactions by txnId": 200 says that it
     # will not be needed again, so it is said once all of it is on disk.
+    if request.transport is not None:
+        services.came_by(request.transport.get_extra_info("peername"))
     await services.intake.take_in(request.match_info["txn_id"], transaction)
     return json_answer({})
 

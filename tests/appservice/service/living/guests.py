@@ -47,6 +47,8 @@ class Rooms:
     count: int = 0
     # So many more things that are sent are hung on ends of the room that do not have their sender's join.
     unseen: int = 0
+    # Nothing is answered.
+    silent: bool = False
     # What the clock of this node says.
     now: int = NOW
 
@@ -96,6 +98,8 @@ class Rooms:
         self.transactions.clear()
 
     async def answer(self, request: web.Request) -> Any:
+        if self.silent:
+            return 500, {"errcode": "M_UNKNOWN"}
         parts = [unquote(part) for part in request.raw_path.split("?")[0].split("/")[3:]]
         body = json.loads(await request.read() or b"{}")
         user = request.query.get("user_id", "")

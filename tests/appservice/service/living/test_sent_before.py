@@ -1,7 +1,8 @@
 """What was sent under which key."""
 
 from appservice.received_event import TRANSACTION_KEY
-from appservice.service.living.sent_before import MOST_PAGES, PAGE, REPEATED_MS, SentBefore
+from appservice.service.living.sent_before import SentBefore
+from appservice.service.room_end import KEPT_MS, MOST_PAGES, PAGE
 from tests.appservice.service.living.guests import Living
 from tests.appservice.service.living.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM
 
@@ -75,7 +76,7 @@ async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
     living.rooms.room(ROOM, GHOST)
     for n in range(3 * PAGE):
         living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
-    living.rooms.now += REPEATED_MS
+    living.rooms.now += KEPT_MS
     assert await before_of(living).find(GHOST, ROOM, KEY) is None
     assert len(living.asked("messages")) == 1
 

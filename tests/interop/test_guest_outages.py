@@ -1,0 +1,117 @@
+"""What is left of an outage when it is over, between a node that is a guest and its Synapse: nothing."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.interop.guest_node import GuestNode, asker, guest_company, insist, listener
+from tests.interop.staffed_node import PATIENCE, Company, doubled, relation
+from tests.support.matrix_client import MatrixClient
+from tests.support.matrix_client.seen import Event
+from tests.support.synapse.fixtures import SynapseFactory
+from tests.support.tls import Authority
+
+pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("guest outages")]
+ASKERS, EACH = 20, 25
+KILLS = 3
+MOST_AHEAD = 60
+
+
+@pytest.fixture(scope="module")
+async def here(
+    palaver: Path, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Company]:
+    """One node and one Synapse for all of these tests; whoever ends one of them starts it again."""
+    factory = SynapseFactory(tmp_path_factory.mktemp("synapses"), authority)
+    try:
+        synapse = await factory(start=False)
+        async with guest_company(palaver, authority, synapse, askers=ASKERS) as made:
+            yield made
+    finally:
+        await factory.clean_up()
+
+
+@pytest.mark.timeout(600)
+async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, tmp_path: Path) -> None:
+    """Of five hundred questions each is heard once, in the order in which the room has them, and is answered
+    once in its thread: the Synapse is stopped and started in the middle of them, and the node is killed again
+    and again."""
+    node, synapse, alice = here.node, here.synapse, here.alice
+    assert isinstance(node, GuestNode)
+    heard = tmp_path / "heard"
+    askers = [await synapse.person(asker(number)) for number in range(ASKERS)]
+    for one in askers:
+        await one.join(here.room_id)
+
+    def question(number: int, count: int) -> dict[str, Any]:
+        user, text = node.user("listener"), f"Question {number}.{count}"
+        return {
+            "msgtype": "m.text",
+            "body": f"listener: {text}",
+            "m.mentions": {"user_ids": [user]},
+        }
+
+    def lines() -> int:
+        return len(heard.read_text().splitlines()) if heard.exists() else 0
+
+    async def ask(one: MatrixClient, number: int) -> list[str]:
+        asked = []
+        for count in range(EACH):
+            # An agent refuses what comes while a hundred tasks wait for it.
+            while count * ASKERS - lines() > MOST_AHEAD:
+                await asyncio.sleep(0.05)
+            asked.append(await insist(one, here.room_id, question(number, count)))
+        return asked
+
+    async def until_heard(count: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while lines() < count:
+                await asyncio.sleep(0.05)
+
+    async def watch() -> None:
+        """Who syncs after each of many events keeps a Synapse from its work."""
+        while True:
+            with suppress(aiohttp.ClientError):
+                await alice.sync()
+            await asyncio.sleep(0.5)
+
+    watching = asyncio.create_task(watch())
+    async with listener(node, heard):
+        asking = asyncio.gather(*(ask(one, number) for number, one in enumerate(askers)))
+        whole = ASKERS * EACH
+        await until_heard(whole // 8)
+        await synapse.stop()
+        await synapse.start()
+        for kill in range(1, KILLS + 1):
+            await until_heard(kill * whole // (KILLS + 1))
+            await node.kill()
+            await node.start()
+        asked = {event_id for events in await asking for event_id in events}
+        await until_heard(whole)
+        watching.cancel()
+        is_answer = partial(_is_answer, sender=node.user("listener"))
+        await alice.wait_until(lambda seen: sum(map(is_answer, seen.timeline)) >= whole)
+    await here.asked_again()
+    assert here.room_id not in alice.seen.gaps
+    # In the order of the stream, which is the order in which a homeserver tells of them.
+    seen = {event["event_id"]: event for event in alice.seen.timeline if event["room_id"] == here.room_id}
+    roots = [event_id for event_id in seen if event_id in asked]
+    assert len(roots) == whole
+    questions = [seen[event_id]["content"]["body"].removeprefix("listener: ") for event_id in roots]
+    assert heard.read_text().splitlines() == questions
+    answered = Counter(relation(event)[1] for event in seen.values() if is_answer(event))
+    assert answered == Counter(roots)
+    assert doubled(await alice.history(here.room_id), node.server_name) == []
+
+
+def _is_answer(event: Event, sender: str) -> bool:
+    return (
+        event["sender"] == sender and event["type"] == "m.room.message" and relation(event)[0] == "m.thread"
+    )
