@@ -20,9 +20,11 @@ SET LOCAL lock_timeout = '10s';
 -- name: drop_everything
 DO $$
 DECLARE
+    commands text[];
     command text;
 BEGIN
-    FOR command IN
+    -- All of them before the first is carried out: what goes with something else has no name any more then.
+    SELECT array_agg(said) INTO commands FROM (
         SELECT format(
                    'DROP %s IF EXISTS public.%I CASCADE',
                    CASE relkind
@@ -34,7 +36,7 @@ BEGIN
                        ELSE 'TABLE'
                    END,
                    relname
-               )
+               ) AS said
         FROM pg_catalog.pg_class AS class
         WHERE relnamespace = 'public'::regnamespace
           AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c')
@@ -61,7 +63,8 @@ BEGIN
               SELECT FROM pg_catalog.pg_depend AS depend
               WHERE depend.classid = 'pg_type'::regclass AND depend.objid = type.oid AND depend.deptype = 'e'
           )
-    LOOP
+    ) AS found;
+    FOREACH command IN ARRAY coalesce(commands, '{}') LOOP
         EXECUTE command;
     END LOOP;
 END

@@ -3,6 +3,7 @@
 `palaver run` ends with a sentence of its own, and `palaver doctor` says the same.
 """
 
+import re
 import shutil
 import signal
 import tempfile
@@ -160,9 +161,9 @@ async def test_each_mistake_has_its_own_sentence(
             assert "reserves users that begin with _ghost_ too" in await operator.told()
 
         # One of the tokens was edited, the one or the other.
-        right.registration.write_text(text.replace("hs_token: ", "hs_token: edited-"))
+        right.registration.write_text(edited("hs_token", text))
         assert "refuses it (status 403)" in await right.told()
-        right.registration.write_text(text.replace("as_token: ", "as_token: edited-"))
+        right.registration.write_text(edited("as_token", text))
         assert "does not know our as_token" in await right.told()
         right.registration.write_text(text)
 
@@ -212,3 +213,8 @@ async def test_a_homeserver_that_is_down_is_waited_for(
         # It goes, and so does the node: nothing that it wants to say keeps it.
         await synapse.kill()
         assert await node.stop() == 0
+
+
+def edited(token: str, text: str) -> str:
+    """The registration with another one. What begins with a sign stands in quotes."""
+    return re.sub(rf'({token}: "?)', r"\1edited-", text)

@@ -173,7 +173,7 @@ class StreamBehaves:
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
         name = ground.named("reader")
-        reading = ground.side.subscription(name, from_now=True, wanted=of(room_id))
+        reading = ground.side.subscription(name, from_now=True, wanted=messages_of(room_id))
         async with reading as subscription:
             await ground.until_event(await ground.say(room_id, alice, "new"))
             (entry,) = await subscription.next()

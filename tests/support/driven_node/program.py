@@ -26,6 +26,7 @@ import structlog
 
 from bridge.cli.run import event_loop_factory
 from bridge.run import Node
+from bridge.service.carried_by_homeserver import CarriedByHomeserver
 from bridge.service.config_file import load_config
 from bridge.service.log import configure_logging
 from federation.ephemeral import Ephemeral, edu_type
@@ -42,15 +43,16 @@ AT_ONCE = 100
 
 class Driven:
     def __init__(self, node: Node) -> None:
-        self._node = node
-        self._rooms = node.homeserver.rooms
+        assert isinstance(node.carrier, CarriedByHomeserver), "it is one itself"
+        self._homeserver = node.carrier.homeserver
+        self._rooms = self._homeserver.rooms
         self._tasks: set[asyncio.Task[None]] = set()
         self._special: dict[str, Callable[..., Awaitable[Any]]] = {
             "create_room": self.create_room,
             "download": self.download,
             "fates": self.fates,
             "follow": self.follow,
-            "hierarchy": node.homeserver.spaces.hierarchy,
+            "hierarchy": self._homeserver.spaces.hierarchy,
             "public_rooms": self.public_rooms,
             "thumbnail": self.thumbnail,
             "upload": self.upload,
@@ -124,12 +126,12 @@ class Driven:
             return {"info": opened.info, "content": await encoded(opened.chunks)}
 
     async def thumbnail(self, mxc: str, width: int, height: int, method: str) -> Any:
-        opened = await self._node.homeserver.media.thumbnail(mxc, width, height, Method(method))
+        opened = await self._homeserver.media.thumbnail(mxc, width, height, Method(method))
         return {"info": opened.info, "content": await encoded(opened.chunks)}
 
     async def public_rooms(self, server: str, search: str | None) -> Any:
         asked = {} if search is None else {"filter": {"generic_search_term": search}}
-        return await self._node.homeserver.public_rooms.remote(server, from_body(asked, elsewhere=True))
+        return await self._homeserver.public_rooms.remote(server, from_body(asked, elsewhere=True))
 
     async def fates(self, room_id: str) -> dict[str, tuple[str, str | None]]:
         """What became of each event of a room, and the rule that refused it."""
