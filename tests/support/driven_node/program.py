@@ -44,6 +44,7 @@ AT_ONCE = 100
 class Driven:
     def __init__(self, node: Node) -> None:
         assert isinstance(node.carrier, CarriedByHomeserver), "it is one itself"
+        self._node = node
         self._homeserver = node.carrier.homeserver
         self._rooms = self._homeserver.rooms
         self._tasks: set[asyncio.Task[None]] = set()
