@@ -24,6 +24,7 @@ from bridge.config_appservice import (
     check_appservice,
 )
 from bridge.config_federation import Federation, Peer
+from bridge.config_offices import Offices
 from bridge.config_people import (
     DEFAULT_PERMISSIONS,
     PERMISSIONS_DESCRIPTION,
@@ -197,6 +198,7 @@ class Config(Section):
     provisioning: Provisioning = Provisioning()
     double_puppet: DoublePuppet = DoublePuppet()
     agent_federation: AgentFederation = AgentFederation()
+    offices: Offices = Offices()
     people: People = People()
     permissions: Permissions = Field(
         default=DEFAULT_PERMISSIONS, description=PERMISSIONS_DESCRIPTION, examples=[PERMISSIONS_EXAMPLE]

@@ -21,8 +21,8 @@ SECRET_SHAPES = (
         ),
         rf"\1{HIDDEN}",
     ),
-    # a token of an agent; its first part is no secret
-    (re.compile(r"(\bplv_[0-9A-Za-z]{10})[0-9A-Za-z]+"), rf"\1{HIDDEN}"),
+    # a token of an agent, or for an office; its first part is no secret
+    (re.compile(r"(\bpl[vo]_[0-9A-Za-z]{10})[0-9A-Za-z]+"), rf"\1{HIDDEN}"),
     # a line of a signing key file
     (re.compile(r"\b(ed25519 \w+ )[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/])"), rf"\1{HIDDEN}"),
     (

@@ -1,5 +1,6 @@
 """`palaver config`: what is configured, and whether it is right."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -44,21 +45,23 @@ def example(as_json: Json = False) -> None:
 
 def as_toml(config: Config) -> str:
     """The settings as a file would hold them; what has no value is left out."""
-    top = _settings(config)
-    sections = [
-        f"\n[{name}]\n{_settings(value)}" for name, value in _items(config) if isinstance(value, Section)
-    ]
-    peers = [f"\n[[peers]]\n{_settings(peer)}" for peer in config.peers]
-    return "\n".join([top, *sections, *peers])
+    return "\n".join(_lines(config, ""))
 
 
-def _settings(section: Section) -> str:
-    return "\n".join(
-        f"{name} = {toml_value(value)}"
-        for name, value in _items(section)
-        if value is not None and not isinstance(value, Section) and name != "peers"
-    )
+def _lines(section: Section, prefix: str) -> Iterator[str]:
+    """What stands below the header of a section belongs to it, so its own settings come first."""
+    items = [(name, getattr(section, name)) for name in type(section).model_fields]
+    for name, value in items:
+        if value is not None and not isinstance(value, Section) and not _blocks(value):
+            yield f"{name} = {toml_value(value)}"
+    for name, value in items:
+        if isinstance(value, Section):
+            yield f"\n[{prefix}{name}]"
+            yield from _lines(value, f"{prefix}{name}.")
+        for block in _blocks(value):
+            yield f"\n[[{prefix}{name}]]"
+            yield from _lines(block, f"{prefix}{name}.")
 
 
-def _items(section: Section) -> list[tuple[str, Any]]:
-    return [(name, getattr(section, name)) for name in type(section).model_fields]
+def _blocks(value: Any) -> list[Section]:
+    return [one for one in value if isinstance(one, Section)] if isinstance(value, list) else []

@@ -19,6 +19,7 @@ MODULES: Final[Mapping[str, str]] = {
         "status",
         "agents",
         "agent",
+        "offices",
         "task",
         "route",
         "tail",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from bridge.agent_tokens import ID_BYTES, SECRET_BYTES, make_token
+from bridge.connectors.offices import tokens as office_tokens
 from bridge.log_redaction import HIDDEN, redact, redact_text
 
 SEED = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
@@ -38,6 +39,16 @@ def test_of_an_agents_token_its_id_stays() -> None:
     """It says which one it was, and opens nothing."""
     token = make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
     assert redact_text(f"refused {token.text}.") == f"refused plv_{token.token_id}{HIDDEN}."
+
+
+def test_of_a_token_for_an_office_its_id_stays() -> None:
+    """Wherever it stands: a client shows it in an object, or in a header of its own choice."""
+    token = office_tokens.make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
+    assert redact_text(f"refused {token.text}.") == f"refused plo_{token.token_id}{HIDDEN}."
+    for text in (f"x-api-key: {token.text}", f"{{'auth': '{token.text}'}}", f"ab,{token.text},{token.text}"):
+        assert token.text[14:] not in redact_text(text)
+    event = redact(None, "info", {"event": "x", "auth": {"key": token.text}, "said": [token.text]})
+    assert token.text[14:] not in str(event)
 
 
 @pytest.mark.parametrize(

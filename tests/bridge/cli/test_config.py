@@ -27,6 +27,9 @@ def test_what_is_shown_is_a_configuration_again() -> None:
             "listener": {"hosts": ["::1"], "max_body_size": "1MiB"},
             "database": {"url": "postgresql://db/palaver"},
             "peers": [{"server_name": "a", "plain": True, "networks": ["192.0.2.1"]}, {"server_name": "b"}],
+            "agents": [{"id": "worker-1", "runtime": "claude", "namespaces": ["main"]}],
+            "agent_federation": {"room": {"namespace": "main"}, "peers": [{"node_id": "kitchen.local"}]},
+            "offices": {"rules": [{"office": "lab", "approval": "ask"}, {"approval": "deny"}]},
         }
     )
     assert read_config(as_toml(config), {}) == config

@@ -1,0 +1,107 @@
+"""`palaver offices`: the offices in which Agents meet Computers, and who may come into them."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bridge.cli.asking import ask
+from bridge.cli.cells import add, lines, table
+from bridge.cli.options import ConfigFile, Json
+from bridge.cli.output import Output
+from bridge.clock import now_ms
+from bridge.service.secret_file import new_secret_file
+from bridge.time_span import seconds_of
+from bridge.time_text import ago, moment
+from storage.errors import LocalError
+
+app = typer.Typer(help="Look after offices, in which Agents meet Computers.", no_args_is_help=True)
+token = typer.Typer(help="The tokens with which Agents and Computers connect.", no_args_is_help=True)
+app.add_typer(token, name="token")
+
+
+@token.command("create")
+def create(
+    owner: Annotated[str, typer.Argument(help="Whose it is: what audits will say.", show_default=False)],
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", help="agent or computer; may be given again. Left out: both."),
+    ] = None,
+    office: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--office",
+            help="Only this office, or those that fit; * stands for any characters; may be given again.",
+        ),
+    ] = None,
+    expires_in: Annotated[
+        str | None, typer.Option("--expires-in", help="For how long it is good, such as 90s, 15m, 2h or 30d.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="Write the token there, readable to you alone, and do not print it."
+        ),
+    ] = None,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token. It is shown now, and never again."""
+    given: dict[str, Any] = {"owner": owner, "roles": role or None, "offices": office or None}
+    given["expires_in_secs"] = None if expires_in is None else _seconds(expires_in)
+    with contextlib.ExitStack() as stack:
+        write = None if file is None else stack.enter_context(new_secret_file(file))
+        answer = ask(path, "offices-token-create", **given)
+        if write is not None:
+            write(answer.pop("token"))
+    Output(as_json=as_json).show(answer, lambda console: _created(console, answer, file))
+
+
+def _seconds(span: str) -> int:
+    seconds = seconds_of(span)
+    if seconds is None:
+        raise LocalError(f"{span} is not a span of time.", "Write a number and its unit: 90s, 15m, 2h, 30d.")
+    return seconds
+
+
+def _created(console: Console, answer: Mapping[str, Any], file: Path | None) -> None:
+    if file is None:
+        console.print(answer["token"], markup=False)
+    else:
+        console.print(lines(f"The token {answer['token_id']} of {answer['owner']} is in {file}."))
+
+
+@token.command("list")
+def list_tokens(path: ConfigFile = None, as_json: Json = False) -> None:
+    """List tokens by their ids, which are no secrets: whose they are, what they allow, and their use."""
+    answer = ask(path, "offices-token-list")
+    Output(as_json=as_json).show(answer, lambda console: _tokens(console, answer))
+
+
+def _tokens(console: Console, answer: Mapping[str, Any]) -> None:
+    if not answer["tokens"]:
+        console.print("There are no tokens, so nobody can connect.")
+        return
+    made = table("owner", "token", "state", "roles", "offices", "made", "good until", "used")
+    for one in answer["tokens"]:
+        made_at, offices = moment(one["made_at"]), one["offices"] or "all"
+        until = moment(one["expires_at"]) if one["expires_at"] else "ever"
+        used = ago(one["last_used_at"], now_ms()) if one["last_used_at"] else "never"
+        add(made, one["owner"], one["token_id"], one["state"], one["roles"], offices, made_at, until, used)
+    console.print(made)
+
+
+@token.command("revoke")
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id.", show_default=False)],
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token worthless. Whoever is connected with it has to leave."""
+    answer = ask(path, "offices-token-revoke", token_id=token_id)
+    Output(as_json=as_json).show(
+        answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}."))
+    )

@@ -1,0 +1,1 @@
+"""Offices: an A2C-SMCP server whose rooms are Matrix rooms."""

@@ -1,0 +1,139 @@
+"""`palaver offices`, from the words to the node and back."""
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bridge.clock import now_ms
+from bridge.connectors.offices.tokens import Grant, read_token
+from bridge.service.control_socket import ControlSocket
+from bridge.service.office_token_commands import commands
+from bridge.service.office_tokens import OfficeTokens
+from storage.database import Database
+from tests.bridge.cli.conftest import Palaver, Said
+
+
+@dataclass
+class Operator:
+    """The command line beside a node that knows of tokens for offices."""
+
+    tokens: OfficeTokens
+    _palaver: Palaver
+
+    async def token(self, *words: str) -> Said:
+        """`palaver offices token WORDS…`."""
+        return await asyncio.to_thread(self._palaver, "offices", "token", *words)
+
+
+@pytest.fixture
+async def operator(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[Operator]:
+    (tmp_path / "data").mkdir()
+    tokens = OfficeTokens(database, now_ms)
+    control = ControlSocket(tmp_path / "data", commands(tokens))
+    await control.start()
+    try:
+        yield Operator(tokens, palaver)
+    finally:
+        await control.stop()
+
+
+async def test_a_token_is_shown_once(operator: Operator) -> None:
+    """Alone on its line, so that a program can take it; afterwards its id is all that there is."""
+    assert (await operator.token("list")).out == "There are no tokens, so nobody can connect.\n"
+    said = await operator.token(
+        "create",
+        "alice",
+        "--role",
+        "agent",
+        "--office",
+        "kitchen",
+        "--office",
+        "team-*",
+        "--expires-in",
+        "30d",
+    )
+    text = said.out.strip()
+    token = read_token(text)
+    assert token is not None
+    grant = await operator.tokens.check(text)
+    assert grant is not None
+    assert grant == Grant(token.token_id, "alice", frozenset({"agent"}), ("kitchen", "team-*"))
+    listed = (await operator.token("list")).out
+    for words in ("alice", token.token_id, "good", "agent", "kitchen, team-*", " ago"):
+        assert words in listed
+    assert text not in listed
+    said = await operator.token("revoke", token.token_id)
+    assert said.out == f"Revoked: {token.token_id}.\n"
+    assert await operator.tokens.check(text) is None
+    assert "revoked" in (await operator.token("list")).out
+
+
+async def test_programs_are_answered_in_json(operator: Operator) -> None:
+    """With all that a person would be told; the token is said by `create` alone."""
+    made = (await operator.token("create", "alice", "--json")).json
+    assert (made["owner"], made["roles"], made["offices"]) == ("alice", ["agent", "computer"], [])
+    assert await operator.tokens.check(made["token"]) is not None
+    [listed] = (await operator.token("list", "--json")).json["tokens"]
+    assert listed == {name: value for name, value in made.items() if name != "token"} | {
+        "last_used_at": listed["last_used_at"]
+    }
+    assert (await operator.token("revoke", made["token_id"], "--json")).json == {"revoked": made["token_id"]}
+
+
+async def test_a_token_without_limits_says_so(operator: Operator) -> None:
+    """Whoever reads the list sees what it opens."""
+    await operator.token("create", "alice")
+    listed = (await operator.token("list")).out
+    for words in ("agent, computer", "all", "ever", "never"):
+        assert words in listed
+
+
+async def test_a_token_goes_into_a_file(operator: Operator, tmp_path: Path) -> None:
+    """And nowhere else; nobody but its owner reads it, and nothing that is there is lost."""
+    said = await operator.token("create", "alice", "--file", "token")
+    text = (tmp_path / "token").read_text().strip()
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+    assert await operator.tokens.check(text) is not None
+    assert text not in said.out
+    assert said.out.endswith(" of alice is in token.\n")
+    assert "token" not in (await operator.token("create", "bob", "--file", "other", "--json")).json
+    again = await operator.token("create", "alice", "--file", "token")
+    assert (again.code, "already" in again.err) == (1, True)
+    assert (tmp_path / "token").read_text().strip() == text
+    # None was made for nothing.
+    assert len(await operator.tokens.kept()) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["create", ""], "needs owner"),
+        (["create", "a\x1b[31m"], "An owner has"),
+        (["create", "alice", "--role", "admin"], "no role admin"),
+        (["create", "alice", "--office", " "], "An office has"),
+        (["create", "alice", "--expires-in", "soon"], "soon is not a span of time"),
+        (["create", "alice", "--expires-in", "0d"], "0d is not a span of time"),
+        (["create", "alice", "--expires-in", "99999d"], "not a number from 1"),
+        (["revoke", "nothing"], "has this id"),
+    ],
+)
+async def test_what_is_wrong_is_told(operator: Operator, tmp_path: Path, words: list[str], part: str) -> None:
+    """And no file is left for a token that was never made."""
+    more = ["--file", "token"] if words[0] == "create" else []
+    said = await operator.token(*words, *more)
+    assert said.code == 1
+    assert part in said.err
+    assert "\x1b" not in said.err
+    assert not (tmp_path / "token").exists()
+    assert await operator.tokens.kept() == []
+
+
+def test_without_a_node_it_is_said(palaver: Palaver) -> None:
+    """The node keeps the tokens."""
+    said = palaver("offices", "token", "list")
+    assert said.code == 1
+    assert "No node is running" in said.err
