@@ -13,14 +13,16 @@ from bridge.agent_metrics import AgentMetrics
 from bridge.clock import monotonic, now_ms
 from bridge.config import Config
 from bridge.config_agent_federation import AgentFederation, cis_settings, task_limits
+from bridge.config_offices import office_settings
 from bridge.config_people import people_settings, rights
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
+from bridge.connectors.offices.service.connector import OfficesConnector
 from bridge.ghost_names import GhostNames
 from bridge.people.agents_room import alias_localpart
 from bridge.people.service.people import People
-from bridge.service import agent_operator
+from bridge.service import agent_operator, office_token_commands
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
@@ -38,6 +40,7 @@ from bridge.service.control_stream import Stream
 from bridge.service.ghosts import Ghosts
 from bridge.service.live_feed import LiveFeed
 from bridge.service.matrix_carrier import Carrier
+from bridge.service.office_tokens import OfficeTokens
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
 
@@ -76,6 +79,7 @@ class NodeCentre:
         self._settings = replace(settings, peers=peers.peers)
         self._names = carrier.names(self._has_puppet)
         self.tokens = AgentTokens(carrier.database, now_ms=now_ms)
+        self.office_tokens = OfficeTokens(carrier.database, now_ms)
         self.centre = Centre(
             CentreParts(
                 node_id=config.server_name,
@@ -100,7 +104,11 @@ class NodeCentre:
 
     def commands(self) -> Mapping[str, Command]:
         """For the command line."""
-        return {**token_commands.commands(self.tokens), **agent_operator.commands(self._operated())}
+        return {
+            **token_commands.commands(self.tokens),
+            **office_token_commands.commands(self.office_tokens),
+            **agent_operator.commands(self._operated()),
+        }
 
     def streams(self) -> Mapping[str, Stream]:
         """The same, of those that go on."""
@@ -204,6 +212,12 @@ class NodeCentre:
                 )
             )
         ]
+        if self._config.offices.enabled:
+            connectors.append(
+                OfficesConnector(
+                    office_settings(self._config.offices), self.office_tokens, report=self._observer.problem
+                )
+            )
         if self._config.people.enabled:
             self._people = self._make_people(table, agents, ghosts)
             connectors.append(self._people)

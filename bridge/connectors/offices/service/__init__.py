@@ -1,0 +1,1 @@
+"""Doing what the offices' rules decide."""

@@ -1,0 +1,77 @@
+"""The connector of offices: the server, and an eye on tokens that end while somebody is connected."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from bridge.connectors.offices.service.server import SmcpServer
+from bridge.connectors.offices.settings import OfficeSettings
+from bridge.connectors.offices.tokens import Grant
+from bridge.service.session import Report
+from storage.connecting import ConnectionLost
+
+NAME: Final = "offices"
+LOOKED_AT_EVERY: Final = 10.0
+"""Seconds. A token that another process has revoked, or whose time is over, is noticed then."""
+
+
+class Tokens(Protocol):
+    def check(self, shown: object) -> Awaitable[Grant | None]: ...
+
+    def still_good(self, token_ids: Collection[str]) -> Awaitable[frozenset[str]]: ...
+
+    def on_revoked(self, listener: Callable[[str], None]) -> None: ...
+
+
+class OfficesConnector:
+    """Satisfies `bridge.connectors.interface.Connector` and `HasRoutes`."""
+
+    def __init__(self, settings: OfficeSettings, tokens: Tokens, *, report: Report) -> None:
+        self._tokens = tokens
+        self._report = report
+        self._revoked: set[str] = set()
+        self._look = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+        self.server = SmcpServer(settings, tokens.check, report=report)
+        tokens.on_revoked(self._revoke)
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        return self.server.routes()
+
+    async def start(self) -> None:
+        await self.server.start()
+        self._looking = asyncio.create_task(self._look_for_ever())
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+        await self.server.close()
+
+    # -- tokens that have ended --
+
+    def _revoke(self, token_id: str) -> None:
+        self._revoked.add(token_id)
+        self._look.set()
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOKED_AT_EVERY):
+                    await self._look.wait()
+            self._look.clear()
+            revoked, self._revoked = self._revoked, set()
+            try:
+                good = await self._tokens.still_good(self.server.token_ids())
+            except ConnectionLost as lost:
+                self._report("Whether tokens for offices still hold could not be looked up.", lost)
+                good = self.server.token_ids() - revoked
+            await self.server.disconnect_others(good - revoked)

@@ -1,0 +1,137 @@
+"""Calls on their way from an Agent to a Computer and back: each is answered once, whatever becomes of either.
+
+The transport tells of an answer, and of nothing else: that the Computer has gone, or the time is over, is
+noticed here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from bridge.connectors.offices.events import CANCELLED
+from bridge.connectors.offices.flat_error import (
+    TIMEOUT,
+    Flat,
+    computer_not_found,
+    event_not_supported,
+    flat,
+    timed_out,
+)
+from bridge.connectors.offices.relay import Relay
+
+Answered = Callable[..., None]
+_GONE: Final = object()
+_LATE: Final = object()
+
+
+class Transport(Protocol):
+    """What of Socket.IO this needs."""
+
+    def ask(self, event: str, said: Any, sid: str, answered: Answered) -> Awaitable[None]:
+        """`answered` is called with the arguments of the answer, if one comes."""
+        ...
+
+    def tell(self, event: str, said: Any, sid: str) -> Awaitable[None]: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    relay: Relay
+    outcome: "asyncio.Future[Any]"
+    answer: "asyncio.Task[Flat] | None" = field(default=None)
+
+
+class Relaying:
+    """Calls by whoever makes them and by whoever they are for."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._of_caller: dict[str, set[_Call]] = {}
+        self._of_target: dict[str, set[_Call]] = {}
+        self._by_id: dict[tuple[str, str], _Call] = {}
+
+    def in_flight(self, sid: str) -> int:
+        return len(self._of_caller.get(sid, ()))
+
+    async def relay(self, relay: Relay) -> Flat:
+        """The answer for the caller. "Repeated `req_id` in flight: sent once; both get the one result." """
+        key = relay.caller.sid, relay.req_id
+        call = self._by_id.get(key) if relay.is_tool_call else None
+        if call is None:
+            call = _Call(relay, asyncio.get_running_loop().create_future())
+            call.answer = asyncio.create_task(self._bring(call))
+            if relay.is_tool_call:
+                self._by_id[key] = call
+        assert call.answer is not None, "it has just been begun"
+        return await asyncio.shield(call.answer)
+
+    async def cancel(self, sid: str, req_id: str) -> bool:
+        """Tell the Computer that has the call. Whether there is such a call of this connection."""
+        call = self._by_id.get((sid, req_id))
+        if call is None:
+            return False
+        await self._stop(call)
+        return True
+
+    async def gone(self, sid: str) -> None:
+        """A connection has ended, or has left its office. Who waits for it is answered at once, and what it
+        has asked for is stopped."""
+        for call in tuple(self._of_target.get(sid, ())):
+            _settle(call, _GONE)
+        for call in tuple(self._of_caller.get(sid, ())):
+            if call.relay.is_tool_call and not call.outcome.done():
+                await self._stop(call)
+            _settle(call, _GONE)
+
+    # -- inside --
+
+    async def _bring(self, call: _Call) -> Flat:
+        relay = call.relay
+        caller, target = relay.caller.sid, relay.target.sid
+        self._of_caller.setdefault(caller, set()).add(call)
+        self._of_target.setdefault(target, set()).add(call)
+        late = asyncio.get_running_loop().call_later(relay.deadline, _settle, call, _LATE)
+        try:
+            await self._transport.ask(
+                relay.event.name, dict(relay.said), target, lambda *answer: _settle(call, answer)
+            )
+            outcome = await call.outcome
+            if outcome is _LATE:
+                return await self._end_late(call)
+        finally:
+            late.cancel()
+            self._forget(call)
+        if outcome is _GONE:
+            return computer_not_found(relay.target.name)
+        # As it is: flat errors, `meta` and `_meta` and all.
+        answer = outcome[0] if outcome else None
+        return answer if isinstance(answer, dict) else event_not_supported(relay.event.name)
+
+    async def _end_late(self, call: _Call) -> Flat:
+        relay = call.relay
+        if not relay.is_tool_call:
+            return flat(TIMEOUT, f"The Computer has not answered {relay.event.name}")
+        await self._stop(call)
+        return timed_out(float(relay.said["timeout"]))
+
+    async def _stop(self, call: _Call) -> None:
+        relay = call.relay
+        # As the Computer knows the call.
+        said = {"agent": relay.said["agent"], "req_id": relay.req_id}
+        await self._transport.tell(CANCELLED, said, relay.target.sid)
+
+    def _forget(self, call: _Call) -> None:
+        relay = call.relay
+        for calls, sid in ((self._of_caller, relay.caller.sid), (self._of_target, relay.target.sid)):
+            calls[sid].discard(call)
+            if not calls[sid]:
+                del calls[sid]
+        if self._by_id.get((relay.caller.sid, relay.req_id)) is call:
+            del self._by_id[relay.caller.sid, relay.req_id]
+
+
+def _settle(call: _Call, outcome: object) -> None:
+    """The first to say how it ended has."""
+    if not call.outcome.done():
+        call.outcome.set_result(outcome)

@@ -1,0 +1,56 @@
+"""The way to Socket.IO."""
+
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from bridge.connectors.offices.handshake import Accepted
+from bridge.connectors.offices.protocol_version import Line, ProtocolVersion
+from bridge.connectors.offices.wire.routes import ACCEPTED, routes
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        accepted = request.get(ACCEPTED)
+        return web.json_response(None if accepted is None else str(accepted.version))
+
+    app = web.Application()
+    app.add_routes(list(routes("/socket.io/", handle, [Line(0, 4)], accept_unversioned=True)))
+    async with TestClient(TestServer(app)) as made:
+        yield made
+
+
+async def test_the_version_goes_along_with_the_request(
+    client: TestClient[web.Request, web.Application],
+) -> None:
+    """With and without a slash at the end; the first of several counts."""
+    for path in ("/socket.io", "/socket.io/"):
+        answer = await client.get(f"{path}?a2c_version=0.4.7&a2c_version=9.9.9")
+        assert await answer.json() == "0.4.7"
+    assert await (await client.get("/socket.io/")).json() == "None"
+    assert Accepted(ProtocolVersion(0, 4, 7)) != Accepted(None)
+
+
+async def test_a_session_that_goes_on_is_not_judged_again(
+    client: TestClient[web.Request, web.Application],
+) -> None:
+    """Clients repeat the parameter, or leave it out; what counts is how it began."""
+    assert await (await client.post("/socket.io/?sid=x&a2c_version=9.9.9")).json() is None
+
+
+@pytest.mark.parametrize("version", ["9.9.9", "abc", "", "0.4"])
+async def test_what_is_refused_is_refused_before_it(
+    client: TestClient[web.Request, web.Application], version: str
+) -> None:
+    """As JSON with its length, on every method; and nowhere else."""
+    for method in ("GET", "POST", "OPTIONS"):
+        async with client.request(method, "/socket.io/", params={"a2c_version": version}) as answer:
+            assert answer.status == 400
+            assert answer.headers[aiohttp.hdrs.CONTENT_TYPE] == "application/json"
+            assert json.loads(await answer.read())["code"] in {400, 4008}
+    assert (await client.get("/socket.iox", params={"a2c_version": version})).status == 404
