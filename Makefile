@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 NAME ?= limits
 JOBS ?= auto
+# The published clients that the tests run as processes of their own.
+SMCP := 0.4.2 0.3.3 0.2.2 0.1.2
 # A Python of at least 3.11; `make PYTHON=… run` picks another. That of the system comes first: distributions build theirs with
 # profiles of real programs, which makes everything here a tenth faster than one that was compiled without. One that can
 # make virtual environments is taken before one that would have to be completed first.
@@ -40,19 +42,27 @@ $(VENV)-synapse/.installed: requirements/synapse.txt | $(BIN)/python
 	@$(VENV)-synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/synapse.txt
 	@touch $@
 
+$(VENV)-smcp-%/.installed: requirements/smcp-%.txt | $(BIN)/python
+	@echo "Installing a2c-smcp $*, a peer for the tests, into $(VENV)-smcp-$* …"
+	@PYTHON="$(PYTHON)" sh requirements/make-venv.sh $(VENV)-smcp-$*
+	@$(VENV)-smcp-$*/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	@touch $@
+
+PEERS := $(VENV)-synapse/.installed $(SMCP:%=$(VENV)-smcp-%/.installed)
+
 .PHONY: run
 run: $(VENV)/.run ## install into .venv and start a node on port 7676
 	@exec $(BIN)/palaver run
 
 .PHONY: install
-install: $(VENV)/.development $(VENV)-synapse/.installed ## install everything, start nothing
+install: $(VENV)/.development $(PEERS) ## install everything, start nothing
 
 .PHONY: test
-test: $(VENV)/.development $(VENV)-synapse/.installed ## install what the tests need and run all of them
+test: $(VENV)/.development $(PEERS) ## install what the tests need and run all of them
 	@$(BIN)/pytest -n $(JOBS) --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m tests.alone; }
 
 .PHONY: interop
-interop: $(VENV)/.development $(VENV)-synapse/.installed ## run the tests that talk with a real Synapse
+interop: $(VENV)/.development $(PEERS) ## run the tests that talk with real peers
 	@$(BIN)/pytest tests/interop -n $(JOBS) --dist loadgroup $(ARGS)
 
 .PHONY: check
@@ -68,7 +78,7 @@ fmt: $(VENV)/.development ## put the source in its form
 	@$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(VENV)/.development ## run one benchmark: make bench NAME=limits
+bench: $(VENV)/.development $(VENV)-smcp-0.4.2/.installed ## run one benchmark: make bench NAME=limits
 	@test -f bench/$(NAME).py || { echo "There is no benchmark called $(NAME). There are: $$(cd bench && ls *.py | sed -n 's/\.py$$//p' | grep -v '^_' | tr '\n' ' ')" >&2; exit 1; }
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 

@@ -1,0 +1,8 @@
+"""Published clients of offices, unmodified, each version in an environment of its own, as processes."""
+
+from tests.support.smcp.environments import VERSIONS, NotInstalled
+from tests.support.smcp.processes import Peers, PublishedAgent, PublishedComputer, ReferenceServer, Refused
+
+__all__ = [
+    "VERSIONS", "NotInstalled", "Peers", "PublishedAgent", "PublishedComputer", "ReferenceServer", "Refused",
+]  # fmt: skip

@@ -1,0 +1,49 @@
+"""What a step of a walk is told of the server, and what all steps need."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.smcp.processes import PublishedAgent, PublishedComputer, Refused
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Of one server and one office in it. What versions differ in is read from the two peers."""
+
+    url: str
+    token: str
+    office: str
+    # What the Agent's requests say it is; another than the name with which it joins, where the server
+    # allows it.
+    agent_id: str
+    # What the server of 0.1 does not do: say that it knows no such Computer, pass `client:get_config` on.
+    tells_unknown: bool = True
+    relays_config: bool = True
+
+
+def both(agent: PublishedAgent, computer: PublishedComputer, version: str) -> bool:
+    return agent.is_at_least(version) and computer.is_at_least(version)
+
+
+def forget(*peers: PublishedAgent | PublishedComputer) -> None:
+    for peer in peers:
+        peer.forget()
+
+
+async def refused(asked: Awaitable[Any]) -> dict[str, Any]:
+    """What the published client raised."""
+    with pytest.raises(Refused) as raised:
+        await asked
+    return raised.value.told
+
+
+async def tools(agent: PublishedAgent, computer: PublishedComputer) -> dict[str, str]:
+    """The names to call them by. From 0.3 they begin with the identity of their MCP server."""
+    found = (await agent.do("tools", computer=computer.name))["tools"]
+    begin = "tools__" if computer.is_at_least("0.3") else ""
+    names = {tool["name"].removeprefix(begin): tool["name"] for tool in found}
+    assert all(name == begin + tool for tool, name in names.items())
+    return names
