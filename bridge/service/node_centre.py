@@ -19,9 +19,11 @@ from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
 from bridge.connectors.offices.service.connector import OfficesConnector
+from bridge.connectors.offices.service.recording import RoomParts
 from bridge.ghost_names import GhostNames
 from bridge.people.agents_room import alias_localpart
 from bridge.people.service.people import People
+from bridge.people.settings import PeopleSettings
 from bridge.service import agent_operator, office_token_commands
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
@@ -215,7 +217,17 @@ class NodeCentre:
         if self._config.offices.enabled:
             connectors.append(
                 OfficesConnector(
-                    office_settings(self._config.offices), self.office_tokens, report=self._observer.problem
+                    office_settings(self._config.offices),
+                    self.office_tokens,
+                    RoomParts(
+                        side=self._carrier.side,
+                        database=self._carrier.database,
+                        ghosts=ghosts,
+                        settings=self._people_settings(),
+                        now_ms=now_ms,
+                        report=self._observer.problem,
+                    ),
+                    report=self._observer.problem,
                 )
             )
         if self._config.people.enabled:
@@ -224,8 +236,6 @@ class NodeCentre:
         return connectors
 
     def _make_people(self, table: RoutingTable, agents: LocalAgents, ghosts: Ghosts) -> People:
-        config = self._config
-
         def namespaces_of(address: AgentAddress) -> Sequence[str]:
             agent = table.agent(address)
             said: Collection[str] = () if agent is None else agents.namespaces(agent)
@@ -235,9 +245,7 @@ class NodeCentre:
             self._carrier.side,
             self._carrier.database,
             table,
-            people_settings(
-                self._names, config.people, config.permissions, config.agent_federation.namespaces
-            ),
+            self._people_settings(),
             ghosts,
             now_ms=now_ms,
             monotonic=monotonic,
@@ -245,6 +253,12 @@ class NodeCentre:
             is_foreign=lambda room_id: parse_room_id(room_id) is not None,
             speaks=None if self._for_people is None else self._for_people.speaks,
             report=self._observer.problem,
+        )
+
+    def _people_settings(self) -> PeopleSettings:
+        config = self._config
+        return people_settings(
+            self._names, config.people, config.permissions, config.agent_federation.namespaces
         )
 
     def _has_puppet(self, address: AgentAddress) -> bool:

@@ -7,6 +7,8 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from bridge.connectors.offices.service.recording import RoomParts
+from bridge.connectors.offices.service.records import OfficeRecords
 from bridge.connectors.offices.service.server import SmcpServer
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import Grant
@@ -29,13 +31,14 @@ class Tokens(Protocol):
 class OfficesConnector:
     """Satisfies `bridge.connectors.interface.Connector` and `HasRoutes`."""
 
-    def __init__(self, settings: OfficeSettings, tokens: Tokens, *, report: Report) -> None:
+    def __init__(self, settings: OfficeSettings, tokens: Tokens, parts: RoomParts, *, report: Report) -> None:
         self._tokens = tokens
         self._report = report
         self._revoked: set[str] = set()
         self._look = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
-        self.server = SmcpServer(settings, tokens.check, report=report)
+        self._records = OfficeRecords(parts, settings.mask, report=report)
+        self.server = SmcpServer(settings, tokens.check, self._records, report=report)
         tokens.on_revoked(self._revoke)
 
     @property
@@ -46,6 +49,7 @@ class OfficesConnector:
         return self.server.routes()
 
     async def start(self) -> None:
+        await self._records.start()
         await self.server.start()
         self._looking = asyncio.create_task(self._look_for_ever())
 
@@ -55,6 +59,7 @@ class OfficesConnector:
             with suppress(asyncio.CancelledError):
                 await self._looking
         await self.server.close()
+        await self._records.close()
 
     # -- tokens that have ended --
 

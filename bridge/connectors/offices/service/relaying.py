@@ -5,7 +5,7 @@ noticed here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -35,6 +35,18 @@ class Transport(Protocol):
     def tell(self, event: str, said: Any, sid: str) -> Awaitable[None]: ...
 
 
+class Records(Protocol):
+    """Where calls are written down: what returns has been committed."""
+
+    def began(self) -> float: ...
+
+    async def called(self, relay: Relay) -> str: ...
+
+    async def answered(self, call_id: str, relay: Relay, answer: Mapping[str, Any], began: float) -> None: ...
+
+    async def looked(self, relay: Relay, answer: Mapping[str, Any]) -> None: ...
+
+
 @dataclass(eq=False, slots=True)
 class _Call:
     relay: Relay
@@ -45,8 +57,9 @@ class _Call:
 class Relaying:
     """Calls by whoever makes them and by whoever they are for."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, records: Records) -> None:
         self._transport = transport
+        self._records = records
         self._of_caller: dict[str, set[_Call]] = {}
         self._of_target: dict[str, set[_Call]] = {}
         self._by_id: dict[tuple[str, str], _Call] = {}
@@ -60,9 +73,9 @@ class Relaying:
         call = self._by_id.get(key) if relay.is_tool_call else None
         if call is None:
             call = _Call(relay, asyncio.get_running_loop().create_future())
+            self._note(call)
             call.answer = asyncio.create_task(self._bring(call))
-            if relay.is_tool_call:
-                self._by_id[key] = call
+            call.answer.add_done_callback(lambda _: self._forget(call))
         assert call.answer is not None, "it has just been begun"
         return await asyncio.shield(call.answer)
 
@@ -87,21 +100,33 @@ class Relaying:
     # -- inside --
 
     async def _bring(self, call: _Call) -> Flat:
+        """It is written down before the Computer is asked, and its answer before the Agent has it."""
+        relay, began, call_id = call.relay, self._records.began(), ""
+        if relay.is_tool_call:
+            call_id = await self._records.called(relay)
+        answer = await self._fetch(call)
+        if relay.is_tool_call:
+            await self._records.answered(call_id, relay, answer, began)
+        else:
+            await self._records.looked(relay, answer)
+        return answer
+
+    async def _fetch(self, call: _Call) -> Flat:
         relay = call.relay
-        caller, target = relay.caller.sid, relay.target.sid
-        self._of_caller.setdefault(caller, set()).add(call)
-        self._of_target.setdefault(target, set()).add(call)
         late = asyncio.get_running_loop().call_later(relay.deadline, _settle, call, _LATE)
         try:
-            await self._transport.ask(
-                relay.event.name, dict(relay.said), target, lambda *answer: _settle(call, answer)
-            )
+            if not call.outcome.done():
+                await self._transport.ask(
+                    relay.event.name,
+                    dict(relay.said),
+                    relay.target.sid,
+                    lambda *answer: _settle(call, answer),
+                )
             outcome = await call.outcome
             if outcome is _LATE:
                 return await self._end_late(call)
         finally:
             late.cancel()
-            self._forget(call)
         if outcome is _GONE:
             return computer_not_found(relay.target.name)
         # As it is: flat errors, `meta` and `_meta` and all.
@@ -120,6 +145,13 @@ class Relaying:
         # As the Computer knows the call.
         said = {"agent": relay.said["agent"], "req_id": relay.req_id}
         await self._transport.tell(CANCELLED, said, relay.target.sid)
+
+    def _note(self, call: _Call) -> None:
+        relay = call.relay
+        self._of_caller.setdefault(relay.caller.sid, set()).add(call)
+        self._of_target.setdefault(relay.target.sid, set()).add(call)
+        if relay.is_tool_call:
+            self._by_id[relay.caller.sid, relay.req_id] = call
 
     def _forget(self, call: _Call) -> None:
         relay = call.relay

@@ -5,7 +5,7 @@ answer gets exactly one.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import socketio
 from aiohttp import web
@@ -39,6 +39,7 @@ from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.relay import Refusal, Rules, examine
 from bridge.connectors.offices.service.connection import Connection
 from bridge.connectors.offices.service.relaying import Answered, Relaying
+from bridge.connectors.offices.service.relaying import Records as CallRecords
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.shape import malformed
 from bridge.connectors.offices.tokens import Grant
@@ -53,12 +54,21 @@ LONGEST_TOKEN: Final = 1_000
 _NO_ANSWER: Final = ()
 
 
+class Records(CallRecords, Protocol):
+    """Where it is written down who comes and goes, and what is called."""
+
+    async def joined(self, member: Member, version: ProtocolVersion | None) -> None: ...
+
+    async def left(self, member: Member) -> None: ...
+
+
 class SmcpServer:
     """`check` says whose a token is. It answers between `start` and `close`."""
 
-    def __init__(self, settings: OfficeSettings, check: Check, *, report: Report) -> None:
+    def __init__(self, settings: OfficeSettings, check: Check, records: Records, *, report: Report) -> None:
         self._settings = settings
         self._check = check
+        self._records = records
         self._report = report
         self._offices = Offices(settings.most_members)
         self._connections: dict[str, Connection] = {}
@@ -67,7 +77,7 @@ class SmcpServer:
             async_mode="aiohttp", namespaces=[NAMESPACE], logger=False, engineio_logger=False
         )
         self._io.register_namespace(_Namespace(self))
-        self._relaying = Relaying(self)
+        self._relaying = Relaying(self, records)
         self._rules = Rules(
             settings.profile, self._version_of, settings.relay_timeout, settings.most_calls_in_flight
         )
@@ -227,11 +237,13 @@ class SmcpServer:
             member = effect.member
             notice = {"office_id": member.office_id, member.role: member.name}
             if isinstance(effect, Left):
+                await self._records.left(member)
                 await self._tell_office(LEFT, notice, member)
                 self._offices.apply(sid, (effect,))
                 await self._io.leave_room(sid, member.office_id, namespace=NAMESPACE)
                 await self._relaying.gone(sid)
             else:
+                await self._records.joined(member, self._version_of(sid))
                 self._offices.apply(sid, (effect,))
                 await self._io.enter_room(sid, member.office_id, namespace=NAMESPACE)
                 await self._tell_office(ENTERED, notice, member)

@@ -10,6 +10,9 @@ import socketio
 from aiohttp import web
 
 from bridge.connectors.offices.events import JOIN, LEAVE, LIST, NAMESPACE, TOOL_CALL
+from bridge.connectors.offices.office import Member
+from bridge.connectors.offices.protocol_version import ProtocolVersion
+from bridge.connectors.offices.relay import Relay
 from bridge.connectors.offices.service.server import SmcpServer
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import Grant
@@ -100,11 +103,44 @@ class _Hearing(socketio.AsyncClientNamespace):
 
 
 @dataclass
+class Written:
+    """Where what happens is written down; `fails` is raised instead."""
+
+    happened: list[tuple[str, Any]] = field(default_factory=list)
+    fails: Exception | None = None
+
+    def began(self) -> float:
+        return 0.0
+
+    async def joined(self, member: Member, version: ProtocolVersion | None) -> None:
+        self._write("joined", member.name)
+
+    async def left(self, member: Member) -> None:
+        self._write("left", member.name)
+
+    async def called(self, relay: Relay) -> str:
+        self._write("called", relay.req_id)
+        return relay.req_id
+
+    async def answered(self, call_id: str, relay: Relay, answer: Any, began: float) -> None:
+        self._write("answered", call_id)
+
+    async def looked(self, relay: Relay, answer: Any) -> None:
+        self._write("looked", relay.target.name)
+
+    def _write(self, what: str, whom: str) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.happened.append((what, whom))
+
+
+@dataclass
 class Running:
     server: SmcpServer
     url: str
     stack: AsyncExitStack
     problems: list[str]
+    written: Written | None = None
 
     async def client(
         self,
@@ -156,7 +192,11 @@ class Lives(Protocol):
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, lives: Lives, server: SmcpServer, problems: list[str]
+    app: web.Application,
+    lives: Lives,
+    server: SmcpServer,
+    problems: list[str],
+    written: Written | None = None,
 ) -> AsyncIterator[Running]:
     """Clients go before the server does."""
     # A client that polls and has gone leaves a question behind.
@@ -170,8 +210,8 @@ async def serving(
         await lives.start()
         stack.push_async_callback(lives.close)
         async with AsyncExitStack() as clients:
-            yield Running(server, f"http://127.0.0.1:{port}", clients, problems)
-    assert problems == []
+            yield Running(server, f"http://127.0.0.1:{port}", clients, problems, written)
+    assert problems == [], problems
 
 
 @asynccontextmanager
@@ -181,10 +221,14 @@ async def offices_on(**settings: Any) -> AsyncIterator[Running]:
     async def check(token: str | None) -> Grant | None:
         return GRANTS.get(token or "")
 
+    written = Written()
     server = SmcpServer(
-        OfficeSettings(**settings), check, report=lambda sentence, error: problems.append(sentence)
+        OfficeSettings(**settings),
+        check,
+        written,
+        report=lambda sentence, error: problems.append(sentence),
     )
     app = web.Application()
     app.add_routes(list(server.routes()))
-    async with serving(app, server, server, problems) as running:
+    async with serving(app, server, server, problems, written) as running:
         yield running

@@ -4,11 +4,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from bridge.connectors.offices.events import CANCELLED, CLIENT_EVENTS, TOOL_CALL
 from bridge.connectors.offices.flat_error import computer_not_found
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.relay import Relay
 from bridge.connectors.offices.service.relaying import Answered, Relaying
+from tests.bridge.connectors.offices.service.clients import Written
 
 BOSS = Member("a1", AGENT, "boss", "a")
 HANDS = Member("c1", COMPUTER, "hands", "a")
@@ -44,7 +47,7 @@ async def begun(relaying: Relaying, wire: Wire, relay: Relay) -> "asyncio.Task[A
 async def test_an_answer_is_given_once_and_nothing_is_kept() -> None:
     """A second one, or one that comes too late, counts for nothing."""
     wire = Wire()
-    relaying = Relaying(wire)
+    relaying = Relaying(wire, Written())
     task = await begun(relaying, wire, call())
     assert relaying.in_flight("a1") == 1
     [(event, said, sid, answered)] = wire.asked
@@ -59,7 +62,7 @@ async def test_an_answer_is_given_once_and_nothing_is_kept() -> None:
 
 async def test_a_getter_that_is_late_is_an_error_and_nothing_is_cancelled() -> None:
     wire = Wire()
-    answer = await Relaying(wire).relay(call(event="client:get_tools", deadline=0.01))
+    answer = await Relaying(wire, Written()).relay(call(event="client:get_tools", deadline=0.01))
     assert answer["code"] == 408
     assert wire.told == []
 
@@ -67,7 +70,7 @@ async def test_a_getter_that_is_late_is_an_error_and_nothing_is_cancelled() -> N
 async def test_a_computer_that_goes_answers_all_its_calls() -> None:
     """With the bytes of one that was never there."""
     wire = Wire()
-    relaying = Relaying(wire)
+    relaying = Relaying(wire, Written())
     tasks = [await begun(relaying, wire, call(f"{n}")) for n in range(3)]
     await relaying.gone("c1")
     assert await asyncio.gather(*tasks) == [computer_not_found("hands")] * 3
@@ -77,7 +80,7 @@ async def test_a_computer_that_goes_answers_all_its_calls() -> None:
 async def test_who_stops_waiting_does_not_stop_the_call() -> None:
     """The other one that asked the same still gets its result."""
     wire = Wire()
-    relaying = Relaying(wire)
+    relaying = Relaying(wire, Written())
     first = await begun(relaying, wire, call())
     second = asyncio.create_task(relaying.relay(call()))
     await asyncio.sleep(0)
@@ -91,7 +94,7 @@ async def test_who_stops_waiting_does_not_stop_the_call() -> None:
 async def test_a_caller_that_goes_has_its_tool_calls_stopped() -> None:
     """As the Computer knows them; what only looks is left alone."""
     wire = Wire()
-    relaying = Relaying(wire)
+    relaying = Relaying(wire, Written())
     tasks = [
         await begun(relaying, wire, call("tool")),
         await begun(relaying, wire, call("look", event="client:get_tools")),
@@ -99,3 +102,28 @@ async def test_a_caller_that_goes_has_its_tool_calls_stopped() -> None:
     await relaying.gone("a1")
     assert wire.told == [(CANCELLED, {"agent": "x", "req_id": "tool"}, "c1")]
     await asyncio.gather(*tasks)
+
+
+async def test_a_call_is_written_down_before_it_is_made() -> None:
+    """And its answer before anybody has it; what only looks is looked at."""
+    wire, written = Wire(), Written()
+    relaying = Relaying(wire, written)
+    task = await begun(relaying, wire, call())
+    assert written.happened == [("called", "1")]
+    wire.asked[0][3]({"n": 1})
+    await task
+    assert written.happened == [("called", "1"), ("answered", "1")]
+    task = await begun(relaying, wire, call(event="client:get_tools"))
+    wire.asked[1][3]({"tools": []})
+    await task
+    assert written.happened[2:] == [("looked", "hands")]
+
+
+async def test_what_cannot_be_written_down_is_not_called() -> None:
+    """The Computer hears nothing of it, and nothing is kept."""
+    wire = Wire()
+    relaying = Relaying(wire, Written(fails=OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        await relaying.relay(call())
+    await asyncio.sleep(0)
+    assert (wire.asked, relaying.in_flight("a1")) == ([], 0)

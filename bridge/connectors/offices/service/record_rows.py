@@ -1,0 +1,86 @@
+"""What is written down of what happens in an office, and read again from there."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import orjson
+
+from bridge.connectors.offices.call_events import ToolCall
+from bridge.connectors.offices.masking import masked
+from bridge.connectors.offices.office import Member
+from bridge.connectors.offices.protocol_version import ProtocolVersion
+from bridge.connectors.offices.relay import Relay
+from storage.office_records import NewRecord, RecordRow
+
+JOINED: Final = "joined"
+LEFT: Final = "left"
+CALLED: Final = "called"
+ANSWERED: Final = "answered"
+TOOLS: Final = "tools"
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of an answer: more does not come in one frame of the transport."""
+TOO_LARGE: Final[Mapping[str, Any]] = {
+    "content": [{"type": "text", "text": "(The answer was not written down: it was too large, or no JSON.)"}]
+}
+
+
+def of_member(kind: str, member: Member, version: ProtocolVersion | None, at_ms: int) -> NewRecord:
+    said = {"role": member.role, "name": member.name, "version": None if version is None else str(version)}
+    return NewRecord(member.office_id, kind, None, orjson.dumps(said), at_ms)
+
+
+def of_call(call_id: str, relay: Relay, secret_keys: Collection[str], at_ms: int) -> NewRecord:
+    """With the parameters masked: nothing that is hidden is kept anywhere."""
+    params = masked(relay.said["params"], secret_keys)
+    said = {
+        "req_id": relay.req_id,
+        "agent": relay.caller.name,
+        "computer": relay.target.name,
+        "tool_name": relay.said["tool_name"],
+        "params": params.value,
+        "hidden": list(params.hidden),
+    }
+    return NewRecord(relay.caller.office_id, CALLED, call_id, orjson.dumps(said), at_ms)
+
+
+def of_answer(call_id: str, relay: Relay, answer: Mapping[str, Any], took_ms: int, at_ms: int) -> NewRecord:
+    said = {"took_ms": took_ms, "answer": answer}
+    try:
+        body = orjson.dumps(said)
+    except (TypeError, orjson.JSONEncodeError):
+        body = b""
+    if not 0 < len(body) <= MOST_BYTES:
+        kept = {**TOO_LARGE, "isError": bool(answer.get("isError")), "code": answer.get("code")}
+        body = orjson.dumps({"took_ms": took_ms, "answer": kept}, default=str)
+    return NewRecord(relay.caller.office_id, ANSWERED, call_id, body, at_ms)
+
+
+def of_tools(member: Member, content: Mapping[str, Any], at_ms: int) -> NewRecord:
+    said = {"name": member.name, "tools": content}
+    return NewRecord(member.office_id, TOOLS, None, orjson.dumps(said), at_ms)
+
+
+def read_body(body: bytes) -> dict[str, Any]:
+    said = orjson.loads(body)
+    assert isinstance(said, dict), "it was one when it was written"
+    return said
+
+
+def read_call(call_id: str, body: bytes, at_ms: int) -> ToolCall:
+    said = read_body(body)
+    return ToolCall(
+        call_id=call_id,
+        req_id=said["req_id"],
+        agent=said["agent"],
+        computer=said["computer"],
+        tool_name=said["tool_name"],
+        params=masked(said["params"])._replace(hidden=tuple(said["hidden"])),
+        at_ms=at_ms,
+    )
+
+
+def member_of_record(row: RecordRow) -> tuple[str, str, str | None]:
+    """Its role, its name and the version that it speaks."""
+    said = read_body(row.body)
+    return said["role"], said["name"], said["version"]

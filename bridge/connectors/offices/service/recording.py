@@ -1,0 +1,303 @@
+"""Tells the rooms of offices what was written down: in its order, once, by one process of the node.
+
+An event bears a transaction id made from its place in the records: after a kill it is told again, and is the
+same event. Where more happens than anybody could read, several calls are one message.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.address import AgentAddress
+from bridge.connectors.offices.call_events import (
+    MOST_IN_DIGEST,
+    DigestEntry,
+    ToolCall,
+    call_content,
+    digest_content,
+    file_content,
+    result_content,
+)
+from bridge.connectors.offices.office import AGENT
+from bridge.connectors.offices.office_room import (
+    FREE,
+    MEMBER,
+    SEAT,
+    TOOLS,
+    member_address,
+    member_content,
+    request_for,
+    seat_content,
+    state_key,
+)
+from bridge.connectors.offices.protocol_version import parse
+from bridge.connectors.offices.service import record_rows as records
+from bridge.connectors.offices.tool_result import read_result
+from bridge.ghost import NoGhost
+from bridge.matrix_side import MatrixSide
+from bridge.people.message import MESSAGE
+from bridge.people.settings import PeopleSettings
+from bridge.service.ghosts import Ghosts
+from bridge.service.session import Report
+from federation.errors import MatrixError
+from federation.service.consumer_lease import ConsumerLease
+from storage import office_records
+from storage.connecting import ConnectionLost
+from storage.database import Database
+from storage.office_records import NOT_TAKEN, RecordRow
+
+NAME: Final = "offices"
+AT_ONCE: Final = 500
+CALM: Final = 40
+"""Records of one office that are told one by one; of more the calls are gathered."""
+AGAIN: Final = 2.0
+LOOKED_AT_EVERY: Final = 5.0
+KEPT_MS: Final = 90 * 24 * 3_600 * 1_000
+PRUNED_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomParts:
+    side: MatrixSide
+    database: Database
+    ghosts: Ghosts
+    settings: PeopleSettings
+    now_ms: Callable[[], int]
+    report: Report
+
+
+class _Later(Exception):
+    """The side is in trouble: it is told when that has passed."""
+
+
+class Recording:
+    """It runs between `start` and `close`; `wake` says that there is something."""
+
+    def __init__(self, parts: RoomParts) -> None:
+        self._parts = parts
+        self._names = parts.settings.names
+        self._node_id = parts.settings.node_id
+        self._lease = ConsumerLease(parts.database.address)
+        self._wanted = asyncio.Event()
+        self._rooms: dict[str, str] = {}
+        self._telling: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._telling = asyncio.create_task(self._tell_for_ever())
+
+    async def close(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._telling
+        await self._lease.close()
+
+    def wake(self) -> None:
+        self._wanted.set()
+
+    # -- inside --
+
+    async def _tell_for_ever(self) -> None:
+        async with self._lease.held(NAME):
+            while True:
+                self._wanted.clear()
+                try:
+                    told = await self._tell()
+                    if not told:
+                        await self._prune()
+                except (ConnectionLost, _Later) as lost:
+                    self._parts.report("The rooms of offices are told later.", lost)
+                    await asyncio.sleep(AGAIN)
+                    continue
+                if not told:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOKED_AT_EVERY):
+                            await self._wanted.wait()
+
+    async def _tell(self) -> bool:
+        """Some of it; whether there was any. What is told together is decided first."""
+        async with self._parts.database.transaction() as connection:
+            rows = await office_records.fetch_untold(connection, AT_ONCE)
+            told_as = told_together([row for row in rows if row.told_as is None])
+            if told_as:
+                await office_records.decide(connection, told_as)
+        by_office: dict[str, dict[int, list[RecordRow]]] = {}
+        for row in rows:
+            message = row.told_as if row.told_as is not None else told_as[row.position]
+            by_office.setdefault(row.office_id, {}).setdefault(message, []).append(row)
+        for office_id, messages in by_office.items():
+            await self._tell_office(office_id, list(messages.values()))
+        return bool(rows)
+
+    async def _tell_office(self, office_id: str, messages: Sequence[Sequence[RecordRow]]) -> None:
+        try:
+            room_id = await self._room(office_id)
+        except MatrixError as refused:
+            if refused.status >= 500:
+                raise _Later(refused.text) from refused
+            self._parts.report(f"The room of the office {office_id} is not there.", refused)
+            await self._told([row.position for rows in messages for row in rows], NOT_TAKEN)
+            return
+        for rows in messages:
+            await self._tell_one(room_id, rows)
+
+    async def _tell_one(self, room_id: str, rows: Sequence[RecordRow]) -> None:
+        """What a room does not take is no reason to try again."""
+        try:
+            event_id = await (
+                self._say(room_id, rows[0]) if len(rows) == 1 else self._say_many(room_id, rows)
+            )
+        except MatrixError as refused:
+            if refused.status >= 500:
+                raise _Later(refused.text) from refused
+            self._parts.report(f"Something of the office {rows[0].office_id} could not be told.", refused)
+            event_id = NOT_TAKEN
+        await self._told([row.position for row in rows], event_id)
+
+    async def _say_many(self, room_id: str, rows: Sequence[RecordRow]) -> str:
+        answers = {row.call_id: row for row in rows if row.kind == records.ANSWERED}
+        entries = [
+            DigestEntry(_call(row), *_outcome(row, answers[row.call_id]))
+            for row in rows
+            if row.kind == records.CALLED
+        ]
+        name = f"office/{rows[0].position}/digest"
+        return await self._message(room_id, self._names.node_user, digest_content(entries), name)
+
+    async def _say(self, room_id: str, row: RecordRow) -> str:
+        match row.kind:
+            case records.JOINED:
+                return await self._joined(room_id, row)
+            case records.LEFT:
+                return await self._left(room_id, row)
+            case records.TOOLS:
+                said = records.read_body(row.body)
+                key = state_key(self._address(row.office_id, said["name"]))
+                return await self._set(room_id, TOOLS, said["tools"], key)
+            case records.CALLED:
+                call = _call(row)
+                speaker = await self._speaker(room_id, row.office_id, call.agent)
+                return await self._message(room_id, speaker, call_content(call), f"office/{row.position}")
+            case _:
+                return await self._answered(room_id, row)
+
+    async def _joined(self, room_id: str, row: RecordRow) -> str:
+        role, name, version = records.member_of_record(row)
+        address = self._address(row.office_id, name)
+        known = None if version is None else parse(version)
+        content = member_content(role, name, self._node_id, known, row.at_ms)
+        event_id = await self._set(room_id, MEMBER, content, state_key(address))
+        if role == AGENT:
+            await self._set(room_id, SEAT, seat_content(address, row.at_ms), "")
+        ghost = self._ghost(address)
+        if ghost is not None:
+            await self._parts.ghosts.let_in(room_id, ghost)
+        return event_id
+
+    async def _left(self, room_id: str, row: RecordRow) -> str:
+        role, name, _ = records.member_of_record(row)
+        address = self._address(row.office_id, name)
+        if role == AGENT:
+            await self._set(room_id, SEAT, FREE, "")
+        event_id = await self._set(room_id, MEMBER, {}, state_key(address))
+        ghost = self._ghost(address)
+        if ghost is not None:
+            await self._parts.side.leave(room_id, ghost)
+        return event_id
+
+    async def _answered(self, room_id: str, row: RecordRow) -> str:
+        assert row.call_id is not None, "an answer is to a call"
+        async with self._parts.database.transaction(readonly=True) as connection:
+            [called] = await office_records.fetch_call(connection, row.call_id)
+            call_event = await office_records.fetch_call_event(connection, row.call_id)
+        if call_event is None:
+            return NOT_TAKEN  # nor did the room take the call
+        call, said = _call(called), records.read_body(row.body)
+        result = read_result(said["answer"], call.tool_name)
+        speaker = await self._speaker(room_id, row.office_id, call.computer)
+        media = [
+            await self._parts.side.upload(speaker, file.content, file.content_type, file.name)
+            for file in result.files
+        ]
+        content = result_content(
+            call, result, call_event=call_event, at_ms=row.at_ms, took_ms=said["took_ms"], media=media
+        )
+        event_id = await self._message(room_id, speaker, content, f"office/{row.position}")
+        for number, (info, file) in enumerate(zip(media, result.files, strict=True)):
+            shown = file_content(info, file.name, call_event=call_event)
+            await self._message(room_id, speaker, shown, f"office/{row.position}/{number}")
+        return event_id
+
+    # -- who and where --
+
+    async def _room(self, office_id: str) -> str:
+        room_id = self._rooms.get(office_id)
+        if room_id is None:
+            await self._parts.ghosts.appear(self._names.node_user)
+            made = await self._parts.side.create_room(request_for(office_id, self._parts.settings))
+            room_id = self._rooms[office_id] = made.room_id
+        return room_id
+
+    def _address(self, office_id: str, name: str) -> AgentAddress:
+        return member_address(office_id, name, self._node_id)
+
+    def _ghost(self, address: AgentAddress) -> str | None:
+        ghost = self._names.ghost(address)
+        return None if isinstance(ghost, NoGhost) else ghost
+
+    async def _speaker(self, room_id: str, office_id: str, name: str) -> str:
+        """The member, while it is there; what came after it has left the node says."""
+        ghost = self._ghost(self._address(office_id, name))
+        if ghost is not None and await self._parts.side.membership(room_id, ghost) == "join":
+            return ghost
+        return self._names.node_user
+
+    async def _set(self, room_id: str, type_: str, content: Any, key: str) -> str:
+        return await self._parts.side.set_state(room_id, self._names.node_user, type_, content, key)
+
+    async def _message(self, room_id: str, speaker: str, content: Any, name: str) -> str:
+        return await self._parts.side.send(room_id, speaker, MESSAGE, content, transaction_id=name)
+
+    async def _told(self, positions: Sequence[int], event_id: str) -> None:
+        async with self._parts.database.transaction() as connection:
+            await office_records.set_told(connection, positions, event_id)
+
+    async def _prune(self) -> None:
+        made_before = self._parts.now_ms() - KEPT_MS
+        async with self._parts.database.statements() as connection:
+            await office_records.prune(connection, made_before, PRUNED_AT_ONCE)
+
+
+def _call(row: RecordRow) -> ToolCall:
+    assert row.call_id is not None, "a call has an id"
+    return records.read_call(row.call_id, row.body, row.at_ms)
+
+
+def _outcome(call: RecordRow, answer: RecordRow) -> tuple[Any, int]:
+    said = records.read_body(answer.body)
+    return read_result(said["answer"], _call(call).tool_name).outcome, said["took_ms"]
+
+
+def told_together(rows: Sequence[RecordRow]) -> dict[int, int]:
+    """By the position of each, the message in which it is told: its own, or that of several calls of its office
+    that have their answers already, where there is too much to read."""
+    by_office: dict[str, list[RecordRow]] = {}
+    for row in rows:
+        by_office.setdefault(row.office_id, []).append(row)
+    told_as = {row.position: row.position for row in rows}
+    for of_office in by_office.values():
+        if len(of_office) <= CALM:
+            continue
+        called = {row.call_id: row for row in of_office if row.kind == records.CALLED}
+        pairs = [
+            (called[row.call_id], row)
+            for row in of_office
+            if row.kind == records.ANSWERED and row.call_id in called
+        ]
+        for start in range(0, len(pairs), MOST_IN_DIGEST):
+            together = pairs[start : start + MOST_IN_DIGEST]
+            first = min(call.position for call, _ in together)
+            told_as |= {row.position: first for pair in together for row in pair}
+    return told_as

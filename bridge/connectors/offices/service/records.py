@@ -1,0 +1,91 @@
+"""Writes down who comes and goes and what is called, and has the rooms told."""
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from bridge.connectors.offices.office import AGENT, COMPUTER, Member
+from bridge.connectors.offices.protocol_version import ProtocolVersion
+from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service import record_rows as records
+from bridge.connectors.offices.service.journal import Journal
+from bridge.connectors.offices.service.recording import Recording, RoomParts
+from bridge.connectors.offices.tool_list import tools_content
+from bridge.service.session import Report
+from storage import office_records
+from storage.connecting import ConnectionLost
+
+GET_TOOLS = "client:get_tools"
+
+
+class OfficeRecords:
+    """What returns has been committed, but for what only the rooms are told. It runs between `start` and
+    `close`."""
+
+    def __init__(
+        self, parts: RoomParts, secret_keys: Collection[str], *, report: Report,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._database = parts.database
+        self._now_ms = parts.now_ms
+        self._secret_keys = secret_keys
+        self._report = report
+        self._monotonic = monotonic
+        self._journal = Journal(parts.database)
+        self._recording = Recording(parts)
+        self._tools: dict[tuple[str, str], str] = {}
+
+    async def start(self) -> None:
+        """Who was there when the last process ended is there no more."""
+        async with self._database.transaction(readonly=True) as connection:
+            there = await office_records.fetch_there(connection)
+        for office_id, body in there:
+            said = records.read_body(body)
+            role = AGENT if said["role"] == AGENT else COMPUTER
+            await self.left(Member("", role, said["name"], office_id))
+        self._recording.start()
+
+    async def close(self) -> None:
+        await self._journal.close()
+        await self._recording.close()
+
+    async def joined(self, member: Member, version: ProtocolVersion | None) -> None:
+        await self._write(records.of_member(records.JOINED, member, version, self._now_ms()))
+
+    async def left(self, member: Member) -> None:
+        self._tools.pop((member.office_id, member.name), None)
+        await self._write(records.of_member(records.LEFT, member, None, self._now_ms()))
+
+    async def called(self, relay: Relay) -> str:
+        """The id by which it is known from now on."""
+        call_id = secrets.token_hex(12)
+        await self._write(records.of_call(call_id, relay, self._secret_keys, self._now_ms()))
+        return call_id
+
+    async def answered(self, call_id: str, relay: Relay, answer: Mapping[str, Any], began: float) -> None:
+        """What cannot be written down is answered all the same: the tool has done its work."""
+        took_ms = round((self._monotonic() - began) * 1_000)
+        try:
+            await self._write(records.of_answer(call_id, relay, answer, took_ms, self._now_ms()))
+        except ConnectionLost as lost:
+            self._report(f"The answer to a call of {relay.caller.name} could not be written down.", lost)
+
+    async def looked(self, relay: Relay, answer: Mapping[str, Any]) -> None:
+        """What a Computer says that it can, where it is something new."""
+        if relay.event.name != GET_TOOLS:
+            return
+        content = tools_content(answer)
+        member = relay.target
+        key = member.office_id, member.name
+        if content is None or self._tools.get(key) == content["hash"]:
+            return
+        self._tools[key] = content["hash"]
+        await self._write(records.of_tools(member, content, self._now_ms()))
+
+    def began(self) -> float:
+        return self._monotonic()
+
+    async def _write(self, record: office_records.NewRecord) -> None:
+        await self._journal.write(record)
+        self._recording.wake()

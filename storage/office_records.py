@@ -1,0 +1,89 @@
+"""What happens in offices, in its order; and which of it their rooms have been told."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage", "office_records.sql")
+
+NOT_TAKEN = ""
+"""In place of an event: the room does not take it."""
+
+
+class NewRecord(NamedTuple):
+    """`body` is JSON."""
+
+    office_id: str
+    kind: str
+    call_id: str | None
+    body: bytes
+    at_ms: int
+
+
+class RecordRow(NamedTuple):
+    position: int
+    office_id: str
+    kind: str
+    call_id: str | None
+    body: bytes
+    at_ms: int
+    told_as: int | None = None
+
+
+class CallRow(NamedTuple):
+    """`answer` and `answered_at` are None while there is none."""
+
+    position: int
+    office_id: str
+    call_id: str
+    call: bytes
+    at_ms: int
+    answer: bytes | None
+    answered_at: int | None
+
+
+async def insert_records(connection: Connection, records: Sequence[NewRecord]) -> None:
+    await connection.execute(SQL.insert_records, *map(list, zip(*records, strict=True)))
+
+
+async def fetch_untold(connection: Connection, limit: int) -> list[RecordRow]:
+    """The oldest first."""
+    return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_untold, limit)]
+
+
+async def decide(connection: Connection, told_as: Mapping[int, int]) -> None:
+    """In which message each of these is told."""
+    await connection.execute(SQL.decide, list(told_as), list(told_as.values()))
+
+
+async def set_told(connection: Connection, positions: Collection[int], event_id: str) -> None:
+    await connection.execute(SQL.set_told, list(positions), event_id)
+
+
+async def fetch_call(connection: Connection, call_id: str) -> list[RecordRow]:
+    """None or one."""
+    return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_call, call_id)]
+
+
+async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
+    event_id: str | None = await connection.fetchval(SQL.fetch_call_event, call_id)
+    return event_id
+
+
+async def fetch_there(connection: Connection) -> list[tuple[str, bytes]]:
+    """Of everybody who has joined and not left: the office, and what was written down of the join."""
+    return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_there)]
+
+
+async def list_calls(
+    connection: Connection, office_id: str | None, before: int | None, limit: int
+) -> list[CallRow]:
+    return [CallRow(*row) for row in await connection.fetch(SQL.list_calls, office_id, before, limit)]
+
+
+async def prune(connection: Connection, made_before: int, limit: int) -> int:
+    """Forget up to `limit` that are older; how many they were."""
+    forgotten: int = await connection.fetchval(SQL.prune, made_before, limit)
+    return forgotten

@@ -1,0 +1,60 @@
+-- In the order in which they are given.
+-- name: insert_records
+INSERT INTO office_records (office_id, kind, call_id, body, at_ms)
+SELECT office_id, kind, call_id, body, at_ms
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[])
+    WITH ORDINALITY AS given (office_id, kind, call_id, body, at_ms, number)
+ORDER BY number;
+
+-- name: fetch_untold
+SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM office_records
+WHERE event_id IS NULL ORDER BY position LIMIT $1;
+
+-- name: decide
+UPDATE office_records SET told_as = given.told_as
+FROM unnest($1::bigint[], $2::bigint[]) AS given (position, told_as)
+WHERE office_records.position = given.position;
+
+-- name: set_told
+UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]);
+
+-- name: fetch_call_event
+SELECT event_id FROM office_records WHERE call_id = $1 AND kind = 'called' AND event_id <> '';
+
+-- name: fetch_call
+SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM office_records
+WHERE call_id = $1 AND kind = 'called' LIMIT 1;
+
+-- Who was there last, as far as it was written down.
+-- name: fetch_there
+SELECT office_id, body FROM (
+    SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body
+    FROM office_records WHERE kind IN ('joined', 'left')
+    ORDER BY office_id, convert_from(body, 'UTF8')::json ->> 'name', position DESC
+) AS last WHERE kind = 'joined';
+
+-- The newest first. What has not been answered has no answer.
+-- name: list_calls
+SELECT call.position, call.office_id, call.call_id, call.body AS call, call.at_ms, answer.body AS answer, answer.at_ms
+FROM office_records AS call
+LEFT JOIN office_records AS answer ON answer.call_id = call.call_id AND answer.kind = 'answered'
+WHERE call.kind = 'called' AND ($1::text IS NULL OR call.office_id = $1) AND ($2::bigint IS NULL OR call.position < $2)
+ORDER BY call.position DESC LIMIT $3;
+
+-- Nothing goes before the room was told, nobody who is there, and nobody's leaving before their coming.
+-- name: prune
+WITH forgotten AS (
+    DELETE FROM office_records WHERE position IN (
+        SELECT position FROM office_records AS old
+        WHERE at_ms < $1 AND event_id IS NOT NULL AND (
+            kind <> 'joined' OR EXISTS (
+                SELECT FROM office_records AS later
+                WHERE later.office_id = old.office_id AND later.kind = 'left' AND later.position > old.position
+                    AND convert_from(later.body, 'UTF8')::json ->> 'name' = convert_from(old.body, 'UTF8')::json ->> 'name'
+            )
+        )
+        ORDER BY at_ms, position LIMIT $2
+    )
+    RETURNING 1
+)
+SELECT count(*) FROM forgotten;

@@ -1,0 +1,55 @@
+"""The connector of offices on a node that lives in rooms."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from bridge.connectors.offices.service.connector import OfficesConnector
+from bridge.connectors.offices.service.recording import RoomParts
+from bridge.connectors.offices.settings import OfficeSettings
+from bridge.ghost_names import HomeserverNames
+from bridge.people.settings import PeopleSettings
+from bridge.service.ghosts import Ghosts
+from bridge.service.office_tokens import OfficeTokens
+from bridge.service.routing_table import RoutingTable
+from tests.bridge.connectors.offices.service.clients import Running, serving
+from tests.federation.service.nodes import Node
+
+NOW = 1_700_000_000_000
+
+
+def now_ms() -> int:
+    return NOW
+
+
+def room_parts(node: Node, problems: list[str]) -> RoomParts:
+    def report(sentence: str, error: BaseException | None) -> None:
+        problems.append(f"{sentence} {error!r}")
+
+    settings = PeopleSettings(names=HomeserverNames(node.name))
+    routes = RoutingTable(node.name, node.database, now_ms=now_ms)
+    ghosts = Ghosts(node.rooms, node.database, routes, names=settings.names)
+    return RoomParts(
+        side=node.rooms,
+        database=node.database,
+        ghosts=ghosts,
+        settings=settings,
+        now_ms=now_ms,
+        report=report,
+    )
+
+
+@asynccontextmanager
+async def offices_of(
+    node: Node, **settings: Any
+) -> AsyncIterator[tuple[Running, OfficesConnector, OfficeTokens]]:
+    problems: list[str] = []
+    tokens = OfficeTokens(node.database, now_ms)
+    parts = room_parts(node, problems)
+    connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, report=parts.report)
+    app = web.Application()
+    app.add_routes(list(connector.routes()))
+    async with serving(app, connector, connector.server, problems) as running:
+        yield running, connector, tokens

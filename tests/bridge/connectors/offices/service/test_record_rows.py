@@ -1,0 +1,58 @@
+"""What is written down of what happens in an office."""
+
+import json
+from typing import Any
+
+from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
+from bridge.connectors.offices.office import AGENT, COMPUTER, Member
+from bridge.connectors.offices.protocol_version import ProtocolVersion
+from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service import record_rows as records
+from storage.office_records import NewRecord, RecordRow
+
+BOSS, HANDS = Member("s", AGENT, "boss", "a"), Member("t", COMPUTER, "hands", "a")
+
+
+def relay(**params: Any) -> Relay:
+    said = {"req_id": "7", "tool_name": "add", "params": params}
+    return Relay(CLIENT_EVENTS[TOOL_CALL], BOSS, HANDS, said, 5.0)
+
+
+def row(record: NewRecord) -> RecordRow:
+    return RecordRow(1, *record)
+
+
+def test_a_member_is_written_down_with_its_version() -> None:
+    """If it has one."""
+    known = records.of_member(records.JOINED, BOSS, ProtocolVersion(0, 4, 0), 5)
+    assert (known.office_id, known.kind, known.at_ms) == ("a", "joined", 5)
+    assert records.member_of_record(row(known)) == ("agent", "boss", "0.4.0")
+    old = records.of_member(records.LEFT, HANDS, None, 5)
+    assert records.member_of_record(row(old)) == ("computer", "hands", None)
+
+
+def test_secrets_of_a_call_are_written_down_nowhere() -> None:
+    """What is read again is the call with what was hidden."""
+    record = records.of_call("c", relay(a=1, password="hunter2", badge="0815"), ["badge"], 5)
+    assert b"hunter2" not in record.body
+    assert b"0815" not in record.body
+    call = records.read_call("c", record.body, record.at_ms)
+    assert (call.req_id, call.agent, call.computer, call.tool_name) == ("7", "boss", "hands", "add")
+    assert call.params.value["a"] == 1
+    assert sorted(call.params.hidden) == ["/badge", "/password"]
+
+
+def test_an_answer_is_written_down_as_it_was() -> None:
+    """Unless it is no JSON, or more than is kept: then that it came is."""
+    answer = {"content": [{"type": "text", "text": "3"}], "isError": False}
+    kept = json.loads(records.of_answer("c", relay(), answer, 12, 5).body)
+    assert kept == {"took_ms": 12, "answer": answer}
+    for odd in ({"blob": b"\0"}, {"n": 2**70}, {"text": "x" * (records.MOST_BYTES + 1)}):
+        kept = json.loads(records.of_answer("c", relay(), {**odd, "isError": True}, 12, 5).body)
+        assert kept["answer"]["isError"] is True
+        assert "not written down" in kept["answer"]["content"][0]["text"]
+
+
+def test_tools_are_those_of_a_computer() -> None:
+    record = records.of_tools(HANDS, {"hash": "x"}, 5)
+    assert records.read_body(record.body) == {"name": "hands", "tools": {"hash": "x"}}

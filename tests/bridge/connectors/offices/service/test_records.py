@@ -1,0 +1,65 @@
+"""Writes down who comes and goes and what is called."""
+
+from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
+from bridge.connectors.offices.office import AGENT, COMPUTER, Member
+from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service.records import OfficeRecords
+from storage.office_records import fetch_there, fetch_untold, list_calls
+from tests.bridge.connectors.offices.service.connectors import room_parts
+from tests.federation.service.nodes import Node
+
+BOSS, HANDS = Member("s", AGENT, "boss", "a"), Member("t", COMPUTER, "hands", "a")
+
+
+def relay(event: str = TOOL_CALL) -> Relay:
+    return Relay(CLIENT_EVENTS[event], BOSS, HANDS, {"req_id": "1", "tool_name": "add", "params": {}}, 5.0)
+
+
+def records_of(node: Node) -> OfficeRecords:
+    """Nobody tells the rooms: it was not started."""
+    parts = room_parts(node, [])
+    return OfficeRecords(parts, (), report=parts.report)
+
+
+async def test_a_call_and_its_answer_belong_together(node: Node) -> None:
+    """By an id that nobody else gives."""
+    written = records_of(node)
+    ids = [await written.called(relay()) for _ in range(2)]
+    assert len(set(ids)) == 2
+    await written.answered(ids[0], relay(), {"isError": False}, written.began())
+    async with node.database.transaction(readonly=True) as connection:
+        calls = await list_calls(connection, "a", None, 10)
+    assert {call.call_id: call.answer is not None for call in calls} == {ids[0]: True, ids[1]: False}
+    await written.close()
+
+
+async def test_tools_are_written_down_when_they_are_others(node: Node) -> None:
+    """And again when their Computer comes back; what is no list of tools is none."""
+    written = records_of(node)
+    tool = {"name": "add", "description": "Adds", "params_schema": {}, "return_schema": None}
+    look = relay("client:get_tools")
+    for answer in ({"tools": [tool]}, {"tools": [tool]}, {"code": 404}, {"tools": [{**tool, "name": "sub"}]}):
+        await written.looked(look, answer)
+    await written.left(HANDS)
+    await written.looked(look, {"tools": [{**tool, "name": "sub"}]})
+    await written.looked(relay("client:get_config"), {"tools": [tool]})
+    async with node.database.transaction(readonly=True) as connection:
+        kinds = [row.kind for row in await fetch_untold(connection, 10)]
+    assert kinds == ["tools", "tools", "left", "tools"]
+    await written.close()
+
+
+async def test_whoever_was_there_when_the_process_ended_is_there_no_more(node: Node) -> None:
+    """Once: it is written down with the next start."""
+    written = records_of(node)
+    for member in (BOSS, HANDS):
+        await written.joined(member, None)
+    await written.close()
+    for _ in range(2):
+        again = records_of(node)
+        await again.start()
+        await again.close()
+    async with node.database.transaction(readonly=True) as connection:
+        assert await fetch_there(connection) == []
+        rows = await connection.fetch("SELECT kind FROM office_records ORDER BY position")
+    assert [row["kind"] for row in rows] == ["joined", "joined", "left", "left"]

@@ -1,0 +1,100 @@
+"""What happens in offices, and which of it their rooms have been told."""
+
+import json
+from typing import Any
+
+from storage.database import Database
+from storage.office_records import (
+    NOT_TAKEN,
+    NewRecord,
+    decide,
+    fetch_call,
+    fetch_call_event,
+    fetch_there,
+    fetch_untold,
+    insert_records,
+    list_calls,
+    prune,
+    set_told,
+)
+
+
+def record(
+    kind: str, call_id: str | None = None, office_id: str = "a", at_ms: int = 1, **said: Any
+) -> NewRecord:
+    return NewRecord(office_id, kind, call_id, json.dumps(said).encode(), at_ms)
+
+
+async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
+    """Until it is told; what the room does not take is not tried again."""
+    async with database.transaction() as connection:
+        await insert_records(connection, [record("called", f"{n}", n=n) for n in range(5)])
+        rows = await fetch_untold(connection, 3)
+        assert [row.call_id for row in rows] == ["0", "1", "2"]
+        await decide(connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position})
+        decided = [row.told_as for row in await fetch_untold(connection, 3)]
+        assert decided == [rows[0].position, None, rows[0].position]
+        await set_told(connection, [rows[0].position, rows[2].position], "$event")
+        await set_told(connection, [rows[1].position], NOT_TAKEN)
+        assert [row.call_id for row in await fetch_untold(connection, 10)] == ["3", "4"]
+        assert await fetch_call_event(connection, "0") == "$event"
+        assert await fetch_call_event(connection, "1") is None
+        assert await fetch_call_event(connection, "3") is None
+        [call] = await fetch_call(connection, "3")
+        assert json.loads(call.body) == {"n": 3}
+        assert await fetch_call(connection, "9") == []
+
+
+async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
+    """In each office by itself."""
+    async with database.transaction() as connection:
+        await insert_records(
+            connection,
+            [
+                record("joined", name="boss", role="agent"),
+                record("joined", name="hands", role="computer"),
+                record("joined", office_id="b", name="hands", role="computer"),
+                record("left", name="hands"),
+                record("joined", name="eyes", role="computer"),
+                record("left", name="eyes"),
+                record("joined", name="eyes", role="computer"),
+            ],
+        )
+        there = [(office_id, json.loads(body)["name"]) for office_id, body in await fetch_there(connection)]
+    assert sorted(there) == [("a", "boss"), ("a", "eyes"), ("b", "hands")]
+
+
+async def test_calls_are_listed_with_their_answers(database: Database) -> None:
+    """The newest first, page by page, of one office or of all."""
+    async with database.transaction() as connection:
+        await insert_records(
+            connection,
+            [
+                record("called", "1", n=1),
+                record("called", "2", "b", n=2),
+                record("answered", "1", at_ms=9, ok=True),
+                record("called", "3", n=3),
+            ],
+        )
+        calls = await list_calls(connection, None, None, 10)
+        assert [(call.call_id, call.answered_at) for call in calls] == [("3", None), ("2", None), ("1", 9)]
+        assert calls[2].answer is not None
+        assert json.loads(calls[2].answer) == {"ok": True}
+        assert [call.call_id for call in await list_calls(connection, "a", None, 10)] == ["3", "1"]
+        assert [call.call_id for call in await list_calls(connection, None, calls[0].position, 1)] == ["2"]
+
+
+async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
+    """Who is there is not, however long ago they came."""
+    async with database.transaction() as connection:
+        await insert_records(
+            connection,
+            [record("joined", name="boss"), *(record("called", f"{n}", at_ms=n) for n in range(5))],
+        )
+        rows = await fetch_untold(connection, 10)
+        await set_told(connection, [row.position for row in rows[:-1]], "$x")
+        assert await prune(connection, 10, 3) == 3
+        assert await prune(connection, 10, 3) == 1
+        assert await prune(connection, 10, 3) == 0
+        assert [call.call_id for call in await list_calls(connection, None, None, 10)] == ["4"]
+        assert len(await fetch_there(connection)) == 1
