@@ -98,3 +98,10 @@ async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
         assert await prune(connection, 10, 3) == 0
         assert [call.call_id for call in await list_calls(connection, None, None, 10)] == ["4"]
         assert len(await fetch_there(connection)) == 1
+        await insert_records(connection, [record("left", name="boss", at_ms=2)])
+        [_, left] = await fetch_untold(connection, 10)
+        await set_told(connection, [left.position], "$x")
+        for _ in range(2):
+            assert await prune(connection, 10, 1) == 1
+            assert await fetch_there(connection) == []
+        assert await prune(connection, 10, 1) == 0

@@ -281,8 +281,8 @@ def _outcome(call: RecordRow, answer: RecordRow) -> tuple[Any, int]:
 
 
 def told_together(rows: Sequence[RecordRow]) -> dict[int, int]:
-    """By the position of each, the message in which it is told: its own, or that of several calls of its office
-    that have their answers already, where there is too much to read."""
+    """By the position of each, the message in which it is told: its own, or that of several calls of its
+    office that have their answers already, where there is too much to read."""
     by_office: dict[str, list[RecordRow]] = {}
     for row in rows:
         by_office.setdefault(row.office_id, []).append(row)
