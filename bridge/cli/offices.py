@@ -1,7 +1,7 @@
 """`palaver offices`: the offices in which Agents meet Computers, and who may come into them."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,3 +105,75 @@ def revoke(
     Output(as_json=as_json).show(
         answer, lambda console: console.print(lines(f"Revoked: {answer['revoked']}."))
     )
+
+
+# ---- what goes on ---------------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_offices(path: ConfigFile = None, as_json: Json = False) -> None:
+    """List the offices in which somebody is now."""
+    answer = ask(path, "offices-list")
+    Output(as_json=as_json).show(answer, lambda console: _offices(console, answer["offices"]))
+
+
+def _offices(console: Console, offices: Sequence[Mapping[str, Any]]) -> None:
+    if not offices:
+        console.print("Nobody is in any office.")
+        return
+    made = table("office", "agent", "computers")
+    for one in offices:
+        add(made, one["office_id"], one["agent"] or "none", one["computers"] or "none")
+    console.print(made)
+
+
+@app.command()
+def show(
+    office: Annotated[str, typer.Argument(help="Its id.", show_default=False)],
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show who is in an office, and what was called there last."""
+    answer = ask(path, "offices-show", office=office)
+
+    def shown(console: Console) -> None:
+        _offices(console, [answer])
+        _calls(console, answer["calls"])
+
+    Output(as_json=as_json).show(answer, shown)
+
+
+@app.command()
+def calls(
+    office: Annotated[
+        str | None, typer.Option("--office", help="Of this office alone.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many to show.")] = 50,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", help="Go on where the page before ended.", show_default=False),
+    ] = None,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """List what Agents have called, the newest first, and what it came to. Secrets are not kept."""
+    answer = ask(path, "offices-calls", office=office, limit=limit, before=before)
+
+    def shown(console: Console) -> None:
+        _calls(console, answer["calls"])
+        if answer["next"] is not None:
+            console.print(lines(f"There are more: go on with --before {answer['next']}"))
+
+    Output(as_json=as_json).show(answer, shown)
+
+
+def _calls(console: Console, called: Sequence[Mapping[str, Any]]) -> None:
+    if not called:
+        console.print("Nothing was called.")
+        return
+    made = table("called", "office", "agent", "computer", "tool", "outcome", "ms")
+    for one in called:
+        outcome, took = one["outcome"] or "no answer", "" if one["took_ms"] is None else str(one["took_ms"])
+        who = (one["office_id"], one["agent"], one["computer"], one["tool_name"])
+        add(made, moment(one["called_at"]), *who, outcome, took)
+    console.print(made)

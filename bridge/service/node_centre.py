@@ -18,13 +18,14 @@ from bridge.config_people import people_settings, rights
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
+from bridge.connectors.offices.office import Member
 from bridge.connectors.offices.service.connector import OfficesConnector
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.ghost_names import GhostNames
 from bridge.people.agents_room import alias_localpart
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
-from bridge.service import agent_operator, office_token_commands
+from bridge.service import agent_operator, office_commands, office_token_commands
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
@@ -72,6 +73,7 @@ class NodeCentre:
         self._key = key
         self._version = version
         self._people: People | None = None
+        self._offices: OfficesConnector | None = None
         self._feed = LiveFeed(now_ms=now_ms)
         self.replies = OperatorReply()
         self._observer = AgentObserver(metrics, [self._feed, CisAudit(carrier.audit, now_ms=now_ms)])
@@ -109,6 +111,7 @@ class NodeCentre:
         return {
             **token_commands.commands(self.tokens),
             **office_token_commands.commands(self.office_tokens),
+            **office_commands.commands(self._office_members, self._carrier.database),
             **agent_operator.commands(self._operated()),
         }
 
@@ -215,25 +218,30 @@ class NodeCentre:
             )
         ]
         if self._config.offices.enabled:
-            connectors.append(
-                OfficesConnector(
-                    office_settings(self._config.offices),
-                    self.office_tokens,
-                    RoomParts(
-                        side=self._carrier.side,
-                        database=self._carrier.database,
-                        ghosts=ghosts,
-                        settings=self._people_settings(),
-                        now_ms=now_ms,
-                        report=self._observer.problem,
-                    ),
-                    report=self._observer.problem,
-                )
-            )
+            self._offices = self._make_offices(ghosts)
+            connectors.append(self._offices)
         if self._config.people.enabled:
             self._people = self._make_people(table, agents, ghosts)
             connectors.append(self._people)
         return connectors
+
+    def _make_offices(self, ghosts: Ghosts) -> OfficesConnector:
+        return OfficesConnector(
+            office_settings(self._config.offices),
+            self.office_tokens,
+            RoomParts(
+                side=self._carrier.side,
+                database=self._carrier.database,
+                ghosts=ghosts,
+                settings=self._people_settings(),
+                now_ms=now_ms,
+                report=self._observer.problem,
+            ),
+            report=self._observer.problem,
+        )
+
+    def _office_members(self) -> Sequence[Member]:
+        return () if self._offices is None else self._offices.server.members()
 
     def _make_people(self, table: RoutingTable, agents: LocalAgents, ghosts: Ghosts) -> People:
         def namespaces_of(address: AgentAddress) -> Sequence[str]:

@@ -10,11 +10,13 @@ import pytest
 
 from bridge.clock import now_ms
 from bridge.connectors.offices.tokens import Grant, read_token
+from bridge.service import office_commands
 from bridge.service.control_socket import ControlSocket
 from bridge.service.office_token_commands import commands
 from bridge.service.office_tokens import OfficeTokens
 from storage.database import Database
 from tests.bridge.cli.conftest import Palaver, Said
+from tests.bridge.service.test_office_commands import MEMBERS, put
 
 
 @dataclass
@@ -137,3 +139,31 @@ def test_without_a_node_it_is_said(palaver: Palaver) -> None:
     said = palaver("offices", "token", "list")
     assert said.code == 1
     assert "No node is running" in said.err
+
+
+async def test_what_goes_on_is_shown(palaver: Palaver, tmp_path: Path, database: Database) -> None:
+    """Who is in which office now; what was called, page by page."""
+    (tmp_path / "data").mkdir()
+    members = list(MEMBERS)
+    control = ControlSocket(tmp_path / "data", office_commands.commands(lambda: members, database))
+    await control.start()
+
+    async def told(*words: str) -> str:
+        said = await asyncio.to_thread(palaver, "offices", *words)
+        assert said.code == 0, said
+        return said.out
+
+    try:
+        listed = await told("list")
+        for words in ("kitchen", "boss", "knife, pan", "cellar", "none"):
+            assert words in listed
+        assert await told("calls") == "Nothing was called.\n"
+        await put(database, 3)
+        called = await told("calls", "--limit", "2")
+        for words in ("no answer", "done", "fry", "go on with --before"):
+            assert words in called
+        assert "kitchen" in await told("show", "kitchen")
+        members.clear()
+        assert await told("list") == "Nobody is in any office.\n"
+    finally:
+        await control.stop()

@@ -103,6 +103,10 @@ class SmcpServer:
             await self._disconnect(sid)
         await self._io.shutdown()
 
+    def members(self) -> tuple[Member, ...]:
+        """Who is in an office now."""
+        return tuple(self._offices.all())
+
     # -- whose tokens --
 
     def token_ids(self) -> frozenset[str]:
