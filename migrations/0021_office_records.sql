@@ -18,4 +18,5 @@ CREATE TABLE office_records (
 CREATE INDEX office_records_untold ON office_records (position) WHERE event_id IS NULL;
 CREATE INDEX office_records_of_office ON office_records (office_id, position);
 CREATE INDEX office_records_of_call ON office_records (call_id) WHERE call_id IS NOT NULL;
+CREATE INDEX office_records_by_event ON office_records (event_id) WHERE event_id <> '';
 CREATE INDEX office_records_by_age ON office_records (at_ms);

@@ -62,6 +62,17 @@ async def set_told(connection: Connection, positions: Collection[int], event_id:
     await connection.execute(SQL.set_told, list(positions), event_id)
 
 
+async def fetch_office_of_event(connection: Connection, event_id: str) -> str | None:
+    office_id: str | None = await connection.fetchval(SQL.fetch_office_of_event, event_id)
+    return office_id
+
+
+async def fetch_call_of_event(connection: Connection, event_id: str) -> str | None:
+    """The one call that this message is about."""
+    call_id: str | None = await connection.fetchval(SQL.fetch_call_of_event, event_id)
+    return call_id
+
+
 async def fetch_call(connection: Connection, call_id: str) -> list[RecordRow]:
     """None or one."""
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_call, call_id)]

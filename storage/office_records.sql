@@ -21,6 +21,13 @@ UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]);
 -- name: fetch_call_event
 SELECT event_id FROM office_records WHERE call_id = $1 AND kind = 'called' AND event_id <> '';
 
+-- name: fetch_office_of_event
+SELECT office_id FROM office_records WHERE event_id = $1 LIMIT 1;
+
+-- A message of several calls is none of one call.
+-- name: fetch_call_of_event
+SELECT max(call_id) FROM office_records WHERE event_id = $1 AND kind = 'called' HAVING count(*) = 1;
+
 -- name: fetch_call
 SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM office_records
 WHERE call_id = $1 AND kind = 'called' LIMIT 1;

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from bridge.connectors.offices.service.approving import Approving
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.service.records import OfficeRecords
 from bridge.connectors.offices.service.server import SmcpServer
@@ -38,7 +39,8 @@ class OfficesConnector:
         self._look = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._records = OfficeRecords(parts, settings.mask, report=report)
-        self.server = SmcpServer(settings, tokens.check, self._records, report=report)
+        self._approving = Approving(parts, settings, self._stop)
+        self.server = SmcpServer(settings, tokens.check, self._records, self._approving, report=report)
         tokens.on_revoked(self._revoke)
 
     @property
@@ -50,6 +52,7 @@ class OfficesConnector:
 
     async def start(self) -> None:
         await self._records.start()
+        self._approving.start()
         await self.server.start()
         self._looking = asyncio.create_task(self._look_for_ever())
 
@@ -59,7 +62,11 @@ class OfficesConnector:
             with suppress(asyncio.CancelledError):
                 await self._looking
         await self.server.close()
+        await self._approving.close()
         await self._records.close()
+
+    async def _stop(self, call_id: str) -> bool:
+        return await self.server.stop(call_id)
 
     # -- tokens that have ended --
 

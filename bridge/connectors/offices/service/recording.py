@@ -67,6 +67,11 @@ class RoomParts:
     now_ms: Callable[[], int]
     report: Report
 
+    async def room_of(self, office_id: str) -> str:
+        """It is made when it is needed first. Raises `MatrixError`."""
+        await self.ghosts.appear(self.settings.names.node_user)
+        return (await self.side.create_room(request_for(office_id, self.settings))).room_id
+
 
 class _Later(Exception):
     """The side is in trouble: it is told when that has passed."""
@@ -235,9 +240,7 @@ class Recording:
     async def _room(self, office_id: str) -> str:
         room_id = self._rooms.get(office_id)
         if room_id is None:
-            await self._parts.ghosts.appear(self._names.node_user)
-            made = await self._parts.side.create_room(request_for(office_id, self._parts.settings))
-            room_id = self._rooms[office_id] = made.room_id
+            room_id = self._rooms[office_id] = await self._parts.room_of(office_id)
         return room_id
 
     def _address(self, office_id: str, name: str) -> AgentAddress:

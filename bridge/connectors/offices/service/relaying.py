@@ -21,6 +21,8 @@ from bridge.connectors.offices.flat_error import (
 from bridge.connectors.offices.relay import Relay
 
 Answered = Callable[..., None]
+WITHDRAWN: Final = "withdrawn"
+"""How a call has ended that was taken back before its Computer knew it."""
 _GONE: Final = object()
 _LATE: Final = object()
 
@@ -33,6 +35,14 @@ class Transport(Protocol):
         ...
 
     def tell(self, event: str, said: Any, sid: str) -> Awaitable[None]: ...
+
+
+class Gate(Protocol):
+    """Who may keep a call from being made."""
+
+    async def let(self, call_id: str, relay: Relay, given_up: "asyncio.Future[Any]") -> Flat | None:
+        """What the Agent is answered instead; None: it is made."""
+        ...
 
 
 class Records(Protocol):
@@ -52,17 +62,21 @@ class _Call:
     relay: Relay
     outcome: "asyncio.Future[Any]"
     answer: "asyncio.Task[Flat] | None" = field(default=None)
+    # What the Computer does not know yet it need not be told to stop.
+    is_made: bool = False
 
 
 class Relaying:
     """Calls by whoever makes them and by whoever they are for."""
 
-    def __init__(self, transport: Transport, records: Records) -> None:
+    def __init__(self, transport: Transport, records: Records, gate: Gate) -> None:
         self._transport = transport
         self._records = records
+        self._gate = gate
         self._of_caller: dict[str, set[_Call]] = {}
         self._of_target: dict[str, set[_Call]] = {}
         self._by_id: dict[tuple[str, str], _Call] = {}
+        self._by_record: dict[str, _Call] = {}
 
     def in_flight(self, sid: str) -> int:
         return len(self._of_caller.get(sid, ()))
@@ -87,6 +101,14 @@ class Relaying:
         await self._stop(call)
         return True
 
+    async def stop(self, call_id: str) -> bool:
+        """The same by the id under which the call was written down."""
+        call = self._by_record.get(call_id)
+        if call is None:
+            return False
+        await self._stop(call)
+        return True
+
     async def gone(self, sid: str) -> None:
         """A connection has ended, or has left its office. Who waits for it is answered at once, and what it
         has asked for is stopped."""
@@ -95,7 +117,7 @@ class Relaying:
         for call in tuple(self._of_caller.get(sid, ())):
             if call.relay.is_tool_call and not call.outcome.done():
                 await self._stop(call)
-            _settle(call, _GONE)
+            _settle(call, WITHDRAWN)
 
     # -- inside --
 
@@ -104,7 +126,12 @@ class Relaying:
         relay, began, call_id = call.relay, self._records.began(), ""
         if relay.is_tool_call:
             call_id = await self._records.called(relay)
-        answer = await self._fetch(call)
+            self._by_record[call_id] = call
+        try:
+            instead = await self._gate.let(call_id, relay, call.outcome) if relay.is_tool_call else None
+            answer = instead if instead is not None else await self._fetch(call)
+        finally:
+            self._by_record.pop(call_id, None)
         if relay.is_tool_call:
             await self._records.answered(call_id, relay, answer, began)
         else:
@@ -116,6 +143,7 @@ class Relaying:
         late = asyncio.get_running_loop().call_later(relay.deadline, _settle, call, _LATE)
         try:
             if not call.outcome.done():
+                call.is_made = True
                 await self._transport.ask(
                     relay.event.name,
                     dict(relay.said),
@@ -127,7 +155,7 @@ class Relaying:
                 return await self._end_late(call)
         finally:
             late.cancel()
-        if outcome is _GONE:
+        if outcome is _GONE or outcome == WITHDRAWN:
             return computer_not_found(relay.target.name)
         # As it is: flat errors, `meta` and `_meta` and all.
         answer = outcome[0] if outcome else None
@@ -141,6 +169,9 @@ class Relaying:
         return timed_out(float(relay.said["timeout"]))
 
     async def _stop(self, call: _Call) -> None:
+        if not call.is_made:
+            _settle(call, WITHDRAWN)
+            return
         relay = call.relay
         # As the Computer knows the call.
         said = {"agent": relay.said["agent"], "req_id": relay.req_id}

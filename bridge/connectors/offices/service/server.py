@@ -38,7 +38,7 @@ from bridge.connectors.offices.office import (
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.relay import Refusal, Rules, examine
 from bridge.connectors.offices.service.connection import Connection
-from bridge.connectors.offices.service.relaying import Answered, Relaying
+from bridge.connectors.offices.service.relaying import Answered, Gate, Relaying
 from bridge.connectors.offices.service.relaying import Records as CallRecords
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.shape import malformed
@@ -65,7 +65,9 @@ class Records(CallRecords, Protocol):
 class SmcpServer:
     """`check` says whose a token is. It answers between `start` and `close`."""
 
-    def __init__(self, settings: OfficeSettings, check: Check, records: Records, *, report: Report) -> None:
+    def __init__(
+        self, settings: OfficeSettings, check: Check, records: Records, gate: Gate, *, report: Report
+    ) -> None:
         self._settings = settings
         self._check = check
         self._records = records
@@ -77,7 +79,7 @@ class SmcpServer:
             async_mode="aiohttp", namespaces=[NAMESPACE], logger=False, engineio_logger=False
         )
         self._io.register_namespace(_Namespace(self))
-        self._relaying = Relaying(self, records)
+        self._relaying = Relaying(self, records, gate)
         self._rules = Rules(
             settings.profile, self._version_of, settings.relay_timeout, settings.most_calls_in_flight
         )
@@ -106,6 +108,10 @@ class SmcpServer:
     def members(self) -> tuple[Member, ...]:
         """Who is in an office now."""
         return tuple(self._offices.all())
+
+    async def stop(self, call_id: str) -> bool:
+        """Tell the Computer that has the call; whether it was under way."""
+        return await self._relaying.stop(call_id)
 
     # -- whose tokens --
 

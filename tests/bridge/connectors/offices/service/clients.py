@@ -128,6 +128,9 @@ class Written:
     async def looked(self, relay: Relay, answer: Any) -> None:
         self._write("looked", relay.target.name)
 
+    async def let(self, call_id: str, relay: Relay, given_up: "asyncio.Future[Any]") -> None:
+        """Every call is made."""
+
     def _write(self, what: str, whom: str) -> None:
         if self.fails is not None:
             raise self.fails
@@ -225,6 +228,7 @@ async def offices_on(**settings: Any) -> AsyncIterator[Running]:
     server = SmcpServer(
         OfficeSettings(**settings),
         check,
+        written,
         written,
         report=lambda sentence, error: problems.append(sentence),
     )

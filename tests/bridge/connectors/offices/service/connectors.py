@@ -10,7 +10,8 @@ from bridge.connectors.offices.service.connector import OfficesConnector
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.ghost_names import HomeserverNames
-from bridge.people.settings import PeopleSettings
+from bridge.people.permissions import Rights
+from bridge.people.settings import EVERYBODY_LOOKS, PeopleSettings
 from bridge.service.ghosts import Ghosts
 from bridge.service.office_tokens import OfficeTokens
 from bridge.service.routing_table import RoutingTable
@@ -24,11 +25,11 @@ def now_ms() -> int:
     return NOW
 
 
-def room_parts(node: Node, problems: list[str]) -> RoomParts:
+def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS) -> RoomParts:
     def report(sentence: str, error: BaseException | None) -> None:
         problems.append(f"{sentence} {error!r}")
 
-    settings = PeopleSettings(names=HomeserverNames(node.name))
+    settings = PeopleSettings(names=HomeserverNames(node.name), rights=rights)
     routes = RoutingTable(node.name, node.database, now_ms=now_ms)
     ghosts = Ghosts(node.rooms, node.database, routes, names=settings.names)
     return RoomParts(
@@ -43,11 +44,11 @@ def room_parts(node: Node, problems: list[str]) -> RoomParts:
 
 @asynccontextmanager
 async def offices_of(
-    node: Node, **settings: Any
+    node: Node, *, rights: Rights = EVERYBODY_LOOKS, **settings: Any
 ) -> AsyncIterator[tuple[Running, OfficesConnector, OfficeTokens]]:
     problems: list[str] = []
     tokens = OfficeTokens(node.database, now_ms)
-    parts = room_parts(node, problems)
+    parts = room_parts(node, problems, rights)
     connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, report=parts.report)
     app = web.Application()
     app.add_routes(list(connector.routes()))

@@ -31,6 +31,11 @@ class Wire:
         self.told.append((event, said, sid))
 
 
+def relaying_on(wire: Wire, written: Written | None = None) -> Relaying:
+    written = written or Written()
+    return Relaying(wire, written, written)
+
+
 def call(req_id: str = "1", *, event: str = TOOL_CALL, deadline: float = 60.0) -> Relay:
     said = {"agent": "x", "req_id": req_id, "computer": "hands", "timeout": 5}
     return Relay(CLIENT_EVENTS[event], BOSS, HANDS, said, deadline)
@@ -47,7 +52,7 @@ async def begun(relaying: Relaying, wire: Wire, relay: Relay) -> "asyncio.Task[A
 async def test_an_answer_is_given_once_and_nothing_is_kept() -> None:
     """A second one, or one that comes too late, counts for nothing."""
     wire = Wire()
-    relaying = Relaying(wire, Written())
+    relaying = relaying_on(wire)
     task = await begun(relaying, wire, call())
     assert relaying.in_flight("a1") == 1
     [(event, said, sid, answered)] = wire.asked
@@ -62,7 +67,7 @@ async def test_an_answer_is_given_once_and_nothing_is_kept() -> None:
 
 async def test_a_getter_that_is_late_is_an_error_and_nothing_is_cancelled() -> None:
     wire = Wire()
-    answer = await Relaying(wire, Written()).relay(call(event="client:get_tools", deadline=0.01))
+    answer = await relaying_on(wire).relay(call(event="client:get_tools", deadline=0.01))
     assert answer["code"] == 408
     assert wire.told == []
 
@@ -70,7 +75,7 @@ async def test_a_getter_that_is_late_is_an_error_and_nothing_is_cancelled() -> N
 async def test_a_computer_that_goes_answers_all_its_calls() -> None:
     """With the bytes of one that was never there."""
     wire = Wire()
-    relaying = Relaying(wire, Written())
+    relaying = relaying_on(wire)
     tasks = [await begun(relaying, wire, call(f"{n}")) for n in range(3)]
     await relaying.gone("c1")
     assert await asyncio.gather(*tasks) == [computer_not_found("hands")] * 3
@@ -80,7 +85,7 @@ async def test_a_computer_that_goes_answers_all_its_calls() -> None:
 async def test_who_stops_waiting_does_not_stop_the_call() -> None:
     """The other one that asked the same still gets its result."""
     wire = Wire()
-    relaying = Relaying(wire, Written())
+    relaying = relaying_on(wire)
     first = await begun(relaying, wire, call())
     second = asyncio.create_task(relaying.relay(call()))
     await asyncio.sleep(0)
@@ -94,7 +99,7 @@ async def test_who_stops_waiting_does_not_stop_the_call() -> None:
 async def test_a_caller_that_goes_has_its_tool_calls_stopped() -> None:
     """As the Computer knows them; what only looks is left alone."""
     wire = Wire()
-    relaying = Relaying(wire, Written())
+    relaying = relaying_on(wire)
     tasks = [
         await begun(relaying, wire, call("tool")),
         await begun(relaying, wire, call("look", event="client:get_tools")),
@@ -107,7 +112,7 @@ async def test_a_caller_that_goes_has_its_tool_calls_stopped() -> None:
 async def test_a_call_is_written_down_before_it_is_made() -> None:
     """And its answer before anybody has it; what only looks is looked at."""
     wire, written = Wire(), Written()
-    relaying = Relaying(wire, written)
+    relaying = Relaying(wire, written, written)
     task = await begun(relaying, wire, call())
     assert written.happened == [("called", "1")]
     wire.asked[0][3]({"n": 1})
@@ -122,7 +127,7 @@ async def test_a_call_is_written_down_before_it_is_made() -> None:
 async def test_what_cannot_be_written_down_is_not_called() -> None:
     """The Computer hears nothing of it, and nothing is kept."""
     wire = Wire()
-    relaying = Relaying(wire, Written(fails=OSError("full")))
+    relaying = relaying_on(wire, Written(fails=OSError("full")))
     with pytest.raises(OSError, match="full"):
         await relaying.relay(call())
     await asyncio.sleep(0)
