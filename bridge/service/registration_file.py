@@ -35,7 +35,14 @@ EXAMPLE_HEAD = f"""\
 
 def new_secrets() -> Secrets:
     """Tokens that nobody guesses, and a sender whom nobody else is."""
-    return Secrets(secrets.token_urlsafe(32), secrets.token_urlsafe(32), f"{SENDER}{secrets.token_hex(8)}")
+    return Secrets(_token(), _token(), f"{SENDER}{secrets.token_hex(8)}")
+
+
+def _token() -> str:
+    """It begins with no sign: YAML would want quotes, and who edits it by hand would break them."""
+    while not (token := secrets.token_urlsafe(32))[0].isalnum():
+        pass
+    return token
 
 
 def text_of(registration: Registration, head: str = HEAD) -> str:

@@ -22,7 +22,7 @@ from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.service.single_flight import SingleFlight
 
-PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 """Seconds before it is asked again."""
 REFUSED_ANYWAY_MS: Final = 600_000
 """So long nobody insists again who was refused to the end: the homeserver may have rules of its own."""

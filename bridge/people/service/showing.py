@@ -12,7 +12,6 @@ from typing import Any
 from bridge.address import AgentAddress
 from bridge.matrix_side import MatrixSide, SpeaksForPeople
 from bridge.people.agent_words import File
-from bridge.people.busy_rooms import BusyRooms
 from bridge.people.in_name_of import in_name_of
 from bridge.people.message import MESSAGE
 from bridge.people.service.agents_rooms import AgentsRooms
@@ -62,7 +61,6 @@ class Showing:
         self._speaks = speaks
         self._report = report
         self._shown: Buckets[str] = Buckets(MOST_ROOMS)
-        self._busy = BusyRooms(MOST_ROOMS)
         self._left_out: dict[str, int] = {}
         # Tasks that are not looked up anew before they end: they were left out a moment ago.
         self._not_shown: BoundedCache[int, bool] = BoundedCache(MOST_TASKS)
@@ -213,9 +211,6 @@ class Showing:
             await self._voice.edit(shown.room_id, shown.root, content, f"task/{task.id}/{sign}")
             await self._tasks.set_sign(task.id, sign, None)
             return
-        if self._is_needless(shown, sign):
-            await self._tasks.set_sign(task.id, sign, None)
-            return
         # "status by reaction": the message is a person's, and stays what it is.
         await self._take_sign_back(shown)
         speaker = await self.speaker(shown.room_id, shown.agent, as_agent=True)
@@ -225,13 +220,6 @@ class Showing:
                 shown.room_id, speaker, shown.request, sign.emoji, f"task/{task.id}/{sign}"
             )
         await self._tasks.set_sign(task.id, sign, event_id)
-
-    def _is_needless(self, shown: Shown, sign: Sign) -> bool:
-        """Where much is asked, a request that was answered before it bore any sign gets none: a sign is as
-        much work for a homeserver as the answer."""
-        if sign is not Sign.DONE or shown.sign is not None or shown.sign_event is not None:
-            return False
-        return self._busy.asked(shown.room_id, self._monotonic())
 
     async def _take_sign_back(self, shown: Shown) -> None:
         if shown.sign_event is not None:
