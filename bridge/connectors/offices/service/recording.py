@@ -41,6 +41,7 @@ from bridge.people.message import MESSAGE
 from bridge.people.settings import PeopleSettings
 from bridge.service.ghosts import Ghosts
 from bridge.service.session import Report
+from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.service.consumer_lease import ConsumerLease
 from storage import office_records
@@ -56,6 +57,7 @@ AGAIN: Final = 2.0
 LOOKED_AT_EVERY: Final = 5.0
 KEPT_MS: Final = 90 * 24 * 3_600 * 1_000
 PRUNED_AT_ONCE: Final = 1_000
+MOST_ROOMS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class Recording:
         self._node_id = parts.settings.node_id
         self._lease = ConsumerLease(parts.database.address)
         self._wanted = asyncio.Event()
-        self._rooms: dict[str, str] = {}
+        self._rooms: BoundedCache[str, str] = BoundedCache(MOST_ROOMS)
         self._telling: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -240,7 +242,8 @@ class Recording:
     async def _room(self, office_id: str) -> str:
         room_id = self._rooms.get(office_id)
         if room_id is None:
-            room_id = self._rooms[office_id] = await self._parts.room_of(office_id)
+            room_id = await self._parts.room_of(office_id)
+            self._rooms.put(office_id, room_id)
         return room_id
 
     def _address(self, office_id: str, name: str) -> AgentAddress:
