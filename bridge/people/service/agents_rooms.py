@@ -20,6 +20,8 @@ from storage.connecting import ConnectionLost
 
 MOST_WAITING: Final = 10_000
 """Agents that are to come in. Others come when they speak."""
+AGAIN: Final = 1.0
+"""Seconds until it is tried again to let somebody come in, while the homeserver or the database is away."""
 ENCRYPTED: Final = (
     "The room {} is encrypted, and agents cannot read what people say in it. A homeserver may encrypt all"
     " rooms that are made on it (encryption_enabled_by_default_for_room_type of Synapse): have it leave out"
@@ -164,8 +166,12 @@ class AgentsRooms:
                 del self._to_come[address]
                 try:
                     await self._let_agent_come(address)
-                except (MatrixError, ConnectionLost) as error:
+                except MatrixError as error:
                     self._report(f"{address} has not come into its rooms.", error)
+                except ConnectionLost:
+                    # Whatever is away comes back.
+                    self._to_come[address] = None
+                    await asyncio.sleep(AGAIN)
 
     async def _let_agent_come(self, address: AgentAddress) -> None:
         user = self._identities.ghost_of(address)
