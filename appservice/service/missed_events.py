@@ -154,8 +154,8 @@ class MissedEvents:
             await asyncio.sleep(SETTLED)
             try:
                 await self._sweep()
-            except ConnectionLost:
-                # Whoever comes back is suspected again.
+            except (ConnectionLost, MatrixError):
+                # It is away, or the intake has too much to do.
                 await asyncio.sleep(SETTLED)
                 self._to_sweep.set()
             self._swept_at = self._monotonic()
