@@ -14,7 +14,6 @@ from bridge.connectors.offices.service.server import SmcpServer
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import Grant
 from bridge.service.session import Report
-from storage.connecting import ConnectionLost
 
 NAME: Final = "offices"
 LOOKED_AT_EVERY: Final = 10.0
@@ -83,7 +82,8 @@ class OfficesConnector:
             revoked, self._revoked = self._revoked, set()
             try:
                 good = await self._tokens.still_good(self.server.token_ids())
-            except ConnectionLost as lost:
-                self._report("Whether tokens for offices still hold could not be looked up.", lost)
+            except Exception as error:
+                # Whatever it is: the next look has to come, and what was revoked here is known.
+                self._report("Whether tokens for offices still hold could not be looked up.", error)
                 good = self.server.token_ids() - revoked
             await self.server.disconnect_others(good - revoked)

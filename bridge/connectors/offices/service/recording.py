@@ -118,6 +118,10 @@ class Recording:
                     self._parts.report("The rooms of offices are told later.", lost)
                     await asyncio.sleep(AGAIN)
                     continue
+                except Exception as error:
+                    self._parts.report("The rooms of offices could not be told.", error)
+                    await asyncio.sleep(AGAIN)
+                    continue
                 if not told:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LOOKED_AT_EVERY):
@@ -160,6 +164,12 @@ class Recording:
             if refused.status >= 500:
                 raise _Later(refused.text) from refused
             self._parts.report(f"Something of the office {rows[0].office_id} could not be told.", refused)
+            event_id = NOT_TAKEN
+        except ConnectionLost:
+            raise
+        except Exception as error:
+            # What was not foreseen in one must not hold up all that follow.
+            self._parts.report(f"Something of the office {rows[0].office_id} cannot be told.", error)
             event_id = NOT_TAKEN
         await self._told([row.position for row in rows], event_id)
 
