@@ -14,7 +14,6 @@ from bridge.connectors.offices.service.recording import Recording, RoomParts
 from bridge.connectors.offices.tool_list import tools_content
 from bridge.service.session import Report
 from storage import office_records
-from storage.connecting import ConnectionLost
 
 GET_TOOLS = "client:get_tools"
 
@@ -68,8 +67,8 @@ class OfficeRecords:
         took_ms = round((self._monotonic() - began) * 1_000)
         try:
             await self._write(records.of_answer(call_id, relay, answer, took_ms, self._now_ms()))
-        except ConnectionLost as lost:
-            self._report(f"The answer to a call of {relay.caller.name} could not be written down.", lost)
+        except Exception as error:
+            self._report(f"The answer to a call of {relay.caller.name} could not be written down.", error)
 
     async def looked(self, relay: Relay, answer: Mapping[str, Any]) -> None:
         """What a Computer says that it can, where it is something new."""

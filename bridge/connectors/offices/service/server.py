@@ -149,6 +149,8 @@ class SmcpServer:
             raise Refuse("The node cannot look up tokens at the moment.") from None
         if grant is None:
             raise Refuse("Show a token of this node.")
+        if not self._is_open:
+            raise Refuse("The node is stopping.")
         self._connections[sid] = Connection(sid, grant, accepted.version)
 
     async def disconnected(self, sid: str) -> None:
@@ -160,6 +162,11 @@ class SmcpServer:
                 return
             effects = self._offices.decide(sid, Disconnect())
             assert not isinstance(effects, Refused), "nobody is kept"
+            try:
+                await self._write_down(sid, effects)
+            except Exception as error:
+                # Nobody can be kept who is gone. The next start of the node writes it down.
+                self._report(f"That {connection.grant.owner} has left could not be written down.", error)
             await self._carry_out(sid, effects)
             self._offices.forget(sid)
         await self._relaying.gone(sid)
@@ -237,8 +244,17 @@ class SmcpServer:
                 effects = self._offices.decide(sid, happened)
                 if isinstance(effects, Refused):
                     return False, effects.reason
+                await self._write_down(sid, effects)
                 await self._carry_out(sid, effects)
         return True, None
+
+    async def _write_down(self, sid: str, effects: Effects) -> None:
+        """All of it, before any of it holds."""
+        for effect in effects:
+            if isinstance(effect, Left):
+                await self._records.left(effect.member)
+            else:
+                await self._records.joined(effect.member, self._version_of(sid))
 
     async def _carry_out(self, sid: str, effects: Effects) -> None:
         """Who leaves is taken out of the Socket.IO room last, and who enters hears of the others only after
@@ -247,13 +263,11 @@ class SmcpServer:
             member = effect.member
             notice = {"office_id": member.office_id, member.role: member.name}
             if isinstance(effect, Left):
-                await self._records.left(member)
                 await self._tell_office(LEFT, notice, member)
                 self._offices.apply(sid, (effect,))
                 await self._io.leave_room(sid, member.office_id, namespace=NAMESPACE)
                 await self._relaying.gone(sid)
             else:
-                await self._records.joined(member, self._version_of(sid))
                 self._offices.apply(sid, (effect,))
                 await self._io.enter_room(sid, member.office_id, namespace=NAMESPACE)
                 await self._tell_office(ENTERED, notice, member)

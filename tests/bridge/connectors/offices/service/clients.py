@@ -123,7 +123,9 @@ class Written:
         return relay.req_id
 
     async def answered(self, call_id: str, relay: Relay, answer: Any, began: float) -> None:
-        self._write("answered", call_id)
+        # What cannot be written down is answered all the same.
+        if self.fails is None:
+            self._write("answered", call_id)
 
     async def looked(self, relay: Relay, answer: Any) -> None:
         self._write("looked", relay.target.name)

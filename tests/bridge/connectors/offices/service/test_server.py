@@ -175,6 +175,37 @@ async def test_when_the_server_stops_everybody_leaves() -> None:
             await running.client()
 
 
+async def test_who_is_gone_is_gone_although_it_cannot_be_written_down(running: Running) -> None:
+    """The seat is free, whoever waits is answered, and the operator is told."""
+    agent, computer = await running.agent(), await running.computer()
+    computer.answers[TOOL_CALL] = asyncio.Future()
+    calling = asyncio.create_task(agent.call("hands", seconds=3_000))
+    await computer.until(TOOL_CALL)
+    written = running.written
+    assert written is not None
+    written.fails = OSError("full")
+    await computer.close()
+    assert (await calling)["code"] == 404
+    assert [one["name"] for one in (await agent.list_room())["sessions"]] == ["boss"]
+    assert any("could not be written down" in one for one in running.problems)
+    running.problems.clear()
+    written.fails = None
+    assert await (await running.client()).join("computer", "hands") == [True, None]
+
+
+async def test_a_move_that_cannot_be_written_down_is_none(running: Running) -> None:
+    """It stays where it was, and is told so."""
+    agent, computer = await running.agent(), await running.computer()
+    written = running.written
+    assert written is not None
+    written.fails = OSError("full")
+    assert await computer.join("computer", "hands", "b") == [False, "Internal server error"]
+    written.fails = None
+    running.problems.clear()
+    computer.answers["client:get_tools"] = {"tools": [], "req_id": "tools"}
+    assert await agent.tools("hands") == {"tools": [], "req_id": "tools"}
+
+
 async def test_more_connections_than_there_may_be_are_refused() -> None:
     async with offices_on(max_connections=2) as running:
         first = await running.client()
