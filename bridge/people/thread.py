@@ -23,6 +23,8 @@ class Sign(StrEnum):
 _EMOJI: Final[Mapping[Sign, str]] = {Sign.WAITING: "⏳", Sign.DONE: "✅", Sign.FAILED: "❌"}
 CANCEL: Final = frozenset({"❌", "❌\ufe0f"})
 """A person's reaction that takes a task back. Some clients add a selector of its form."""
+NO_ANSWER: Final = "-"
+"""In place of an answer's event, where the room did not take it."""
 NOT_BEGUN: Final = frozenset({State.RECEIVED, State.QUEUED, State.ACCEPTED})
 
 
@@ -30,6 +32,13 @@ def sign_of(state: State) -> Sign:
     if state in LIVE:
         return Sign.WAITING
     return Sign.DONE if state is State.DONE else Sign.FAILED
+
+
+def needs_sign(before: Sign | None, now: Sign, answer: str | None) -> bool:
+    """A message that was never seen waiting, and has its answer, says by that that it is done."""
+    if before is None and now is Sign.DONE:
+        return answer in {None, NO_ANSWER}
+    return before is not now
 
 
 @dataclass(frozen=True, slots=True)

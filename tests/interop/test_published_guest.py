@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.interop.staffed_node import answers, in_state, is_said, says, until_sign
+from tests.interop.staffed_node import answers, in_state, is_said, says
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.process.test_published_nodes import (  # noqa: F401 - the tests too: they are run with these nodes
     CELLAR,
@@ -117,7 +117,6 @@ async def test_a_person_gives_an_agent_of_the_other_node_work(hosted: Hosted) ->
     asked = await alice.say(room_id, f"{MINER}: echo by address")
     answer = await alice.wait_for(answers(asked, "by address"))
     assert answer["sender"] == user
-    await until_sign(alice, asked, "✅")
     asked = await alice.say(room_id, "miner: echo by user", **{"m.mentions": {"user_ids": [user]}})
     await alice.wait_for(answers(asked, "by user", sender=user))
     assert max(cellar.begun().values()) == 1

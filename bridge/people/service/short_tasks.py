@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bridge.address import AgentAddress
-from bridge.people.service.showing import NO_ANSWER, Showing
+from bridge.people.service.showing import Showing
 from bridge.people.service.shown_tasks import Ended, ShownTasks
 from bridge.people.service.voice import Voice, beside
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.people.task_texts import Outcome, outcome
-from bridge.people.thread import sign_of
+from bridge.people.thread import NO_ANSWER, sign_of
 from bridge.task import Task
 
 

@@ -21,7 +21,7 @@ from bridge.people.service.voice import Voice, beside
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.people.task_texts import Outcome, name_of, outcome, own_request_text, request_text
 from bridge.people.text import MARK, MOST_BYTES_EDITABLE, Kind, Text, content_of
-from bridge.people.thread import Shown, Sign, sign_of
+from bridge.people.thread import NO_ANSWER, Shown, Sign, needs_sign, sign_of
 from bridge.service.session import Report
 from bridge.task import Task
 from federation.bounded_cache import BoundedCache
@@ -31,8 +31,6 @@ from federation.peer_limits import Buckets
 
 MOST_ROOMS = 1_000
 MOST_TASKS = 1_000
-NO_ANSWER = "-"
-"""In place of an answer's event, where the room did not take it."""
 
 
 class Showing:
@@ -77,11 +75,12 @@ class Showing:
             if shown.withdrawn_by is not None:
                 await self._take_sign_back(shown)
                 return
-            if task.state.is_final and shown.answer is None:
-                await self._answer(task, shown)
+            answer = shown.answer
+            if task.state.is_final and answer is None:
+                answer = await self._answer(task, shown)
             sign = sign_of(task.state)
             # What another process shows later may be what was before.
-            if shown.sign is not sign and shown.sign in {None, Sign.WAITING}:
+            if shown.sign in {None, Sign.WAITING} and needs_sign(shown.sign, sign, answer):
                 await self._sign(task, shown, sign)
 
     async def report(self, task: Task, said: Text) -> bool:
@@ -228,7 +227,7 @@ class Showing:
 
     # -- what it came to --
 
-    async def _answer(self, task: Task, shown: Shown) -> None:
+    async def _answer(self, task: Task, shown: Shown) -> str:
         came = outcome(task)
         speaker = await self.speaker(shown.room_id, shown.agent, as_agent=came.is_of_agent)
         event_id = None
@@ -237,7 +236,9 @@ class Showing:
             event_id = await self._say(shown, speaker, content, f"task/{task.id}/answer")
             if came.file is not None:
                 await self._send_file(task, shown, speaker, came.file)
-        await self._tasks.set_answer(task.id, event_id or NO_ANSWER)
+        answer = event_id or NO_ANSWER
+        await self._tasks.set_answer(task.id, answer)
+        return answer
 
     def words(self, task: Task, came: Outcome, speaker: str) -> Content:
         """Nobody is called by it, whatever is in it."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.people.thread import CANCEL, NOT_BEGUN, Sign, sign_of
+from bridge.people.thread import CANCEL, NO_ANSWER, NOT_BEGUN, Sign, needs_sign, sign_of
 from bridge.task import State
 
 
@@ -22,3 +22,15 @@ def test_the_signs() -> None:
 def test_what_has_not_begun() -> None:
     """Neither runs nor has ended."""
     assert {State.RECEIVED, State.QUEUED, State.ACCEPTED} == NOT_BEGUN
+
+
+def test_which_sign_is_worth_an_event() -> None:
+    """Of what was never seen waiting the answer says that it is done, if there is one. Everything else is
+    said, once."""
+    assert not needs_sign(None, Sign.DONE, "$answer")
+    assert needs_sign(None, Sign.DONE, None)
+    assert needs_sign(None, Sign.DONE, NO_ANSWER)
+    assert needs_sign(None, Sign.WAITING, None)
+    assert needs_sign(None, Sign.FAILED, "$answer")
+    assert needs_sign(Sign.WAITING, Sign.DONE, "$answer")
+    assert not needs_sign(Sign.WAITING, Sign.WAITING, None)

@@ -40,7 +40,6 @@ async def asked_again(portal: Portal) -> None:
     """Everything that was to be said before is said."""
     asked = await portal.mention(portal.alice, "baker", "Is anything left?")
     await portal.alice.wait_for(answers(asked, "Is anything left?", sender=portal.user("baker")))
-    await until_sign(portal.alice, asked, "✅")
 
 
 class PortalsBehave:
@@ -68,7 +67,7 @@ class PortalsBehave:
             assert (await bob.download(profile["avatar_url"])).content_type == "image/png"
 
     async def test_an_agent_is_mentioned_and_answers_in_a_thread(self, portal: Portal) -> None:
-        """With a sign on what was asked. Who goes on in the thread gives it what was said."""
+        """Which is the sign that it is done. Who goes on in the thread gives it what was said."""
         alice, cook = portal.alice, portal.user("cook")
         asked = await portal.mention(alice, "cook", r"printf 'All of **them**, <b>all</b>.'")
         answer = await alice.wait_for(answers(asked, "All of **them**", sender=cook))
@@ -82,7 +81,6 @@ class PortalsBehave:
         assert answer["content"]["formatted_body"] == (
             "<p>All of <strong>them</strong>, &lt;b&gt;all&lt;/b&gt;.</p>"
         )
-        await until_sign(alice, asked, "✅")
         await alice.reply_in_thread(
             portal.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"'
         )
@@ -189,7 +187,6 @@ class PortalsBehave:
         chat = await portal.chat(alice, baker)
         asked = await alice.say(chat, "Only we are here.")
         await alice.wait_for(says("Only we are here.", sender=baker), room_id=chat)
-        await until_sign(alice, asked, "✅")
 
         room_id = await alice.create_room(name="The garden", invite=[bob.user_id])
         await bob.wait_for_invite(room_id)
@@ -199,7 +196,6 @@ class PortalsBehave:
         await alice.say(room_id, "The roses are lovely this year.")
         asked = await portal.mention(alice, "baker", "A cake, please.", room_id)
         await bob.wait_for(answers(asked, "A cake, please.", sender=baker), room_id=room_id)
-        await until_sign(bob, asked, "✅")
         said = [event for event in await bob.history(room_id) if event["type"] == "m.room.message"]
         assert len(said) == 3
 
@@ -281,7 +277,6 @@ class PortalsBehave:
         name = portal.ground.named("once")
         asked = await portal.mention(alice, "cook", f"echo x >>{name}; echo Done with {name}.")
         await alice.wait_for(answers(asked, f"Done with {name}."))
-        await until_sign(alice, asked, "✅")
         await portal.ask(name, "baker", f"Bread and {name}.")
         await alice.wait_for(says("✅ coordinator@kitchen asks", name))
         await asked_again(portal)

@@ -9,6 +9,8 @@ from federation.peer_limits import Rate
 from tests.bridge.people.service.scene import ALICE, BOB, CAROL, HERE, NODE, WORKER, LetsSpeak, Stage
 from tests.support.agents import address
 
+NEVER = 3_600.0
+
 
 async def test_a_long_answer_is_a_file(play: Stage) -> None:
     """With its beginning in the message, both in the thread."""
@@ -79,6 +81,24 @@ async def test_what_is_over_at_once_is_two_messages(play: Stage) -> None:
     await play.there.say(scene.room_id, ALICE, "!agents task task-lost")
     await play.there.until_body("- ❌ task-lost")
     assert len([body for body in play.there.bodies(scene.room_id) if "kitchen asks" in body]) == 2
+
+
+async def test_an_answer_at_once_is_its_own_sign(play: Stage) -> None:
+    """Of what was done before it was seen waiting nothing is said but the answer; a failure is signed."""
+    scene = await play.scene(shown_after=NEVER)
+    await play.join(scene.room_id, ALICE)
+    for answer in (Answer(True, "Peeled.", 0), Answer(False, "The peeler broke.", 3)):
+        asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
+        task = await scene.given()
+        await scene.do(task, answer)
+        ended = await scene.desk.task(task.key)
+        assert ended is not None
+        for _ in range(2):
+            await scene.people.watcher._showing.show(ended)  # type: ignore[attr-defined]
+        await play.there.until_body(answer.output)
+        signs = await scene.node.rooms.relations(scene.room_id, asked, "m.annotation")
+        shown = [one.content["m.relates_to"]["key"] for one in signs]
+        assert shown == ([] if answer.success else ["❌"])
 
 
 async def test_no_more_is_shown_than_can_be_read(play: Stage) -> None:
