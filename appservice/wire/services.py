@@ -7,7 +7,6 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from appservice import credentials
-from appservice.answer_pace import AnswerPace
 from appservice.namespaces import AgentRoom, Namespaces
 from appservice.transaction import Transaction
 
@@ -53,7 +52,6 @@ class AppServices:
     pinged: Callable[[str | None], None] = lambda transaction_id: None
     is_ready: Callable[[], bool] = lambda: True
     came_by: Callable[[Hashable], None] = lambda connection: None
-    pace: AnswerPace = field(default_factory=AnswerPace)
 
 
 SERVICES = web.AppKey("SERVICES", AppServices)
