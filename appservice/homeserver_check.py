@@ -1,14 +1,15 @@
-"""What is wrong between us and the homeserver, from what it answers to four questions.
+"""What is wrong between us and the homeserver, from what it answers to five questions.
 
 They are asked in this order, and each makes sense only once the one before is answered well: does it answer
-at all, does it know our token, does it let us have our names, does it reach us.
+at all, does it know our token, does it let us have our names, does it reach us, does it ask us for offices.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
-from appservice.namespaces import Namespaces
+from appservice.namespaces import AgentRoom, Namespaces
 from appservice.registration import Registration, Wanted
 from federation.identifiers import domain, localpart
 
@@ -17,6 +18,7 @@ MOST_TEXT: Final = 200
 VERSIONS: Final = "/_matrix/client/versions"
 WHOAMI: Final = "/_matrix/client/v3/account/whoami"
 REGISTER: Final = "/_matrix/client/v3/register"
+_DIRECTORY: Final = "/_matrix/client/v3/directory/room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,32 @@ def wrong_ping(heard: Heard, registration: Registration, *, came: bool) -> str |
         case "M_UNRECOGNIZED":
             return "The homeserver cannot be asked for a ping, which v1.7 of the specification has."
     return f"The homeserver was asked to reach us and failed ({heard.errcode})."
+
+
+def office_nobody_has(number: str) -> AgentRoom:
+    """As whose alias no office is written: behind a `=` there are two hexadecimal digits."""
+    return AgentRoom("office", f"=check-{number}")
+
+
+def alias_path(room: AgentRoom, namespaces: Namespaces) -> str:
+    """Of `GET`. Of a name that it has reserved for us, and does not know, a homeserver asks us."""
+    alias = namespaces.alias(room)
+    assert alias is not None, "it is short"
+    return f"{_DIRECTORY}/{quote(alias, safe='')}"
+
+
+def wrong_offices(heard: Heard, registration: Registration, *, came: bool) -> str | None:
+    """`came`: whether we were asked for it."""
+    if came:
+        return None
+    if isinstance(heard, NoAnswer):
+        return f"The homeserver did not answer when it was asked for the name of an office ({heard.reason})."
+    if heard.errcode != "M_NOT_FOUND":
+        return None  # why it does not say is nothing that a new copy would mend
+    return (
+        f"The homeserver's copy of the registration “{registration.id}” does not reserve the names of"
+        " offices: let it read the file that is here now, and start it again."
+    )
 
 
 def _text(value: object) -> str:

@@ -14,11 +14,12 @@ from federation.identifiers import domain, fits, is_server_name, localpart
 from federation.localpart_escaping import escape, unescape
 
 AT: Final = "@"
-RoomKind = Literal["agents", "agent-federation", "agent-broadcast"]
+RoomKind = Literal["agents", "agent-federation", "agent-broadcast", "office"]
 
 _PREFIX: Final = re.compile(r"[a-z0-9._/+-]{1,64}", re.ASCII)
 _OF_NAMESPACES: Final[tuple[RoomKind, ...]] = ("agents", "agent-federation")
 _BROADCAST: Final[RoomKind] = "agent-broadcast"
+_OFFICE: Final[RoomKind] = "office"
 
 SENDER: Final = "palaver-"
 """How the user begins whom the registration itself makes. It is in no room: the node speaks as a ghost like
@@ -30,7 +31,8 @@ NODE_AGENT: Final = "palaver"
 
 @dataclass(frozen=True, slots=True)
 class AgentRoom:
-    """`namespace` is empty for the room of broadcasts, of which a node has one."""
+    """`namespace` is empty for the room of broadcasts, of which a node has one. Of an office it is what its
+    alias says of it, as it is written there: which office that is, offices know."""
 
     kind: RoomKind
     namespace: str
@@ -72,8 +74,7 @@ class Namespaces:
 
     def alias(self, room: AgentRoom) -> str | None:
         """None when it would be longer than Matrix allows."""
-        name = room.kind if room.kind == _BROADCAST else f"{room.kind}-{escape(room.namespace)}"
-        alias = f"#{name}:{self.domain}"
+        alias = f"#{_localpart(room)}:{self.domain}"
         return alias if fits(alias) else None
 
     def room(self, alias: str) -> AgentRoom | None:
@@ -82,6 +83,9 @@ class Namespaces:
             return None
         if name == _BROADCAST:
             return AgentRoom(_BROADCAST, "")
+        if name.startswith(f"{_OFFICE}-"):
+            office = name.removeprefix(f"{_OFFICE}-")
+            return AgentRoom(_OFFICE, office) if office and "\0" not in office else None
         for kind in _OF_NAMESPACES:
             namespace = unescape(name.removeprefix(f"{kind}-")) if name.startswith(f"{kind}-") else None
             if namespace is not None and "\0" not in namespace:
@@ -103,13 +107,27 @@ class Namespaces:
     @property
     def aliases_regexes(self) -> tuple[str, ...]:
         of_namespaces = [f"^#{kind}-.+:{re.escape(self.domain)}$" for kind in _OF_NAMESPACES]
-        return (*of_namespaces, f"^#{_BROADCAST}:{re.escape(self.domain)}$")
+        return (*of_namespaces, f"^#{_BROADCAST}:{re.escape(self.domain)}$", self.offices_regex)
+
+    @property
+    def offices_regex(self) -> str:
+        """One of the former. Registrations of before there were offices do not have it."""
+        return f"^#{_OFFICE}-.+:{re.escape(self.domain)}$"
 
     def _name(self, text: str, sigil: str) -> str | None:
         # "The users namespace" matches users of the homeserver alone; so do aliases.
         if not text.startswith(sigil) or domain(text) != self.domain or not fits(text):
             return None
         return localpart(text)
+
+
+def _localpart(room: AgentRoom) -> str:
+    match room.kind:
+        case "agent-broadcast":
+            return room.kind
+        case "office":
+            return f"{room.kind}-{room.namespace}"
+    return f"{room.kind}-{escape(room.namespace)}"
 
 
 def wrong_prefix(prefix: str) -> str | None:

@@ -60,11 +60,13 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the configuration says: under which id, where the homeserver reaches us, and what is ours."""
+    """What the configuration says: under which id, where the homeserver reaches us, what is ours, and whether
+    there are offices. The aliases of those are reserved in any case; without offices nobody misses them."""
 
     id: str
     url: str
     namespaces: Namespaces
+    has_offices: bool = False
 
 
 def make(wanted: Wanted, secrets: Secrets) -> Registration:
@@ -193,6 +195,11 @@ def _is_url(url: str) -> bool:
     return re.fullmatch(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?", url) is not None
 
 
+def reserves_offices(registration: Registration, wanted: Wanted) -> bool:
+    """Those that were written before there were offices do not."""
+    return Reserved(wanted.namespaces.offices_regex) in registration.aliases
+
+
 def differences(registration: Registration, wanted: Wanted) -> tuple[str, ...]:
     """How the file and the configuration part: sentences that name both."""
     given = make(wanted, registration.secrets)
@@ -204,6 +211,7 @@ def differences(registration: Registration, wanted: Wanted) -> tuple[str, ...]:
             f"The file sends the homeserver to {registration.url or 'nowhere'}, and the configuration says"
             f" {given.url}."
         )
+    offices = Reserved(wanted.namespaces.offices_regex)
     for what, there, here in (
         ("users", registration.users, given.users),
         ("aliases", registration.aliases, given.aliases),
@@ -211,13 +219,19 @@ def differences(registration: Registration, wanted: Wanted) -> tuple[str, ...]:
         found += [
             f"The file does not reserve the {what} {one.regex}, which the configuration wants."
             for one in here
-            if one not in there
+            if one not in there and one != offices
         ]
         found += [
             f"The file reserves the {what} {one.regex}, which are not ours."
             for one in there
             if one not in here
         ]
+    if wanted.has_offices and not reserves_offices(registration, wanted):
+        found.append(
+            f"The file does not reserve the names of offices, {offices.regex}, and offices are enabled: write"
+            " it anew with `palaver registration`, which keeps its tokens, let the homeserver read it and"
+            " start that again."
+        )
     if registration.rooms:
         found.append("The file reserves rooms by their ids, which the homeserver gives out itself.")
     if wanted.namespaces.owns_user(f"@{registration.secrets.sender_localpart}:{wanted.namespaces.domain}"):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ByteSize, Field, model_validator
 
+from bridge.address import AgentAddress
 from bridge.config_agent_federation import AgentFederation
 from bridge.config_agents import Agent, each_agent_once
 from bridge.config_appservice import (
@@ -36,6 +37,7 @@ from bridge.config_provisioning import DoublePuppet, Provisioning, check_double_
 from bridge.config_section import DatabaseUrl, Network, Port, Seconds, Section, ServerName
 from bridge.connectors.cis.profile import PeerProfile
 from bridge.connectors.cis.settings import NODE_USER
+from bridge.connectors.offices.office_room import member_of
 
 DEFAULT_SERVER_NAME = "localhost:7676"
 
@@ -246,6 +248,16 @@ class Config(Section):
             raise ValueError(f"no agent can be called {NODE_USER}: the node itself is, choose another id")
         if self.server_name.lower() in {peer.node_id.lower() for peer in self.agent_federation.peers}:
             raise ValueError("this node is among its own agent_federation.peers: take that block out")
+        return self
+
+    @model_validator(mode="after")
+    def _no_agent_is_in_an_office(self) -> Self:
+        for agent in self.agents if self.offices.enabled else ():
+            address = AgentAddress.of(agent.id, self.server_name)
+            if isinstance(address, AgentAddress) and member_of(address) is not None:
+                raise ValueError(
+                    f"the agent {agent.id} is called like a member of an office: choose an id without a slash"
+                )
         return self
 
     @model_validator(mode="after")

@@ -115,7 +115,8 @@ def check_appservice(matrix_side: MatrixSideName, section: AppService) -> None:
         )
 
 
-def wanted(section: AppService, node_id: str) -> Wanted:
+def wanted(section: AppService, node_id: str, *, has_offices: bool = False) -> Wanted:
     """What the registration has to say, of a configuration that `check_appservice` has passed."""
     assert section.domain is not None, "the configuration was checked"
-    return Wanted(section.id, section.reached_at, Namespaces(section.domain, node_id, section.user_prefix))
+    namespaces = Namespaces(section.domain, node_id, section.user_prefix)
+    return Wanted(section.id, section.reached_at, namespaces, has_offices)

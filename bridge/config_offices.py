@@ -12,9 +12,12 @@ from bridge.connectors.offices.settings import LINES, Approval, ApprovalRule, Of
 from bridge.connectors.offices.shape import MOST_BYTES, is_name
 from bridge.people.permissions import EVERYBODY, wrong_rule
 from bridge.star_pattern import STAR
+from bridge.time_span import seconds_of
+from federation.identifiers import is_server_name
 
 LONGEST_PATH: Final = 255
 MOST_RULES: Final = 1_000
+NEVER: Final = "never"
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 # Where something else answers on the same port.
 _TAKEN: Final = frozenset({"_matrix", "_cis", "_palaver", ".well-known", "health"})
@@ -71,11 +74,29 @@ def _key(value: str) -> str:
     return value
 
 
+def _nodes(names: list[str]) -> list[str]:
+    for name in names:
+        user, colon, server = name.partition(":") if name.startswith("@") else ("@", ":", name)
+        if not user or not colon or not is_server_name(server):
+            raise ValueError(
+                f'"{name[:80]}" is neither the name of a node, nor users of one like @_agent_*:example.org'
+            )
+    return names
+
+
 def _approvers(names: list[str]) -> list[str]:
     for name in names:
         if wrong_rule(name) is not None or name == EVERYBODY:
             raise ValueError(f'"{name[:80]}" is neither a user id nor a server name')
     return names
+
+
+def _span(value: str) -> str:
+    if value != NEVER and seconds_of(value) is None:
+        raise ValueError(
+            f'is no span of time: write a number and its unit, 90s, 15m, 2h or 30d, or "{NEVER}"'
+        )
+    return value
 
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
@@ -186,6 +207,19 @@ class Offices(Section):
         " are.",
         examples=[["customer_number"]],
     )
+    nodes: Annotated[list[str], AfterValidator(_nodes)] = Field(
+        default=[],
+        max_length=1_000,
+        description="Whose Agents and Computers may be in offices of this node, as `office@this.node`: names of"
+        " nodes, or users in whose names * stands for any characters, where the node is a guest of a"
+        " homeserver. Nobody may unless named; they also have to be admitted by [federation].",
+        examples=[["cellar.example.org", "@_agent_*:example.org"]],
+    )
+    archive_after: Annotated[str, AfterValidator(_span)] = Field(
+        default="30d",
+        description="How long nobody has been in an office, and nothing was called there, when its room is"
+        " archived: `90s`, `15m`, `2h`, `30d`, or `never`. Whoever joins it next brings it back.",
+    )
     rules: Annotated[list[OfficeRule], AfterValidator(_each_reached)] = Field(
         default=[], max_length=MOST_RULES, description="Which calls people are asked about."
     )
@@ -207,6 +241,8 @@ def office_settings(offices: Offices) -> OfficeSettings:
         offices.max_connections,
         tuple(offices.mask),
         tuple(map(_rule, offices.rules)),
+        None if offices.archive_after == NEVER else seconds_of(offices.archive_after),
+        tuple(offices.nodes),
     )
 
 

@@ -946,3 +946,33 @@ CREATE INDEX office_records_of_office ON office_records (office_id, position);
 CREATE INDEX office_records_of_call ON office_records (call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX office_records_by_event ON office_records (event_id) WHERE event_id <> '';
 CREATE INDEX office_records_by_age ON office_records (at_ms);
+
+-- When offices were used last, so that the room of one in which nothing happens any more is archived.
+CREATE TABLE office_rooms (
+    office_id text COLLATE "C" PRIMARY KEY,
+    -- The newest of its records that was looked at, and its time in milliseconds since 1970.
+    position bigint NOT NULL,
+    used_at_ms bigint NOT NULL,
+    -- Since when its room is archived. Null: it is in use.
+    archived_at_ms bigint,
+    -- Whether the room says so.
+    is_told boolean NOT NULL DEFAULT false
+);
+CREATE INDEX office_rooms_by_use ON office_rooms (used_at_ms) WHERE archived_at_ms IS NULL;
+CREATE INDEX office_rooms_archived ON office_rooms (office_id) WHERE archived_at_ms IS NOT NULL;
+
+-- Calls of tools that people have asked for in the rooms of offices, by their messages: one that is read again
+-- is the same call.
+CREATE TABLE office_orders (
+    -- The message.
+    event_id text COLLATE "C" PRIMARY KEY,
+    room_id text COLLATE "C" NOT NULL,
+    -- Under which the call is written down, if it has come to that.
+    call_id text COLLATE "C" NOT NULL,
+    -- Milliseconds since 1970.
+    at_ms bigint NOT NULL,
+    -- Whether whoever has asked knows what came of it.
+    is_told boolean NOT NULL DEFAULT false
+);
+CREATE INDEX office_orders_untold ON office_orders (at_ms) WHERE NOT is_told;
+CREATE INDEX office_orders_by_age ON office_orders (at_ms);

@@ -49,7 +49,7 @@ async def insert_records(connection: Connection, records: Sequence[NewRecord]) -
 
 
 async def fetch_untold(connection: Connection, limit: int) -> list[RecordRow]:
-    """The oldest first."""
+    """Of each office the oldest first, and all that is wanted of one before another."""
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_untold, limit)]
 
 
@@ -60,6 +60,17 @@ async def decide(connection: Connection, told_as: Mapping[int, int]) -> None:
 
 async def set_told(connection: Connection, positions: Collection[int], event_id: str) -> None:
     await connection.execute(SQL.set_told, list(positions), event_id)
+
+
+async def set_call_event(connection: Connection, call_id: str, event_id: str) -> None:
+    """Which message shows people a call of which this node tells no room."""
+    await connection.execute(SQL.set_call_event, call_id, event_id)
+
+
+async def has_untold_moves(connection: Connection, office_id: str) -> bool:
+    """Whether somebody has come or gone of whom the room has not heard."""
+    found: bool = await connection.fetchval(SQL.has_untold_moves, office_id)
+    return found
 
 
 async def fetch_office_of_event(connection: Connection, event_id: str) -> str | None:
@@ -78,6 +89,12 @@ async def fetch_call(connection: Connection, call_id: str) -> list[RecordRow]:
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_call, call_id)]
 
 
+async def fetch_answer(connection: Connection, call_id: str) -> bytes | None:
+    """What was written down of it; None while there is none."""
+    body: bytes | None = await connection.fetchval(SQL.fetch_answer, call_id)
+    return body
+
+
 async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
     event_id: str | None = await connection.fetchval(SQL.fetch_call_event, call_id)
     return event_id
@@ -86,6 +103,17 @@ async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
 async def fetch_there(connection: Connection) -> list[tuple[str, bytes]]:
     """Of everybody who has joined and not left: the office, and what was written down of the join."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_there)]
+
+
+async def is_unanswered(connection: Connection, call_id: str) -> bool:
+    found: bool = await connection.fetchval(SQL.is_unanswered, call_id)
+    return found
+
+
+async def fetch_unanswered(connection: Connection) -> list[tuple[str, str, bytes]]:
+    """Of every call that has no answer: the office, its id, and what was written down of it. The oldest
+    first."""
+    return [(row[0], row[1], row[2]) for row in await connection.fetch(SQL.fetch_unanswered)]
 
 
 async def list_calls(

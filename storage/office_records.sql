@@ -6,9 +6,16 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[])
     WITH ORDINALITY AS given (office_id, kind, call_id, body, at_ms, number)
 ORDER BY number;
 
+-- One office after the other, that with the oldest first: where many are busy, each is told much at once. Looked at
+-- are ten times as many as are wanted.
 -- name: fetch_untold
-SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM office_records
-WHERE event_id IS NULL ORDER BY position LIMIT $1;
+WITH waiting AS (
+    SELECT position, office_id FROM office_records WHERE event_id IS NULL ORDER BY position LIMIT 10 * $1
+), wanted AS (
+    SELECT position, min(position) OVER (PARTITION BY office_id) AS oldest FROM waiting ORDER BY oldest, position LIMIT $1
+)
+SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM wanted JOIN office_records USING (position)
+ORDER BY oldest, position;
 
 -- name: decide
 UPDATE office_records SET told_as = given.told_as
@@ -16,7 +23,17 @@ FROM unnest($1::bigint[], $2::bigint[]) AS given (position, told_as)
 WHERE office_records.position = given.position;
 
 -- name: set_told
-UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]);
+UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]) AND event_id IS NULL;
+
+-- Of a call that another node has told its room of.
+-- name: set_call_event
+UPDATE office_records SET event_id = $2
+WHERE call_id = $1 AND kind = 'called' AND (event_id IS NULL OR event_id = '');
+
+-- name: has_untold_moves
+SELECT EXISTS (
+    SELECT FROM office_records WHERE office_id = $1 AND event_id IS NULL AND kind IN ('joined', 'left')
+);
 
 -- name: fetch_call_event
 SELECT event_id FROM office_records WHERE call_id = $1 AND kind = 'called' AND event_id <> '';
@@ -32,6 +49,9 @@ SELECT max(call_id) FROM office_records WHERE event_id = $1 AND kind = 'called' 
 SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM office_records
 WHERE call_id = $1 AND kind = 'called' LIMIT 1;
 
+-- name: fetch_answer
+SELECT body FROM office_records WHERE call_id = $1 AND kind = 'answered' ORDER BY position LIMIT 1;
+
 -- Who was there last, as far as it was written down.
 -- name: fetch_there
 SELECT office_id, body FROM (
@@ -39,6 +59,16 @@ SELECT office_id, body FROM (
     FROM office_records WHERE kind IN ('joined', 'left')
     ORDER BY office_id, convert_from(body, 'UTF8')::json ->> 'name', position DESC
 ) AS last WHERE kind = 'joined';
+
+-- name: is_unanswered
+SELECT NOT EXISTS (SELECT FROM office_records WHERE call_id = $1 AND kind = 'answered');
+
+-- name: fetch_unanswered
+SELECT office_id, call_id, body FROM office_records AS call
+WHERE kind = 'called' AND NOT EXISTS (
+    SELECT FROM office_records AS answer WHERE answer.call_id = call.call_id AND answer.kind = 'answered'
+)
+ORDER BY position;
 
 -- The newest first. What has not been answered has no answer.
 -- name: list_calls

@@ -12,15 +12,18 @@ from appservice.homeserver_check import (
     Heard,
     NoAnswer,
     Wrong,
+    alias_path,
+    office_nobody_has,
     ping_path,
     register_body,
     wrong,
+    wrong_offices,
     wrong_ping,
     wrong_register,
     wrong_versions,
     wrong_whoami,
 )
-from appservice.registration import Registration, Wanted
+from appservice.registration import Registration, Wanted, reserves_offices
 from appservice.service.asking import ask
 
 
@@ -44,9 +47,9 @@ async def look_at_homeserver(
     came: Callable[[str], bool] | None,
 ) -> Wrong | None:
     """The first thing that is wrong, in a sentence with what to do about it. If nothing is, there is the user
-    as whom the node speaks. `came` says whether a ping with this transaction id has been heard, which is
-    asked after the homeserver says that it brought it; None where this process does not listen, and no ping
-    is asked for."""
+    as whom the node speaks. `came` says whether a ping with this transaction id, or a question for the office
+    of this name, has been heard, which is asked after the homeserver says that it brought it; None where this
+    process does not listen, and neither is asked for."""
     heard = await ask(session, "GET", url + VERSIONS)
     found = wrong(wrong_versions(heard, url), heard)
     if found is not None:
@@ -63,7 +66,12 @@ async def look_at_homeserver(
         return found
     transaction_id = secrets.token_hex(8)
     heard = await ask_for_ping(session, url, registration, transaction_id)
-    return wrong(wrong_ping(heard, registration, came=came(transaction_id)), heard)
+    found = wrong(wrong_ping(heard, registration, came=came(transaction_id)), heard)
+    if found is not None or not wanted.has_offices or not reserves_offices(registration, wanted):
+        return found
+    office = office_nobody_has(transaction_id)
+    heard = await ask(session, "GET", url + alias_path(office, wanted.namespaces), token)
+    return wrong(wrong_offices(heard, registration, came=came(office.namespace)), heard)
 
 
 async def ask_for_ping(

@@ -16,7 +16,7 @@ class AgentsAndRooms:
         ghosts: GhostUsers,
         *,
         is_agent: Callable[[str, str], bool],
-        is_room: Callable[[AgentRoom], bool],
+        is_room: Callable[[AgentRoom], Awaitable[bool]],
         make_room: Callable[[AgentRoom], Awaitable[None]],
     ) -> None:
         self._namespaces = namespaces
@@ -33,7 +33,7 @@ class AgentsAndRooms:
         return True
 
     async def provide_room(self, room: AgentRoom) -> bool:
-        if not self._is_room(room):
+        if not await self._is_room(room):
             return False
         await self._make_room(room)
         return True
@@ -42,4 +42,4 @@ class AgentsAndRooms:
         return self._is_agent(agent_id, node_id)
 
     async def knows_room(self, room: AgentRoom) -> bool:
-        return self._is_room(room)
+        return await self._is_room(room)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from bridge.cli import offices_call
 from bridge.cli.asking import ask
 from bridge.cli.cells import add, lines, table
 from bridge.cli.options import ConfigFile, Json
@@ -21,6 +22,9 @@ from storage.errors import LocalError
 app = typer.Typer(help="Look after offices, in which Agents meet Computers.", no_args_is_help=True)
 token = typer.Typer(help="The tokens with which Agents and Computers connect.", no_args_is_help=True)
 app.add_typer(token, name="token")
+app.command(
+    "call", epilog=f"Ends with {offices_call.CODES}; 2 is wrong usage, 130 Ctrl-C, and 1 everything else."
+)(offices_call.call)
 
 
 @token.command("create")

@@ -82,7 +82,9 @@ def _check(output: Output, config: Config) -> None:
 
 
 async def _wrong(config: Config) -> tuple[str, ...]:
-    first = await check_registration(config.appservice, config.server_name)
+    first = await check_registration(
+        config.appservice, config.server_name, has_offices=config.offices.enabled
+    )
     return (*first, *await check_double_puppet(config.double_puppet, config.appservice))
 
 

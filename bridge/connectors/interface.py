@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
 from bridge.task_ports import Delivery, Reply, Watcher
 
 Route: TypeAlias = Any
@@ -42,6 +43,24 @@ class BringsTasks(Protocol):
 
     @property
     def delivery(self) -> Delivery: ...
+
+
+@runtime_checkable
+class RunsTasks(BringsTasks, Protocol):
+    """To agents that are agents of this node while they are attached to it, and work on their tasks through
+    it."""
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        """None for an agent that is none of its own."""
+        ...
+
+    def work_for(self, desk: Desk) -> None:
+        """Where is said what becomes of them. Called once, before `start`."""
+        ...
+
+    def stop(self) -> Awaitable[None]:
+        """Nothing more is worked on. The desk is still there."""
+        ...
 
 
 @runtime_checkable

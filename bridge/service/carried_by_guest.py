@@ -65,7 +65,7 @@ class CarriedByGuest:
         self._section = config.appservice
         assert config.appservice.homeserver is not None, "the configuration was checked"
         self._url = config.appservice.homeserver
-        self._wanted = wanted(config.appservice, config.server_name)
+        self._wanted = wanted(config.appservice, config.server_name, has_offices=config.offices.enabled)
         self._metrics = metrics
         self._figures = GuestMetrics(metrics.registry)
         self._health = health

@@ -75,7 +75,9 @@ class CarriedByHomeserver:
         self._stack.callback(follow(peers, self.homeserver))
 
     async def inhabit(self, node: Inhabited) -> None:
-        """Whoever looks for a user or a room of it finds them in its own tables."""
+        """Whoever looks for a user or a room of it finds them in its own tables, but for what is made when it
+        is asked for."""
+        self.homeserver.directory.make = node.make_office
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -20,6 +20,7 @@ from bridge.connectors.interface import (
     HasRoutes,
     PreparesTasks,
     Route,
+    RunsTasks,
     ShowsTasks,
 )
 from bridge.retry import DEFAULT_RETRY_POLICY, RetryPolicy
@@ -100,12 +101,16 @@ class Centre:
         self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
         self.local = parts.local(self.table, self.statuses)
         self.connectors = tuple(parts.connectors(self.table, self.local))
+        self._running = [one for one in self.connectors if isinstance(one, RunsTasks)]
         self.desk = TaskDesk(
             database,
             Ports(
                 deliveries={
-                    **_prepared(self.local.deliveries, self.connectors),
                     **_deliveries(self.connectors),
+                    **_prepared(
+                        {**self.local.deliveries, **{one.name: one.delivery for one in self._running}},
+                        self.connectors,
+                    ),
                 },
                 replies={**parts.replies, **_replies(self.connectors)},
                 routes=self.table,
@@ -167,17 +172,24 @@ class Centre:
         await self.local.start()
         later(self.local.close)
         self.local.work_for(self.desk)
+        for one in self._running:
+            one.work_for(self.desk)
         self._stack.callback(self.table.subscribe(self.desk.agents_changed))
         await self.desk.start()
         later(self.desk.close)
         later(self.local.stop)
+        for one in self._running:
+            later(one.stop)
         await asyncio.gather(*(connector.start() for connector in self.connectors))
         for connector in self.connectors:
             if isinstance(connector, AsksForTasks):
                 later(connector.ask_no_more)
 
     def _settings_of(self, agent: Agent) -> AgentSettings:
-        return self.local.settings(agent) or AgentSettings()
+        found = self.local.settings(agent)
+        for one in self._running if found is None else ():
+            found = found or one.settings(agent)
+        return found or AgentSettings()
 
     async def _announce(self, lost: Sequence[Agent]) -> None:
         for connector in self.connectors:

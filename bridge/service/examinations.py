@@ -99,7 +99,7 @@ async def matrix_side(patient: Patient) -> Finding:
     if config.guest_of is None:
         return ok("matrix side", "This node is a homeserver itself.")
     wrong = (
-        *await check_registration(config.appservice, config.server_name),
+        *await check_registration(config.appservice, config.server_name, has_offices=config.offices.enabled),
         *await check_double_puppet(config.double_puppet, config.appservice),
     )
     if wrong:

@@ -9,7 +9,8 @@ from bridge.service.matrix_carrier import Inhabited
 from federation.errors import MatrixError
 
 AGENTS: Final = "agents"
-"""The only kind of room that a guest has: in the others nodes exchange agents that are homeservers."""
+OFFICE: Final = "office"
+"""The kinds of rooms that a guest has: in the others nodes exchange agents that are homeservers."""
 
 
 class GuestInhabitants:
@@ -25,10 +26,16 @@ class GuestInhabitants:
         address = AgentAddress.of(agent_id, node_id)
         return isinstance(address, AgentAddress) and self._node.is_agent(address)
 
-    def is_room(self, room: AgentRoom) -> bool:
+    async def is_room(self, room: AgentRoom) -> bool:
+        if room.kind == OFFICE:
+            return await self._node.has_office(_localpart(room))
         return room.kind == AGENTS and self._node.has_room(room.namespace)
 
     async def make_room(self, room: AgentRoom) -> None:
+        if room.kind == OFFICE:
+            # Who joins an office makes its room. What may be missing is its name.
+            await self._node.lead_to_office(_localpart(room))
+            return
         # To make a room the homeserver is asked where its alias leads, and asks us in its turn: whoever let
         # that wait for the room would wait for himself.
         if room.namespace in self._making:
@@ -41,3 +48,8 @@ class GuestInhabitants:
         if not is_there:
             raise MatrixError("M_UNKNOWN", "This room could not be made.", 502)
         await self._put_up({room.namespace: self._node.rooms()[room.namespace]})
+
+
+def _localpart(room: AgentRoom) -> str:
+    """Of an office's alias."""
+    return f"{OFFICE}-{room.namespace}"

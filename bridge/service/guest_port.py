@@ -46,8 +46,8 @@ class GuestPort:
         self._serve_besides = serve_besides
         self._bound: list[socket.socket] = []
         self._listener: Listener | None = None
-        self._doorway = _Doorway()
         self._pings: deque[str | None] = deque(maxlen=MOST_PINGS)
+        self._doorway = _Doorway(self._pings.append)
         self._pinged: Callable[[str | None], None] | None = None
         self._came_by: Callable[[Hashable], None] = lambda connection: None
 
@@ -86,7 +86,8 @@ class GuestPort:
         return () if self._listener is None else self._listener.addresses
 
     def has_brought(self, transaction_id: str) -> bool:
-        """Whether the homeserver has come with this ping. Nobody asks once the port is open."""
+        """Whether the homeserver has come with this ping, or has asked for the room of this name. Nobody asks
+        once the port is open."""
         return transaction_id in self._pings
 
     def take_in(
@@ -122,7 +123,8 @@ class GuestPort:
 class _Doorway:
     """Satisfies `TakesIn` and `Inhabitants`."""
 
-    def __init__(self) -> None:
+    def __init__(self, note_room: Callable[[str], None]) -> None:
+        self._note_room = note_room
         self.intake: TakesIn | None = None
         self.inhabitants: Inhabitants | None = None
         self.has_refused = False
@@ -137,6 +139,8 @@ class _Doorway:
         return await self._asked().provide_agent(agent_id, node_id)
 
     async def provide_room(self, room: AgentRoom) -> bool:
+        if self.inhabitants is None:
+            self._note_room(room.namespace)
         return await self._asked().provide_room(room)
 
     async def knows_agent(self, agent_id: str, node_id: str) -> bool:

@@ -36,6 +36,18 @@ class Inhabited(Protocol):
         """Whether there is one; it is made if need be."""
         ...
 
+    def has_office(self, localpart: str) -> Awaitable[bool]:
+        """Whether there is a room of the office whose alias has this localpart."""
+        ...
+
+    def lead_to_office(self, localpart: str) -> Awaitable[bool]:
+        """The same; when it returns, the alias leads there."""
+        ...
+
+    def make_office(self, alias: str, asked_by: str) -> Awaitable[bool]:
+        """Whether there is an office of this alias, now that another server asks for it."""
+        ...
+
     def rooms(self) -> Mapping[str, str]:
         """The rooms of agents that there are: their ids, by namespace."""
         ...

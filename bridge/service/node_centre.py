@@ -18,14 +18,19 @@ from bridge.config_people import people_settings, rights
 from bridge.connectors.cis.rooms import parse_room_id
 from bridge.connectors.cis.service.connector import CisConnector, CisParts
 from bridge.connectors.interface import Connector
+from bridge.connectors.offices.member_agents import CONNECTOR as OFFICES
+from bridge.connectors.offices.member_agents import all_gone, reserved
 from bridge.connectors.offices.office import Member
 from bridge.connectors.offices.service.connector import OfficesConnector
+from bridge.connectors.offices.service.direct_calls import DirectCalls
 from bridge.connectors.offices.service.recording import RoomParts
+from bridge.connectors.offices.service.sealing import Sealing
 from bridge.ghost_names import GhostNames
 from bridge.people.agents_room import alias_localpart
+from bridge.people.service.listener import nobody_elses
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
-from bridge.service import agent_operator, office_commands, office_token_commands
+from bridge.service import agent_operator, office_calling, office_commands, office_token_commands
 from bridge.service.agent_api.routes import serve
 from bridge.service.agent_api.services import AgentServices
 from bridge.service.agent_observer import AgentObserver
@@ -33,7 +38,7 @@ from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts
 from bridge.service.agent_operator.in_a_name import ForPeople
 from bridge.service.agent_peers import AgentPeers
 from bridge.service.agents import token_commands
-from bridge.service.agents.attached import AttachedLimits
+from bridge.service.agents.attached import AttachedLimits, for_anybody
 from bridge.service.agents.local import AgentsOfThisNode
 from bridge.service.agents.tokens import AgentTokens
 from bridge.service.centre import Centre, CentreParts, LocalAgents
@@ -43,6 +48,7 @@ from bridge.service.control_stream import Stream
 from bridge.service.ghosts import Ghosts
 from bridge.service.live_feed import LiveFeed
 from bridge.service.matrix_carrier import Carrier
+from bridge.service.office_audit import OfficeAudit
 from bridge.service.office_tokens import OfficeTokens
 from bridge.service.routing_table import RoutingTable
 from bridge.service.task_steps import AgentDuty
@@ -117,10 +123,16 @@ class NodeCentre:
 
     def streams(self) -> Mapping[str, Stream]:
         """The same, of those that go on."""
-        return agent_operator.streams(self._operated())
+        calls = office_calling.streams(self._office_calls, self._config.server_name)
+        return {**agent_operator.streams(self._operated()), **calls}
 
     async def start(self) -> None:
         await self.centre.start()
+        if self._offices is None:
+            here = self.centre.table.table.agents_of(self._config.server_name)
+            gone = all_gone(here.values(), now_ms())
+            if gone:
+                await self.centre.table.take(gone)
         if self._for_people is not None:
             self._for_people.move_in(
                 self.centre.table,
@@ -142,6 +154,15 @@ class NodeCentre:
 
     async def provide_room(self, namespace: str) -> bool:
         return self._people is not None and await self._people.rooms.provide(namespace)
+
+    async def has_office(self, localpart: str) -> bool:
+        return self._offices is not None and await self._offices.rooms.has(localpart)
+
+    async def make_office(self, alias: str, asked_by: str) -> bool:
+        return self._offices is not None and await self._offices.rooms.make(alias, asked_by, monotonic())
+
+    async def lead_to_office(self, localpart: str) -> bool:
+        return self._offices is not None and await self._offices.rooms.lead(localpart)
 
     def rooms(self) -> Mapping[str, str]:
         return {} if self._people is None else self._people.rooms.all()
@@ -185,6 +206,7 @@ class NodeCentre:
             now_ms=now_ms,
             monotonic=monotonic,
             limits=attached_limits(self._config.agent_federation),
+            kept_for=reserved if self._config.offices.enabled else for_anybody,
         )
         return self._agents
 
@@ -218,16 +240,17 @@ class NodeCentre:
             )
         ]
         if self._config.offices.enabled:
-            self._offices = self._make_offices(ghosts)
+            self._offices = self._make_offices(table, ghosts)
             connectors.append(self._offices)
         if self._config.people.enabled:
             self._people = self._make_people(table, agents, ghosts)
             connectors.append(self._people)
         return connectors
 
-    def _make_offices(self, ghosts: Ghosts) -> OfficesConnector:
-        return OfficesConnector(
-            office_settings(self._config.offices),
+    def _make_offices(self, table: RoutingTable, ghosts: Ghosts) -> OfficesConnector:
+        settings = office_settings(self._config.offices)
+        offices = OfficesConnector(
+            settings,
             self.office_tokens,
             RoomParts(
                 side=self._carrier.side,
@@ -236,16 +259,29 @@ class NodeCentre:
                 settings=self._people_settings(),
                 now_ms=now_ms,
                 report=self._observer.problem,
+                sealing=Sealing(self._key),
+                nodes=settings.nodes,
             ),
+            table,
             report=self._observer.problem,
         )
+        offices.server.ignored_cancel = OfficeAudit(self._carrier.audit, now_ms=now_ms).ignored_cancel
+        return offices
 
     def _office_members(self) -> Sequence[Member]:
-        return () if self._offices is None else self._offices.server.members()
+        return () if self._offices is None else self._offices.server.everybody()
+
+    def _office_calls(self) -> DirectCalls | None:
+        return None if self._offices is None else self._offices.reaching.calls
 
     def _make_people(self, table: RoutingTable, agents: LocalAgents, ghosts: Ghosts) -> People:
+        offices = self._offices
+
         def namespaces_of(address: AgentAddress) -> Sequence[str]:
             agent = table.agent(address)
+            is_member = agent is not None and agent.connector == OFFICES
+            if is_member and (offices is None or not offices.reaching.reads_tasks(address)):
+                return ()  # who reads no tasks has nothing to do where people give them
             said: Collection[str] = () if agent is None else agents.namespaces(agent)
             return self._settings.known_namespaces(said)
 
@@ -260,6 +296,7 @@ class NodeCentre:
             namespaces_of=namespaces_of,
             is_foreign=lambda room_id: parse_room_id(room_id) is not None,
             speaks=None if self._for_people is None else self._for_people.speaks,
+            is_for_others=nobody_elses if offices is None else offices.reaching.ordering.is_order,
             report=self._observer.problem,
         )
 

@@ -90,6 +90,7 @@ def _call(row: CallRow) -> dict[str, Any]:
         "call_id": row.call_id,
         "office_id": row.office_id,
         "agent": call["agent"],
+        "direct": call.get("direct") is True,
         "computer": call["computer"],
         "tool_name": call["tool_name"],
         "params": call["params"],

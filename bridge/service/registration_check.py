@@ -19,14 +19,17 @@ from bridge.service.registration_file import DOUBLE_PUPPET, load
 from storage.errors import LocalError
 
 
-async def check_registration(section: AppService, node_id: str) -> tuple[str, ...]:
+async def check_registration(
+    section: AppService, node_id: str, *, has_offices: bool = False
+) -> tuple[str, ...]:
     """All that is wrong: sentences with what to do about it. LocalError where the file itself cannot be used.
 
     The homeserver is asked to reach us, for which the port is opened while it is. Where it is taken, by this
     node most likely, whoever has it is reached, and has to accept the homeserver's token.
     """
     assert section.homeserver is not None, "the configuration was checked"
-    registration, said = load(section.registration), wanted(section, node_id)
+    registration = load(section.registration)
+    said = wanted(section, node_id, has_offices=has_offices)
     async with (
         aiohttp.ClientSession() as session,
         _reachable(section, registration, said) as came,

@@ -1,6 +1,6 @@
 """The names of rooms, given here and elsewhere, and which rooms this server lists in public."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from federation.errors import MatrixError
@@ -24,6 +24,15 @@ MOST_SERVERS: Final = 500
 """That are named together with a room. Whoever wants to join asks a few."""
 
 
+Make = Callable[[str, str], Awaitable[bool]]
+"""Given an alias of this server that leads nowhere, and the server that asks for it: whether there is a room
+now."""
+
+
+async def _nothing_is_made(alias: str, asked_by: str) -> bool:
+    return False
+
+
 class Directory:
     """Who may name, rename and publish a room is for its callers to say. `resolve` is a
     `federation.service.membership.LocalAlias`."""
@@ -42,6 +51,7 @@ class Directory:
         self._handshakes = handshakes
         self._rooms = rooms
         self._now_ms = now_ms
+        self.make: Make = _nothing_is_made
 
     # -- aliases --
 
@@ -103,14 +113,17 @@ class Directory:
         """Ourselves first, the others as they come."""
         return tuple(sorted(servers, key=lambda name: name != self._server_name))[:MOST_SERVERS]
 
-    async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """`GET /query/directory`: an alias of this server, for another one."""
+    async def answer(self, query: Mapping[str, str], asked_by: str) -> dict[str, Any]:
+        """`GET /query/directory`: an alias of this server, for another one. What is made for whoever asks for
+        it is made first."""
         alias = query.get("room_alias")
         if not alias:
             raise MatrixError("M_MISSING_PARAM", "room_alias is missing.", 400)
         if not is_room_alias(alias):
             raise MatrixError("M_INVALID_PARAM", "room_alias is no alias of a room.", 400)
         found = await self.resolve(alias) if domain(alias) == self._server_name else None
+        if found is None and domain(alias) == self._server_name and await self.make(alias, asked_by):
+            found = await self.resolve(alias)
         if found is None:
             raise MatrixError("M_NOT_FOUND", "There is no such alias here.", 404)
         return {"room_id": found[0], "servers": list(found[1])}

@@ -89,6 +89,9 @@ def test_a_name_that_matrix_cannot_hold_has_no_ghost() -> None:
         (AgentRoom("agents", "A b"), "#agents-=41=20b:their.server"),
         (AgentRoom("agent-federation", "default"), "#agent-federation-default:their.server"),
         (AgentRoom("agent-broadcast", ""), "#agent-broadcast:their.server"),
+        (AgentRoom("office", "build-7"), "#office-build-7:their.server"),
+        # As it is written: offices know whose it is.
+        (AgentRoom("office", "=sha256-0"), "#office-=sha256-0:their.server"),
     ],
 )
 def test_aliases(room: AgentRoom, alias: str) -> None:
@@ -108,6 +111,9 @@ def test_aliases(room: AgentRoom, alias: str) -> None:
         "#agent-broadcast-x:their.server",
         "#agents-A:their.server",
         "#agents-=00:their.server",
+        "#office-:their.server",
+        "#office:their.server",
+        "#office-a:other.server",
         "#kitchen:their.server",
     ],
 )
@@ -125,7 +131,13 @@ def test_the_patterns_match_whole_names_of_one_server() -> None:
         "@_agent_:a",
     ):
         assert re.search(OURS.users_regex, name) is None
-    for alias in ("#agents-a:theirXserver", "#agents-:their.server", "#agent-broadcasts:their.server"):
+    for alias in (
+        "#agents-a:theirXserver",
+        "#agents-:their.server",
+        "#agent-broadcasts:their.server",
+        "#office-:their.server",
+        "x#office-a:their.server",
+    ):
         assert not any(re.search(regex, alias) for regex in OURS.aliases_regexes)
 
 

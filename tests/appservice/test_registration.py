@@ -43,7 +43,7 @@ def test_what_the_homeserver_is_told() -> None:
     assert told["rate_limited"] is False
     assert told["protocols"] == ["agents"]
     assert told["namespaces"]["users"] == [{"exclusive": True, "regex": r"^@_agent_.+:their\.server$"}]
-    assert [one["exclusive"] for one in told["namespaces"]["aliases"]] == [True] * 3
+    assert [one["exclusive"] for one in told["namespaces"]["aliases"]] == [True] * 4
     assert told["namespaces"]["rooms"] == []
 
 
@@ -134,6 +134,20 @@ def test_where_the_file_and_the_configuration_part(file: dict[str, Any], part: s
     """One sentence for each, which says what stands where."""
     (found,) = differences(replace(make(WANTED, SECRETS), **file), WANTED)
     assert part in found
+
+
+def test_a_registration_of_before_there_were_offices_is_as_good_without_them() -> None:
+    """With them one sentence says what to do. Written again it has what is missing, and its tokens."""
+    new = make(WANTED, SECRETS)
+    old = replace(new, aliases=new.aliases[:-1])
+    assert "office" in new.aliases[-1].regex
+    assert differences(old, WANTED) == ()
+    with_offices = replace(WANTED, has_offices=True)
+    (missing,) = differences(old, with_offices)
+    assert r"names of offices, ^#office-.+:their\.server$, and offices are enabled" in missing
+    assert "`palaver registration`, which keeps its tokens" in missing
+    assert differences(made_again(with_offices, old), with_offices) == ()
+    assert made_again(with_offices, old).secrets == SECRETS
 
 
 def test_a_name_that_is_not_reserved_for_us_alone_is_told() -> None:

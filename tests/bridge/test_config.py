@@ -76,12 +76,20 @@ def test_named_hosts_win() -> None:
         {"matrix_side": "appservice"},
         {"matrix_side": "appservice", "appservice": {"domain": "their.server"}},
         {"log": {"level": "loud"}},
+        {"offices": {"enabled": True}, "agents": [{"id": "a/boss", "command": ["cat"]}]},
     ],
 )
 def test_what_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
     """Unknown keys, impossible values, halves of pairs, secrets outside their files."""
     with pytest.raises(ValidationError):
         Config.model_validate(values)
+
+
+def test_where_there_are_no_offices_nobody_is_called_like_their_members() -> None:
+    """Nor is, where there are some, whoever is called otherwise."""
+    for agent_id, enabled in (("a/boss", False), ("boss", True), ("a/b/c", True)):
+        agents = [{"id": agent_id, "command": ["cat"]}]
+        assert Config.model_validate({"offices": {"enabled": enabled}, "agents": agents}).agents
 
 
 def test_paths_start_at_the_file() -> None:

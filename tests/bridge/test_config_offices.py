@@ -23,6 +23,7 @@ most_calls_in_flight = 3
 most_members = 4
 max_connections = 5
 mask = ["customer_number"]
+archive_after = "2h"
 
 [[offices.rules]]
 office = "lab"
@@ -62,7 +63,19 @@ def test_settings_are_made_of_it() -> None:
             ApprovalRule("lab", "*__rm", "ask", 3600, ("@alice:here.test", "there.test")),
             ApprovalRule(approval="deny"),
         ),
+        archive_after=7_200,
     )
+
+
+def test_rooms_of_offices_may_stay_for_ever() -> None:
+    assert office_settings(Offices(archive_after="never")).archive_after is None
+
+
+@pytest.mark.parametrize("span", ["", "30", "0d", "-1d", "1.5h", "30 d", "Never", "a month"])
+def test_what_is_no_span_of_time(span: str) -> None:
+    """It says what one is."""
+    with pytest.raises(ValidationError, match="write a number and its unit"):
+        Offices(archive_after=span)
 
 
 def test_the_letter_knows_one_version() -> None:

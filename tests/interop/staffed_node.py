@@ -138,7 +138,10 @@ class Company:
 
 
 @asynccontextmanager
-async def company(palaver: Path, authority: Authority, synapse: Synapse) -> AsyncIterator[Company]:
+async def company(
+    palaver: Path, authority: Authority, synapse: Synapse, *, more: str = ""
+) -> AsyncIterator[Company]:
+    """`more` is further configuration."""
     # Not below the directory of the test: the path of a Unix socket has 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="palaver-staffed-"))
     node = StaffedNode(palaver, directory, lasting_port(), 0)
@@ -155,7 +158,7 @@ async def company(palaver: Path, authority: Authority, synapse: Synapse) -> Asyn
                 kitchen=KITCHEN,
                 kitchen_url=kitchen.url,
             )
-            (directory / FILE).write_text(said)
+            (directory / FILE).write_text(said + more)
             await node.start()
             alice, bob, carol = [await synapse.person(name) for name in ("alice", "bob", "carol")]
             for person in (alice, bob, carol):

@@ -30,10 +30,12 @@ class Operator:
         self._section = {"homeserver": synapse.url, "domain": synapse.server_name, **section}
         self.write()
 
-    def write(self, **changes: Any) -> None:
+    def write(self, *further: str, **changes: Any) -> None:
+        """`further` are lines of other sections."""
         values = {**self._section, **changes}
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
-        self._config.write_text("\n".join(['matrix_side = "appservice"', "[appservice]", *lines]))
+        lines = ['matrix_side = "appservice"', "[appservice]", *lines, *further]
+        self._config.write_text("\n".join(lines))
 
     async def palaver(self, *words: str) -> tuple[int, Any]:
         """As a process of its own, which trusts the authority of the tests."""
@@ -81,7 +83,7 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
 
     right.write(domain="other.server")
     *differences, elsewhere = await right.wrong()
-    assert len(differences) == 8
+    assert len(differences) == 9
     assert f"The homeserver is called {synapse.server_name}" in elsewhere
 
     right.write(port=lasting_port(), url=f"http://127.0.0.1:{port}")
@@ -103,3 +105,31 @@ async def test_each_mistake_has_its_own_sentence(make_synapse: SynapseFactory, t
     await right.palaver("registration", "--new-tokens")
     (new_tokens,) = await right.wrong()
     assert "does not know our as_token" in new_tokens
+
+
+async def test_the_names_of_offices_have_to_be_reserved(make_synapse: SynapseFactory, tmp_path: Path) -> None:
+    """In the file, and in the homeserver's copy of it: one sentence for whichever it is, and only where there
+    are offices. Tokens stay what they are."""
+    synapse = await make_synapse(start=False)
+    operator = Operator(tmp_path / "guest", synapse, port=lasting_port())
+    await operator.palaver("registration")
+    new = operator.file.read_text()
+    head, reserved, tail = new.partition('    - exclusive: true\n      regex: "^#office-')
+    assert reserved
+    operator.file.write_text(head + tail.partition("\n")[2])
+    synapse.appservices = [operator.file]
+    await synapse.start()
+    await synapse.settled()
+    assert await operator.wrong() == []
+
+    operator.write("[offices]", "enabled = true")
+    (old_file,) = await operator.wrong()
+    assert "does not reserve the names of offices" in old_file
+    assert "`palaver registration`, which keeps its tokens" in old_file
+    await operator.palaver("registration")
+    assert operator.file.read_text() == new
+    (old_copy,) = await operator.wrong()
+    assert "The homeserver's copy of the registration" in old_copy
+    assert "start it again" in old_copy
+    await synapse.restart()
+    assert await operator.wrong() == []

@@ -8,11 +8,14 @@ from storage.office_records import (
     NOT_TAKEN,
     NewRecord,
     decide,
+    fetch_answer,
     fetch_call,
     fetch_call_event,
     fetch_there,
+    fetch_unanswered,
     fetch_untold,
     insert_records,
+    is_unanswered,
     list_calls,
     prune,
     set_told,
@@ -43,6 +46,19 @@ async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
         [call] = await fetch_call(connection, "3")
         assert json.loads(call.body) == {"n": 3}
         assert await fetch_call(connection, "9") == []
+
+
+async def test_one_office_comes_after_the_other(database: Database) -> None:
+    """That with the oldest first, each in its order, so that much of one is together where many are busy."""
+    async with database.transaction() as connection:
+        await insert_records(
+            connection,
+            [record("called", f"{office_id}{n}", office_id) for n in range(3) for office_id in "bac"],
+        )
+        rows = await fetch_untold(connection, 5)
+        assert [row.call_id for row in rows] == ["b0", "b1", "b2", "a0", "a1"]
+        await set_told(connection, [row.position for row in rows], "$event")
+        assert [row.call_id for row in await fetch_untold(connection, 5)] == ["c0", "c1", "c2", "a2"]
 
 
 async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
@@ -80,8 +96,31 @@ async def test_calls_are_listed_with_their_answers(database: Database) -> None:
         assert [(call.call_id, call.answered_at) for call in calls] == [("3", None), ("2", None), ("1", 9)]
         assert calls[2].answer is not None
         assert json.loads(calls[2].answer) == {"ok": True}
+        assert await fetch_answer(connection, "1") == calls[2].answer
+        assert await fetch_answer(connection, "2") is None
         assert [call.call_id for call in await list_calls(connection, "a", None, 10)] == ["3", "1"]
         assert [call.call_id for call in await list_calls(connection, None, calls[0].position, 1)] == ["2"]
+
+
+async def test_what_has_no_answer_is_found(database: Database) -> None:
+    """The oldest first, in all offices."""
+    async with database.transaction() as connection:
+        await insert_records(
+            connection,
+            [
+                record("called", "1", n=1),
+                record("called", "2", "b", n=2),
+                record("called", "3", n=3),
+                record("answered", "1"),
+                record("joined", name="boss"),
+            ],
+        )
+        found = await fetch_unanswered(connection)
+        assert [await is_unanswered(connection, call_id) for call_id in ("1", "2")] == [False, True]
+    assert [(office_id, call_id, json.loads(body)) for office_id, call_id, body in found] == [
+        ("b", "2", {"n": 2}),
+        ("a", "3", {"n": 3}),
+    ]
 
 
 async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:

@@ -44,6 +44,11 @@ def not_permitted(user: str) -> Text:
     return shown_name(user) + Text.of(" may not decide about this call: the answer does not count.")
 
 
+def may_not_stop(user: str) -> Text:
+    """To somebody who would take back a call that is under way."""
+    return shown_name(user) + Text.of(' may not stop this call: that takes the permission "administer".')
+
+
 def denied_text() -> Text:
     """Where nobody is asked."""
     return Text.of("❌ The rules of this node refuse this call.")

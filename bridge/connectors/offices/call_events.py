@@ -52,7 +52,8 @@ _HEAD: Final = 512
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """`agent` and `computer` are the names of members; they, `tool_name` and `req_id` are names as
-    `shape.is_name` has them. `call_id` is ours. The parameters cannot be given but masked."""
+    `shape.is_name` has them. `call_id` is ours. The parameters cannot be given but masked. `is_direct`: no
+    member has made it, and `agent` is whoever did."""
 
     call_id: str
     req_id: str
@@ -61,13 +62,14 @@ class ToolCall:
     tool_name: str
     params: Masked
     at_ms: int
+    is_direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DigestEntry:
     call: ToolCall
     outcome: Outcome
-    took_ms: int
+    took_ms: int | None
 
 
 # -- one call --
@@ -86,7 +88,7 @@ def result_content(
     *,
     call_event: EventId,
     at_ms: int,
-    took_ms: int,
+    took_ms: int | None,
     media: Sequence[MediaInfo] = (),
 ) -> Content:
     """In the thread of the call. `media` are its files, uploaded."""
@@ -94,7 +96,7 @@ def result_content(
         **_machine(call),
         "at_ms": at_ms,
         "outcome": result.outcome.value,
-        "took_ms": took_ms,
+        **_took(took_ms),
         "sizes": {"text": result.text_bytes, "files": sum(info.size for info in media)},
     }
     if media:
@@ -147,7 +149,7 @@ def digest_content(entries: Sequence[DigestEntry]) -> Content:
     left = MAX_OWN_CONTENT_BYTES - _AROUND - _HEAD
     for entry in entries[:MOST_IN_DIGEST]:
         line = call_words(entry.call, "→") + Text.of(f": {outcome_words(entry.outcome, entry.took_ms)}")
-        part = {**_machine(entry.call), "outcome": entry.outcome.value, "took_ms": entry.took_ms}
+        part = {**_machine(entry.call), "outcome": entry.outcome.value, **_took(entry.took_ms)}
         left -= sum(map(_size, (line.plain, str(line.html), part))) + len("\\n<li></li>,")
         if left < 0:
             break
@@ -174,7 +176,13 @@ def _machine(call: ToolCall) -> dict[str, Any]:
         "computer": call.computer,
         "tool_name": call.tool_name,
         "at_ms": call.at_ms,
+        **({"direct": True} if call.is_direct else {}),
     }
+
+
+def _took(took_ms: int | None) -> dict[str, int]:
+    """Nothing where nobody knows."""
+    return {} if took_ms is None else {"took_ms": took_ms}
 
 
 def _media(info: MediaInfo) -> dict[str, Any]:

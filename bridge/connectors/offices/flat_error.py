@@ -51,6 +51,18 @@ def timed_out(seconds: float) -> Flat:
     return result_error(text, a2c_timeout=True)
 
 
+def withdrawn() -> Flat:
+    """Of a call whose Agent has taken it back before its Computer knew it, or has gone."""
+    return result_error("The call was taken back.", a2c_cancelled=True)
+
+
+def interrupted() -> Flat:
+    """In place of the result of a call that was under way when its node was killed. Its Agent does not get
+    it: that one's connection has ended with the node."""
+    text = "The node was stopped before there was an answer. Whether the tool has done its work is not known."
+    return result_error(text, a2c_interrupted=True)
+
+
 def result_error(text: str, **meta: Any) -> Flat:
     """A result that says that the call failed."""
     return {"meta": meta, "content": [{"type": "text", "text": text}], "isError": True}

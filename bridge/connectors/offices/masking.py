@@ -7,6 +7,7 @@ that part. What is left out otherwise says so in its place: people decide by wha
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -54,6 +55,25 @@ _MOST_BEGINNINGS: Final = 16
 _ROOM: Final = 64
 _KEPT: Final = 48
 
+_LONGEST_KNOWN: Final = 64
+_MOST_KNOWN: Final = 2_000
+"""What a tool calls its parameters is the same each time: so many names, and never a value, are remembered
+with what they are."""
+# Of these one is in each text with the shape of a secret, in small letters. Most texts have none, and to look
+# for the shapes takes twenty times as long.
+_SIGNS: Final = (
+    "://",
+    "bearer",
+    "basic",
+    "password",
+    "secret",
+    "token",
+    "plv_",
+    "plo_",
+    "ed25519 ",
+    "-----begin",
+)
+
 
 class Masked(NamedTuple):
     """`hidden` are the JSON pointers (RFC 6901) of what is hidden, wholly or in part."""
@@ -81,16 +101,17 @@ class _Masking:
 
     def copy(self, value: object) -> Any:
         """There is room for the smallest of it at least."""
-        is_container = isinstance(value, Mapping | list | tuple)
-        if is_container and len(self._path) >= MOST_LEVELS:
-            return self._spend(f"[deeper than {MOST_LEVELS} levels]")
         match value:
+            case str():
+                return self._text(value)
+            case None | bool() | int() | float():
+                return self._spend(_leaf(value))
+            case Mapping() | list() | tuple() if len(self._path) >= MOST_LEVELS:
+                return self._spend(f"[deeper than {MOST_LEVELS} levels]")
             case Mapping():
                 return self._object(value)
             case list() | tuple():
                 return self._array(value)
-            case str():
-                return self._text(value)
             case _:
                 return self._spend(_leaf(value))
 
@@ -99,20 +120,20 @@ class _Masking:
         made: dict[str, Any] = {}
         names_secret = self._is_pair(given)
         for at, (key, item) in enumerate(given.items()):
-            shown, is_hidden = _shown_key(key)
-            name = _unused(shown, made)
+            read = _name(key)
+            name = _unused(read.shown, made)
             cost = _size(name) + 2
             if self._left < cost + _ROOM:
                 made[_unused(MORE, made)] = f"[{len(given) - at} more]"
                 return made
             self._left -= cost
             self._path.append(name)
-            if self._is_secret(key, item) or (names_secret and _bare(key) == _VALUE):
+            if self._is_secret(read, item) or (names_secret and read.bare == _VALUE):
                 made[name] = self._spend(HIDDEN)
                 self._hide()
             else:
                 made[name] = self.copy(item)
-                if is_hidden:
+                if read.is_hidden:
                     self._hide()
             self._path.pop()
         self._left += _KEPT
@@ -156,37 +177,68 @@ class _Masking:
 
     # -- what is secret --
 
-    def _is_secret(self, key: object, item: object) -> bool:
+    def _is_secret(self, name: "_Name", item: object) -> bool:
         """A flag, or nothing, is no secret."""
-        if item is None or isinstance(item, bool) or not self._names_secret(key):
+        if item is None or isinstance(item, bool) or not self._names_secret(name.bare, name.is_secret):
             return False
-        return not (isinstance(item, int | float) and _bare(key).endswith(_COUNT))
+        return not (isinstance(item, int | float) and name.bare.endswith(_COUNT))
 
-    def _names_secret(self, key: object) -> bool:
-        if isinstance(key, str) and len(key) > _LONGEST_JUDGED:
-            return True  # nobody calls anything so
-        bare = _bare(key)
-        return bare in _WHOLE or bare in self._extra or any(part in bare for part in _PARTS)
+    def _names_secret(self, bare: str, is_secret: bool) -> bool:
+        return is_secret or bare in self._extra
 
     def _is_pair(self, given: Mapping[Any, Any]) -> bool:
         if len(given) > 10:
             return False
-        names = [item for key, item in given.items() if isinstance(item, str) and _bare(key) in _NAMING]
-        return any(map(self._names_secret, names))
+        names = [item for key, item in given.items() if isinstance(item, str) and _bare_key(key) in _NAMING]
+        return any(self._names_secret(*_judged(name)) for name in names)
 
 
-def _bare(key: object) -> str:
-    """A name as it is compared: API_KEY, api-key and apiKey are one."""
-    if not isinstance(key, str):
-        return ""
-    folded = unicodedata.normalize("NFKC", key[:_LONGEST_JUDGED]).casefold()
+class _Name(NamedTuple):
+    """Of a value. `bare` is how it is compared, `shown` what may be seen of it; `is_hidden`: not all of it
+    may."""
+
+    bare: str
+    is_secret: bool
+    shown: str
+    is_hidden: bool
+
+
+def _name(key: object) -> _Name:
+    if type(key) is str and len(key) <= _LONGEST_KNOWN:
+        return _known_name(key)
+    return _read_name(key)
+
+
+@lru_cache(_MOST_KNOWN)
+def _known_name(key: str) -> _Name:
+    return _read_name(key)
+
+
+def _read_name(key: object) -> _Name:
+    shown, is_hidden = _without_secrets(key if isinstance(key, str) else str(_leaf(key)))
+    shown = shown if len(shown) <= LONGEST_KEY else f"{shown[:LONGEST_KEY]}{MORE}"
+    bare, is_secret = _judged(key) if isinstance(key, str) else ("", False)
+    return _Name(bare, is_secret, shown, is_hidden)
+
+
+def _judged(name: str) -> tuple[str, bool]:
+    """It as it is compared, and whether it names a secret wherever it stands."""
+    bare = _bare(name)
+    # Nobody calls anything by a name as long as that.
+    is_secret = len(name) > _LONGEST_JUDGED or bare in _WHOLE or any(part in bare for part in _PARTS)
+    return bare, is_secret
+
+
+def _bare_key(key: object) -> str:
+    if type(key) is str and len(key) <= _LONGEST_KNOWN:
+        return _known_name(key).bare
+    return _bare(key) if isinstance(key, str) else ""
+
+
+def _bare(name: str) -> str:
+    """API_KEY, api-key and apiKey are one."""
+    folded = unicodedata.normalize("NFKC", name[:_LONGEST_JUDGED]).casefold()
     return "".join(filter(str.isalnum, folded))
-
-
-def _shown_key(key: object) -> tuple[str, bool]:
-    text = key if isinstance(key, str) else str(_leaf(key))
-    shown, is_hidden = _without_secrets(text)
-    return (shown if len(shown) <= LONGEST_KEY else f"{shown[:LONGEST_KEY]}{MORE}"), is_hidden
 
 
 def _unused(name: str, made: Mapping[str, Any]) -> str:
@@ -199,13 +251,25 @@ def _unused(name: str, made: Mapping[str, Any]) -> str:
 
 def _without_secrets(text: str) -> tuple[str, bool]:
     """The beginning of it that may be shown, and whether something in there is hidden."""
-    looked_at = _UNSENDABLE.sub("\ufffd", text[: LONGEST_TEXT + _MARGIN])
-    looked_at = _RUN.sub(_shorter_run, looked_at)
-    shown = redact_text(looked_at)
+    looked_at = text[: LONGEST_TEXT + _MARGIN]
+    may_hold_one = _may_hold_secret(looked_at)
+    if "\0" in looked_at or not looked_at.isascii():
+        looked_at = _UNSENDABLE.sub("\ufffd", looked_at)
+    if len(looked_at) > _LONGEST_RUN:
+        looked_at = _RUN.sub(_shorter_run, looked_at)
+    shown = redact_text(looked_at) if may_hold_one else looked_at
     is_hidden = shown != looked_at
     if len(text) > LONGEST_TEXT + _MARGIN:
         shown = shown[: max(0, len(shown) - _MARGIN)]
     return shown, is_hidden
+
+
+def _may_hold_secret(text: str) -> bool:
+    """Letters that are no ASCII may stand for others in the shapes."""
+    if not text.isascii():
+        return True
+    folded = text.lower()
+    return any(sign in folded for sign in _SIGNS)
 
 
 def _shorter_run(found: re.Match[str]) -> str:

@@ -22,6 +22,11 @@ class Member:
     office_id: str
 
 
+def is_elsewhere(member: Member) -> bool:
+    """Whether it is connected to another node: then its user is its connection."""
+    return member.sid.startswith("@")
+
+
 # ---- what happens -------------------------------------------------------------------------------------
 
 

@@ -5,14 +5,17 @@ alone is unique only within its office".
 """
 
 import re
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 from bridge.address import AgentAddress
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.shape import is_name
+from bridge.ghost_names import NODE_USER
 from bridge.people.cleaning import one_line
 from bridge.people.settings import PeopleSettings
+from bridge.star_pattern import STAR
 from federation.identifiers import fits
 from federation.localpart_escaping import escape, unescape
 from federation.room_request import InitialState, RoomRequest
@@ -20,7 +23,8 @@ from federation.room_request import InitialState, RoomRequest
 OFFICE: Final = "io.a2c.office"
 """The room's type, and state of it: which office this is, and whose."""
 MEMBER: Final = "io.a2c.office.member"
-"""State under the key of each member; empty for one that has left."""
+"""State under the user of each member, which says it of itself: the room's rules let nobody else. Empty for
+one that has left."""
 SEAT: Final = "io.a2c.office.agent"
 """State with an empty key: "at most one Agent"."""
 TOOLS: Final = "io.a2c.office.tools"
@@ -30,12 +34,13 @@ FREE: Final[dict[str, Any]] = {}
 """A seat in which nobody sits, and a member that is gone."""
 
 STATE_LEVEL: Final = 50
-"""Who may say who is in the office: its node, and nodes that it gives this power."""
+"""Who may say what the office is, and who may be in it: its node."""
 LONGEST_LOCAL: Final = 160
 """Bytes of a member's local part as a ghost has it. A ghost has 255, a prefix and its server among them."""
 LONGEST_SHOWN: Final = 120
 
 _PREFIX: Final = "office-"
+_KEY: Final = "offices/"
 _SLASH: Final = "/"
 # An address holds no @. What is escaped as a ghost anyway, and rare, marks the others.
 _ESCAPED: Final = re.compile(r"[=@/]")
@@ -43,6 +48,7 @@ _ESCAPE: Final = re.compile(r"=(3d|40|2f)")
 # No text is escaped so: behind a `=` there are two hexadecimal digits.
 _HASH: Final = "=sha256-"
 _HASH_DIGITS: Final = 40
+_HASHED_ALIAS: Final = re.compile(f"{_PREFIX}{_HASH}[0-9a-f]{{{_HASH_DIGITS}}}")
 
 
 # -- the room --
@@ -62,11 +68,23 @@ def parse_alias_localpart(localpart: str) -> str | None:
     return office_id if office_id is not None and is_name(office_id) else None
 
 
+def is_hashed_alias(localpart: str) -> bool:
+    """Whether a hash stands in place of an id."""
+    return _HASHED_ALIAS.fullmatch(localpart) is not None
+
+
 def alias(office_id: str, server: str) -> str:
     return f"#{alias_localpart(office_id, server)}:{server}"
 
 
-def request_for(office_id: str, settings: PeopleSettings) -> RoomRequest:
+def room_key(office_id: str) -> str:
+    """Under which its room is made; with a hash in place of an id that has no room there. No id begins with a
+    blank."""
+    key = f"{_KEY}{office_id}"
+    return key if fits(key) else f"{_KEY} {_hash(office_id)}"
+
+
+def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> RoomRequest:
     """Asked for again it is the same room. Who calls what is everybody's to see who may come in; the state
     is not everybody's to write."""
     shown = one_line(office_id, LONGEST_SHOWN)
@@ -82,31 +100,50 @@ def request_for(office_id: str, settings: PeopleSettings) -> RoomRequest:
         ),
         alias=alias_localpart(office_id, settings.names.domain),
         listed=settings.is_listed,
-        initial_state=(InitialState(OFFICE, office_content(office_id, settings.node_id)),),
-        power_levels={"invite": 50, "state_default": STATE_LEVEL},
+        initial_state=(InitialState(OFFICE, own_office(office_id, settings, nodes)),),
+        power_levels={
+            "invite": 50,
+            "state_default": STATE_LEVEL,
+            # Each for itself. Who may be a member at all stands in the office's state.
+            "events": {MEMBER: 0, SEAT: 0, TOOLS: 0},
+        },
         join_rule=settings.join_rule,
-        key=f"offices/{office_id}",
+        key=room_key(office_id),
     )
 
 
 # -- its state --
 
 
-def office_content(office_id: str, node_id: str) -> dict[str, Any]:
-    return {"office_id": office_id, "node": node_id}
+def office_content(office_id: str, node_id: str, members: Sequence[str] = ()) -> dict[str, Any]:
+    """`members` says whose users may be in it: servers, and users by pattern."""
+    return {"office_id": office_id, "node": node_id, "members": list(members)}
+
+
+def own_office(office_id: str, settings: PeopleSettings, nodes: Sequence[str]) -> dict[str, Any]:
+    """Of one that lives here, in which members of this node may be, and of these."""
+    return office_content(office_id, settings.node_id, (own_members(settings.node_user), *nodes))
+
+
+def own_members(node_user: str) -> str:
+    """The pattern of the users as whom this node's members appear: its own user is one of those."""
+    local, _, server = node_user.partition(":")
+    return f"{local.removesuffix(NODE_USER)}{STAR}:{server}"
 
 
 def member_content(
-    role: str, name: str, node_id: str, version: ProtocolVersion | None, since_ms: int
+    role: str, name: str, node_id: str, version: ProtocolVersion | None, since_ms: int, box: str = ""
 ) -> dict[str, Any]:
-    """`version` is None for a client of before there were any, and then nothing is said of it."""
+    """`version` is None for a client of before there were any, and then nothing is said of it. `box` is the
+    key for what only its node is to read."""
     said = {} if version is None else {"a2c_version": str(version)}
-    return {"role": role, "name": name, "node": node_id, **said, "since": since_ms}
+    sealed = {"box": box} if box else {}
+    return {"role": role, "name": name, "node": node_id, **said, "since": since_ms, **sealed}
 
 
-def seat_content(agent: AgentAddress, since_ms: int) -> dict[str, Any]:
-    """Of the Agent that sits there; `FREE` if nobody does."""
-    return {"address": str(agent), "node": agent.node_id, "since": since_ms}
+def seat_content(agent: AgentAddress, user: str, since_ms: int) -> dict[str, Any]:
+    """Of the Agent that sits there, said by itself; `FREE` if nobody does."""
+    return {"user": user, "address": str(agent), "node": agent.node_id, "since": since_ms}
 
 
 def state_key(member: AgentAddress) -> str:

@@ -39,13 +39,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """`deadline`: seconds."""
+    """`deadline`: seconds. `call_id` is given to a call by who is no member, and the caller stands for it:
+    under that it is written down. Of others it is empty."""
 
     event: Event
     caller: Member
     target: Member
     said: Mapping[str, Any]
     deadline: float
+    call_id: str = ""
 
     @property
     def req_id(self) -> str:

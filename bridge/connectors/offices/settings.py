@@ -49,6 +49,10 @@ class OfficeSettings:
     max_connections: int = 1000
     mask: tuple[str, ...] = ()
     rules: tuple[ApprovalRule, ...] = ()
+    # Without anybody there and anything called; None: never.
+    archive_after: float | None = 30 * 24 * 3_600.0
+    # Whose members may be in offices of this node: servers, and users by pattern.
+    nodes: tuple[str, ...] = ()
 
     def rule(self, office_id: str, tool_name: str) -> ApprovalRule:
         """The first that is for them; there is always one."""

@@ -39,6 +39,8 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
     REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+    """Its node has ended before there was an answer."""
 
 
 _OF_CODE: Final[Mapping[int, Outcome]] = {
@@ -63,26 +65,22 @@ def read_result(answer: object, name: str) -> ToolResult:
     """`name` is what files are called: that of the tool."""
     said: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
     outcome = _outcome(said)
-    parts = _Parts(name)
-    content = said.get("content")
-    if isinstance(content, list):
-        for item in content[:MOST_PARTS]:
-            parts.add(item)
-        if len(content) > MOST_PARTS:
-            parts.note(f"{len(content) - MOST_PARTS} more parts are not shown.")
-    elif isinstance(said.get("message"), str):
-        parts.lines.append(said["message"])
-    if not parts.lines and said.get("structuredContent") is not None:
-        parts.lines.append(_structured(said["structuredContent"]))
+    parts = _parts(said, name)
     output = "\n".join(parts.lines)
     words = agent_words(output, name)
     files = parts.files if words.file is None else [words.file, *parts.files]
     return ToolResult(outcome, words.text, tuple(files), len(output.encode("utf-8", "replace")))
 
 
-def outcome_words(outcome: Outcome, took_ms: int) -> str:
-    """One line of it."""
-    took = took_text(took_ms)
+def whole_text(answer: object) -> tuple[Outcome, str]:
+    """All that a tool has said in words, for programs and terminals; of what is no text, that it is there."""
+    said: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+    return _outcome(said), "\n".join(_parts(said, None).lines)
+
+
+def outcome_words(outcome: Outcome, took_ms: int | None) -> str:
+    """One line of it. `took_ms` is None where nobody knows."""
+    took = duration(None) if took_ms is None else took_text(took_ms)
     match outcome:
         case Outcome.DONE:
             return f"✅ {took}"
@@ -96,6 +94,8 @@ def outcome_words(outcome: Outcome, took_ms: int) -> str:
             return f"❌ Taken back after {took}."
         case Outcome.REFUSED:
             return "❌ Refused."
+        case Outcome.INTERRUPTED:
+            return "❌ Interrupted."
 
 
 def took_text(milliseconds: int) -> str:
@@ -114,6 +114,8 @@ def _outcome(said: Mapping[str, Any]) -> Outcome:
         return Outcome.CANCELLED
     if isinstance(meta.get("a2c_approval"), str):
         return Outcome.REFUSED
+    if meta.get("a2c_interrupted") is True:
+        return Outcome.INTERRUPTED
     code = said.get("code")
     if type(code) is int and "content" not in said:
         return _OF_CODE.get(code, Outcome.ERROR)
@@ -122,11 +124,26 @@ def _outcome(said: Mapping[str, Any]) -> Outcome:
     return Outcome.DONE if is_result and said.get("isError") is not True else Outcome.ERROR
 
 
+def _parts(said: Mapping[str, Any], name: str | None) -> "_Parts":
+    parts = _Parts(name)
+    content = said.get("content")
+    if isinstance(content, list):
+        for item in content[:MOST_PARTS]:
+            parts.add(item)
+        if len(content) > MOST_PARTS:
+            parts.note(f"{len(content) - MOST_PARTS} more parts are not shown.")
+    elif isinstance(said.get("message"), str):
+        parts.lines.append(said["message"])
+    if not parts.lines and said.get("structuredContent") is not None:
+        parts.lines.append(_structured(said["structuredContent"]))
+    return parts
+
+
 class _Parts:
     """Of a result, in its order. "A CallToolResult by field name: content items have `type`, `annotations`,
-    `meta` and their own fields." """
+    `meta` and their own fields." `name` is what files are called; None: there are none."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None) -> None:
         self._name = name
         self.lines: list[str] = []
         self.files: list[File] = []
@@ -168,16 +185,18 @@ class _Parts:
         content = _decoded(data)
         if content is None:
             self.note(f"{content_type} that cannot be read.")
+        elif self._name is None:
+            self.note(f"{content_type}, {len(content)} bytes.")
         elif len(self.files) >= MOST_FILES:
             self.note(f"{content_type}, {len(content)} bytes, left out.")
         else:
-            file = File(self._file_name(content_type), content, content_type)
+            file = File(self._file_name(self._name, content_type), content, content_type)
             self.files.append(file)
             self.note(f"{content_type}, {len(content)} bytes, in the file {file.name}.")
 
-    def _file_name(self, content_type: str) -> str:
+    def _file_name(self, name: str, content_type: str) -> str:
         """Never a path, never hidden."""
-        stem = file_name(self._name).removesuffix(".txt")
+        stem = file_name(name).removesuffix(".txt")
         found = _SUFFIX.fullmatch(content_type)
         return f"{stem}-{len(self.files) + 1}.{found[1] if found is not None else 'bin'}"
 

@@ -4,7 +4,7 @@ What follows is idempotent: an event that is read again after a kill is the same
 it is the same message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from bridge.people.hearing import (
@@ -34,7 +34,14 @@ from bridge.service.session import Report
 from federation.room_event import EventHead, RoomEvent, StreamedEvent
 from storage.connecting import ConnectionLost
 
+IsForOthers = Callable[[RoomEvent], Awaitable[bool]]
+"""Whether something is said to another part of the node, which answers it."""
 HEARD: Final = frozenset({MESSAGE, REACTION, REDACTION, ENCRYPTED, ENCRYPTION})
+
+
+async def nobody_elses(event: RoomEvent) -> bool:
+    """There is no such part."""
+    return False
 
 
 class Listener:
@@ -49,6 +56,7 @@ class Listener:
         asking: Asking,
         withdrawing: Withdrawing,
         commands: CommandDesk,
+        is_for_others: IsForOthers,
         now_ms: Callable[[], int],
         report: Report,
     ) -> None:
@@ -60,6 +68,7 @@ class Listener:
         self._asking = asking
         self._withdrawing = withdrawing
         self._commands = commands
+        self._is_for_others = is_for_others
         self._now_ms = now_ms
         self._report = report
 
@@ -87,6 +96,8 @@ class Listener:
             return
         place = await self._memory.place(event.room_id)
         if place is None or place.kind is Kind.FOREIGN:
+            return
+        if event.type == MESSAGE and await self._is_for_others(event):
             return
         tasks: list[Shown] = []
         for target in related(event):

@@ -16,7 +16,7 @@ from bridge.people.service.command_desk import CommandDesk
 from bridge.people.service.doorkeeper import NAME as DOORS
 from bridge.people.service.doorkeeper import Doorkeeper
 from bridge.people.service.identities import Identities
-from bridge.people.service.listener import Listener
+from bridge.people.service.listener import IsForOthers, Listener, nobody_elses
 from bridge.people.service.reader import Reader
 from bridge.people.service.reporting import Reporting
 from bridge.people.service.room_memory import RoomMemory
@@ -61,17 +61,20 @@ class People:
         namespaces_of: NamespacesOf | None = None,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
         speaks: SpeaksForPeople | None = None,
+        is_for_others: IsForOthers = nobody_elses,
         report: Report = lambda sentence, error: None,
     ) -> None:
         """`namespaces_of` says in which namespaces an agent is: in the first one of the settings if nothing
         does. `is_foreign` is true of rooms that are some connector's business, and into which it answers
-        invites itself. `speaks` is there where this node may speak as people."""
+        invites itself. `speaks` is there where this node may speak as people. `is_for_others` is true of what
+        some connector answers that is said to it."""
         self._side = side
         self._database = database
         self._routes = routes
         self._settings = settings
         self._now_ms = now_ms
         self._monotonic = monotonic
+        self._is_for_others = is_for_others
         self._report = report
         self._identities = Identities(settings.names, routes)
         self.rooms = AgentsRooms(
@@ -195,6 +198,7 @@ class People:
             asking=asking,
             withdrawing=Withdrawing(self._side, desk, tasks=self._tasks, telling=telling, asking=asking),
             commands=commands,
+            is_for_others=self._is_for_others,
             now_ms=self._now_ms,
             report=self._report,
         )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bridge.agent import Agent
 from bridge.agent_news import LONGEST_TEXT, Taken, Unregistered
+from bridge.connectors.offices.member_agents import CONNECTOR as OFFICES
 from bridge.service.agent_operator.finding import find_agent
 from bridge.service.agent_operator.parts import Parts
 from bridge.service.operator.arguments import Arguments
@@ -29,6 +30,11 @@ async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, 
         raise LocalError(
             f"The configuration names the agent {agent.agent_id}, so the node runs it.",
             "Take it out of the configuration, and start the node again.",
+        )
+    if is_local and agent.connector == OFFICES and agent.is_here:
+        raise LocalError(
+            f"{agent.agent_id} is in an office, and is there as long as it is connected.",
+            "`palaver offices token revoke` ends its connection.",
         )
     if not agent.is_here:
         raise LocalError(f"{agent.address} has gone already: {agent.gone_reason}.", "Nothing is to be done.")

@@ -49,9 +49,15 @@ class AttachedLimits:
     most: int = 10_000
 
 
+def for_anybody(address: AgentAddress) -> str | None:
+    """No address is kept for others."""
+    return None
+
+
 class AttachedAgents:
-    """A `Delivery`. `is_reserved` says which ids belong to agents that the node runs itself. What it refuses
-    is a `MatrixError`."""
+    """A `Delivery`. `is_reserved` says which ids belong to agents that the node runs itself; `kept_for` says
+    in a sentence whose an address is that no program can attach itself as. What it refuses is a
+    `MatrixError`."""
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class AttachedAgents:
         *,
         duty: AgentDuty,
         is_reserved: Callable[[str], bool],
+        kept_for: Callable[[AgentAddress], str | None] = for_anybody,
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
         limits: AttachedLimits | None = None,
@@ -66,6 +73,7 @@ class AttachedAgents:
         self._routes = routes
         self._duty = duty
         self._is_reserved = is_reserved
+        self._kept_for = kept_for
         self._now_ms = now_ms
         self._monotonic = monotonic
         self.limits = limits or AttachedLimits()
@@ -206,6 +214,9 @@ class AttachedAgents:
 
     def _refuse_taken(self, address: AgentAddress) -> None:
         """Whoever has a token may be one agent, and not take the place of one that the node has otherwise."""
+        kept_for = self._kept_for(address)
+        if kept_for is not None:
+            raise MatrixError("M_FORBIDDEN", kept_for, 403)
         known = self._routes.agent(address)
         other = known is not None and known.is_here and known.connector != CONNECTOR
         if other or self._is_reserved(address.agent_id):

@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.config_agents import Agent as Configured
 from bridge.connectors.cis.settings import NODE_USER
 from bridge.service.agents import attached, configured
-from bridge.service.agents.attached import AttachedAgents, AttachedLimits
+from bridge.service.agents.attached import AttachedAgents, AttachedLimits, for_anybody
 from bridge.service.agents.attached_work import AttachedWork
 from bridge.service.agents.configured import ConfiguredAgents
 from bridge.service.agents.process import GRACE
@@ -36,8 +37,10 @@ class AgentsOfThisNode:
         now_ms: Callable[[], int],
         monotonic: Callable[[], float],
         limits: AttachedLimits | None = None,
+        kept_for: Callable[[AgentAddress], str | None] = for_anybody,
         grace: float = GRACE,
     ) -> None:
+        """`kept_for` says whose an address is that no program can attach itself as."""
         self.configured = ConfiguredAgents(
             agents,
             routes,
@@ -51,6 +54,7 @@ class AgentsOfThisNode:
             routes,
             duty=duty,
             is_reserved={NODE_USER, *(agent.id for agent in agents)}.__contains__,
+            kept_for=kept_for,
             now_ms=now_ms,
             monotonic=monotonic,
             limits=limits,

@@ -8,8 +8,8 @@ from federation.wire.query_services import V1, begin
 
 
 async def query_directory(request: web.Request) -> web.Response:
-    services, _ = await begin(request)
-    return json_answer(await services.directory.answer(request.query))
+    services, asked = await begin(request)
+    return json_answer(await services.directory.answer(request.query, asked.origin))
 
 
 ROUTES = (web.get(f"{V1}/query/directory", query_directory),)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -22,7 +22,7 @@ ME = {"user_id": f"@{SECRETS.sender_localpart}:their.server"}
 @dataclass
 class Played:
     """A homeserver as far as it is asked here. It remembers who showed which token, and which pings it
-    brought: to `brings_to` with a token, where it was given one."""
+    brought: to `brings_to` with a token, where it was given one; and the aliases that it was asked for."""
 
     versions: Any = field(default_factory=lambda: {"versions": ["v1.7"]})
     whoami: Any = field(default_factory=lambda: ME)
@@ -30,6 +30,8 @@ class Played:
     brings_to: tuple[str, str] | None = None
     broken_pings: int = 0
     pinged: list[str] = field(default_factory=list)
+    looked_for: list[str] = field(default_factory=list)
+    no_alias: tuple[int, str] = (404, "M_NOT_FOUND")
     shown: list[str | None] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -43,6 +45,10 @@ class Played:
                 said = self.registered
             case "/_matrix/client/v1/appservice/palaver/ping" if request.method == "POST":
                 said = await self._bring(await request.json())
+            case path if path.startswith("/_matrix/client/v3/directory/room/"):
+                self.looked_for.append(path.rpartition("/")[2])
+                status, errcode = self.no_alias
+                return web.json_response({"errcode": errcode}, status=status)
             case _:
                 return web.json_response({"errcode": "M_UNRECOGNIZED"}, status=404)
         return said if isinstance(said, web.Response) else web.json_response(said)
@@ -77,9 +83,10 @@ async def served(played: Played) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def checked(url: str, came: Callable[[str], bool] | None) -> str | None:
+async def checked(url: str, came: Callable[[str], bool] | None, *, has_offices: bool = False) -> str | None:
+    wanted = replace(WANTED, has_offices=has_offices)
     async with aiohttp.ClientSession() as session:
-        return await check_homeserver(session, url, REGISTRATION, WANTED, came)
+        return await check_homeserver(session, url, REGISTRATION, wanted, came)
 
 
 async def test_a_homeserver_that_knows_us_and_reaches_us() -> None:
@@ -148,3 +155,19 @@ async def test_a_homeserver_that_does_not_know_us() -> None:
     async with served(played) as url:
         assert "does not know our as_token" in (await checked(url, lambda pinged: True) or "")
     assert played.pinged == []
+
+
+async def test_a_homeserver_that_does_not_ask_us_for_offices() -> None:
+    """Its copy of the registration is of before there were any. It is asked only where there are offices, for
+    one that nobody has; what else it may say to that is not ours to mend."""
+    played = Played()
+    async with served(played) as url:
+        assert await checked(url, lambda asked: True) is None
+        assert played.looked_for == []
+        assert await checked(url, lambda asked: True, has_offices=True) is None
+        old = await checked(url, lambda asked: not asked.startswith("="), has_offices=True) or ""
+        played.no_alias = 403, "M_FORBIDDEN"
+        assert await checked(url, lambda asked: not asked.startswith("="), has_offices=True) is None
+    assert "copy of the registration “palaver” does not reserve the names of offices" in old
+    assert len(played.looked_for) == len(set(played.looked_for)) == 3
+    assert all("office-" in alias and "check-" in alias for alias in played.looked_for)

@@ -17,6 +17,9 @@ async def test_who_is_looked_for_is_made(database: Database) -> None:
     played = Played()
     made: list[AgentRoom] = []
 
+    async def is_room(room: AgentRoom) -> bool:
+        return room == ROOM
+
     async def make_room(room: AgentRoom) -> None:
         made.append(room)
 
@@ -26,7 +29,7 @@ async def test_who_is_looked_for_is_made(database: Database) -> None:
             OURS,
             ghosts,
             is_agent=lambda agent_id, node_id: (agent_id, node_id) == AGENT,
-            is_room=lambda room: room == ROOM,
+            is_room=is_room,
             make_room=make_room,
         )
         assert await given.knows_agent(*AGENT)

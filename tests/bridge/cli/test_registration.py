@@ -51,6 +51,26 @@ def test_tokens_are_kept_until_others_are_asked_for(guest: Palaver) -> None:
     assert load(FILE).secrets.as_token != first.secrets.as_token
 
 
+def test_one_without_offices_is_written_again(guest: Palaver) -> None:
+    """Where there are offices `--check` says so, in one sentence; then it has their names, and the tokens that
+    it had."""
+    guest("registration")
+    first = load(FILE)
+    old = "".join(
+        line for line in FILE.read_text().splitlines(keepends=True) if "#office-" not in line
+    ).replace("    - exclusive: true\n  rooms", "  rooms")
+    FILE.write_text(old)
+    assert len(load(FILE).aliases) == 3
+    assert [one for one in guest("registration", "--check", "--json").json["wrong"] if "office" in one] == []
+    with Path("palaver.toml").open("a") as file:
+        file.write("[offices]\nenabled = true\n")
+    said = guest("registration", "--check", "--json")
+    (missing,) = [one for one in said.json["wrong"] if "office" in one]
+    assert "does not reserve the names of offices" in missing
+    guest("registration")
+    assert load(FILE) == first
+
+
 def test_a_homeserver_needs_none(palaver: Palaver) -> None:
     """And nothing is written."""
     said = palaver("registration")

@@ -7,6 +7,7 @@ from bridge.connectors.interface import (
     Connector,
     HasRoutes,
     PreparesTasks,
+    RunsTasks,
     ShowsTasks,
 )
 
@@ -23,6 +24,12 @@ class Small:
 
 class Large(Small):
     delivery = reply = watcher = None
+
+    def settings(self, agent: object) -> None: ...
+
+    def work_for(self, desk: object) -> None: ...
+
+    async def stop(self) -> None: ...
 
     def use_desk(self, desk: object) -> None: ...
 
@@ -46,6 +53,7 @@ def test_one_small_interface_is_required_and_the_rest_is_asked_for() -> None:
         AsksForTasks,
         ShowsTasks,
         PreparesTasks,
+        RunsTasks,
         HasRoutes,
         AnnouncesLost,
     ):

@@ -3,16 +3,19 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from appservice.registration import differences, make
 from bridge.config import Config
 from bridge.config_appservice import wanted
+from bridge.config_offices import Offices
 from bridge.run import Node
-from bridge.service.registration_file import load, write
+from bridge.service.registration_file import load, new_secrets, text_of, write
 from storage.address import DatabaseAddress
 from storage.errors import LocalError
 from tests.support.ports import lasting_port, take
@@ -70,6 +73,21 @@ async def test_a_registration_of_another_configuration_is_refused(
         await Node(moved).start()
     assert str(config.appservice.port) in refused.value.problem
     assert "_other_" in refused.value.problem
+
+
+async def test_offices_need_a_registration_that_has_their_names(
+    tmp_path: Path, empty_address: DatabaseAddress
+) -> None:
+    """Or their rooms would have none. Without offices the file of before is good enough."""
+    config = _config(tmp_path, empty_address.with_database("absent"))
+    said = wanted(config.appservice, config.server_name)
+    made = make(said, new_secrets())
+    without = replace(made, aliases=made.aliases[:-1])
+    config.appservice.registration.write_text(text_of(without))
+    with_offices = config.model_copy(update={"offices": Offices(enabled=True)})
+    with pytest.raises(LocalError, match="does not reserve the names of offices"):
+        await Node(with_offices).start()
+    assert differences(without, said) == ()
 
 
 async def test_a_port_that_is_taken_is_found_first(tmp_path: Path, empty_address: DatabaseAddress) -> None:

@@ -89,6 +89,24 @@ class Able:
         self.lost.put_nowait(lost)
 
 
+class Busy:
+    """One whose agents are agents of this node."""
+
+    name = "busy"
+
+    def __init__(self, log: Log) -> None:
+        self.start, self.close = log.note("busy start"), log.note("busy close")
+        self.stop = log.note("busy stop")
+        self.delivery = Courier()
+        self.log = log
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return AgentSettings(1, 7) if agent.connector == self.name else None
+
+    def work_for(self, desk: TaskDesk) -> None:
+        self.log.entries.append("busy works")
+
+
 class Preparing:
     def __init__(self, able: Able, delivery: Delivery) -> None:
         self.able, self.delivery = able, delivery
@@ -102,15 +120,16 @@ class Preparing:
 
 
 class House:
-    def __init__(self, database: Database, *, able: bool = True) -> None:
+    def __init__(self, database: Database, *, able: bool = True, busy: bool = False) -> None:
         self.log = Log()
         self.clock = Clock()
         self.local = Local(self.log)
-        self.bare, self.able = Bare(self.log), Able(self.log)
+        self.bare, self.able, self.busy = Bare(self.log), Able(self.log), Busy(self.log)
 
         def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
             assert agents is self.local
-            return [self.bare, self.able] if able else [self.bare]
+            some: list[Connector] = [self.bare, self.able] if able else [self.bare]
+            return [*some, self.busy] if busy else some
 
         self.centre = Centre(
             CentreParts(
@@ -164,6 +183,27 @@ async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Dat
     while (await house.able.watcher.seen.get()).state is not State.DONE:
         pass
     await house.centre.close()
+
+
+async def test_a_connector_may_have_agents_of_this_node(database: Database) -> None:
+    """They are worked for from the beginning to the end of the desk, as it says of itself; what is meant for
+    them is prepared first."""
+    house = House(database, busy=True)
+    await house.centre.start()
+    await house.centre.table.take([registered("worker@here", connector="busy")])
+    desk = house.centre.desk
+    for number in range(2):
+        await desk.submit(request(f"{number}", "worker@here", key=TaskKey("there", f"{number}")))
+    assert (await house.busy.delivery.delivered.get()).key == TaskKey("there", "0")
+    task = await desk.task(TaskKey("there", "1"))
+    assert task is not None
+    assert task.state is State.QUEUED
+    assert [one.key.request_id for one in house.able.prepared_tasks] == ["0"]
+    await house.centre.close()
+    entries = house.log.entries
+    assert entries.index("busy works") < entries.index("busy start")
+    assert entries.index("able asks no more") < entries.index("busy stop") < entries.index("local stop")
+    assert entries.index("busy stop") < entries.index("busy close")
 
 
 async def test_settings_and_duties_of_local_agents(database: Database) -> None:

@@ -16,11 +16,12 @@ ROOM = AgentRoom("agents", "default")
 
 @dataclass
 class Node:
-    """Satisfies `Inhabited`: one agent, and one namespace whose room can be made."""
+    """Satisfies `Inhabited`: one agent, one namespace whose room can be made, and one office."""
 
     may_make: asyncio.Event = field(default_factory=asyncio.Event)
     made: dict[str, str] = field(default_factory=dict)
     is_able: bool = True
+    led: list[str] = field(default_factory=list)
 
     def is_agent(self, address: AgentAddress) -> bool:
         return address == AgentAddress("worker-1", "kitchen.local")
@@ -36,6 +37,13 @@ class Node:
 
     def rooms(self) -> Mapping[str, str]:
         return self.made
+
+    async def has_office(self, localpart: str) -> bool:
+        return localpart == "office-build-7"
+
+    async def lead_to_office(self, localpart: str) -> bool:
+        self.led.append(localpart)
+        return await self.has_office(localpart)
 
 
 @dataclass
@@ -57,9 +65,14 @@ async def test_the_node_is_asked() -> None:
         ("a@b", "c"),
     ):
         assert not inhabitants.is_agent(agent_id, node_id)
-    assert inhabitants.is_room(ROOM)
-    for room in (AgentRoom("agents", "other"), AgentRoom("agent-federation", "default")):
-        assert not inhabitants.is_room(room)
+    assert await inhabitants.is_room(ROOM)
+    assert await inhabitants.is_room(AgentRoom("office", "build-7"))
+    for room in (
+        AgentRoom("agents", "other"),
+        AgentRoom("agent-federation", "default"),
+        AgentRoom("office", "other"),
+    ):
+        assert not await inhabitants.is_room(room)
 
 
 async def test_a_room_is_made_for_one_who_asks() -> None:
@@ -75,6 +88,13 @@ async def test_a_room_is_made_for_one_who_asks() -> None:
     await making
     assert signs.put == [{"default": "!a:their.server"}]
     await inhabitants.make_room(ROOM)
+
+
+async def test_an_office_has_its_room_and_is_led_to() -> None:
+    """None is made for one who asks, and it is no bridge."""
+    node, signs = Node(), Signs()
+    await GuestInhabitants(node, signs.put_up).make_room(AgentRoom("office", "build-7"))
+    assert (node.led, node.made, signs.put) == (["office-build-7"], {}, [])
 
 
 async def test_a_room_that_cannot_be_made() -> None:

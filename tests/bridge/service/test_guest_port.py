@@ -95,6 +95,10 @@ async def test_what_comes_too_early_is_to_come_again() -> None:
         assert not house.port.has_brought("one")
         assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
         assert house.port.has_brought("one")
+        # By what it is asked for it is known which names the homeserver has reserved for us.
+        assert not house.port.has_brought("=check-1")
+        assert await house.ask("GET", "rooms/%23office-=check-1:their.server") == 503
+        assert house.port.has_brought("=check-1")
         # Nobody can fill the memory with them.
         for number in range(MOST_PINGS):
             await house.ask("POST", "ping", {"transaction_id": f"more-{number}"})

@@ -1,18 +1,24 @@
 """A running node with agents, as its configuration says."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from bridge.address import AgentAddress
 from bridge.agent_api.operations import BY_NAME
 from bridge.config import Config
 from bridge.run import Node
 from bridge.service.agent_observer import AgentObserver
+from bridge.service.agents.attached_session import Program
 from bridge.task_request import Origin, TaskKey, TaskRequest
+from federation.errors import MatrixError
 from storage.address import DatabaseAddress
+from storage.database import connect_once
+from tests.bridge.connectors.offices.service.clients import Clients
 
 PATIENCE = 30.0
 
@@ -114,5 +120,44 @@ async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAdd
     try:
         assert [one.name for one in node.centre.centre.connectors] == ["cis"]
         assert isinstance(node.centre.centre._parts.observer, AgentObserver)
+    finally:
+        await node.stop()
+
+
+async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Who reads tasks comes to where people give them, and nobody else does; no program takes the place of a
+    member. Where there are no offices any more nobody is in one, whatever was left."""
+    here = "localhost:7676"
+    node = Node(_config(tmp_path, empty_address, offices={"enabled": True}))
+    await node.start()
+    try:
+        token = await node.centre.office_tokens.create("all", ["agent", "computer"])
+        host, port = node.summary()["addresses"][0].rsplit(":", 1)
+        side, table = node.carrier.side, node.centre.centre.table
+        async with AsyncExitStack() as stack:
+            clients = Clients(url=f"http://{host}:{port}", stack=stack)
+            await clients.computer(token=token)
+            await clients.agent(token=token, declares={"tasks": True})
+            room_id = node.centre.rooms()["default"]
+            async with asyncio.timeout(PATIENCE):
+                while await side.membership(room_id, f"@a/boss:{here}") != "join":
+                    await asyncio.sleep(0.02)
+                while table.agent(AgentAddress("a/hands", here)) is None:
+                    await asyncio.sleep(0.02)
+            assert await side.membership(room_id, f"@a/hands:{here}") is None
+            assert "offices-call" in node.centre.streams()
+            with pytest.raises(MatrixError, match="in the office a"):
+                await node.centre._agents.attached.register("a/eyes", Program("session-1", "t", "x", ()), {})
+    finally:
+        await node.stop()
+    database = await connect_once(empty_address)
+    # As if it had been killed.
+    await database.execute("UPDATE agents SET gone_at = NULL, gone_reason = NULL WHERE connector = 'offices'")
+    await database.close()
+    node = Node(_config(tmp_path, empty_address))
+    await node.start()
+    try:
+        agents = node.centre.centre.table.table.agents_of(here)
+        assert {agent.agent_id: agent.is_here for agent in agents.values()} == {"a/boss": False, "a/hands": False}
     finally:
         await node.stop()

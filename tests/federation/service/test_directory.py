@@ -65,7 +65,7 @@ async def test_an_alias_leads_to_a_room_and_its_servers(
     await directory.create(KITCHEN, room.room_id, US)
     resolve: LocalAlias = directory.resolve
     assert await resolve(KITCHEN) == (room.room_id, (HERE, "a.example", "b.example"))
-    assert await directory.answer({"room_alias": KITCHEN}) == {
+    assert await directory.answer({"room_alias": KITCHEN}, "asker.test") == {
         "room_id": room.room_id,
         "servers": [HERE, "a.example", "b.example"],
     }
@@ -164,7 +164,7 @@ async def test_servers_are_answered_about_our_aliases_alone(
 ) -> None:
     """Nobody is asked on their behalf."""
     with pytest.raises(MatrixError, match=refusal):
-        await directory.answer(query)
+        await directory.answer(query, "asker.test")
 
 
 async def test_rooms_are_published(directory: Directory) -> None:

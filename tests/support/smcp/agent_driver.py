@@ -21,9 +21,16 @@ class AgentDriver(Driver):
         self.agent = None
 
     async def do_connect(
-        self, url: str, token: str | None, agent: str, office: str, headers: dict[str, str] | None = None
+        self,
+        url: str,
+        token: str | None,
+        agent: str,
+        office: str,
+        headers: dict[str, str] | None = None,
+        reads_tasks: bool = False,
     ) -> Any:
-        """`agent` is what the requests say; the name in the office comes with `join`."""
+        """`agent` is what the requests say; the name in the office comes with `join`. With `reads_tasks` it
+        declares that it does, as far as the package lets it, and does what it is told to by echoing it."""
         report = self.report
 
         class Client(self.watched(AsyncSMCPAgentClient)):
@@ -33,15 +40,21 @@ class AgentDriver(Driver):
                 report("calling", request)
                 return request
 
+        declared = {"auth_data": {"palaver": {"tasks": True}}} if reads_tasks else {}
         provider = DefaultAgentAuthProvider(
-            agent_id=agent, office_id=office, api_key=token, extra_headers=headers
+            agent_id=agent, office_id=office, api_key=token, extra_headers=headers, **declared
         )
         self.agent = agent
         self.client = Client(
             provider, None, handle_sigint=False, reconnection_delay=0.1, randomization_factor=0
         )
+        if reads_tasks:
+            self.client.on("palaver:task", self._work, namespace=NAMESPACE)
         await self.client.connect_to_server(url)
         return {"transport": self.client.transport(), "sid": self.client.get_sid(NAMESPACE)}
+
+    async def _work(self, task: Any) -> Any:
+        return {"success": True, "output": f"did {task['prompt']}"}
 
     async def do_join(self, office: str, name: str) -> None:
         """Returns once it is sent: published Agents read no acknowledgement."""

@@ -22,6 +22,9 @@ class Expectations:
     # What the server of 0.1 does not do: say that it knows no such Computer, pass `client:get_config` on.
     tells_unknown: bool = True
     relays_config: bool = True
+    # Where and by what the Computer comes in, if by another node of the same office.
+    computer_url: str | None = None
+    computer_token: str | None = None
 
 
 def both(agent: PublishedAgent, computer: PublishedComputer, version: str) -> bool:

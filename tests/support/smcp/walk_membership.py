@@ -12,8 +12,9 @@ from tests.support.smcp.walk_calls import call, walk_call
 
 async def connect(peer: PublishedAgent | PublishedComputer, x: Expectations) -> Any:
     """What the driver says of the connection."""
-    more = {"agent": x.agent_id, "office": x.office} if isinstance(peer, PublishedAgent) else {}
-    return await peer.do("connect", url=x.url, token=x.token, **more)
+    if isinstance(peer, PublishedAgent):
+        return await peer.do("connect", url=x.url, token=x.token, agent=x.agent_id, office=x.office)
+    return await peer.do("connect", url=x.computer_url or x.url, token=x.computer_token or x.token)
 
 
 async def refused_handshake(

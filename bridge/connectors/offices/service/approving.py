@@ -28,6 +28,7 @@ from bridge.connectors.offices.approval_texts import (
     agent_answer,
     denied_answer,
     ending_text,
+    may_not_stop,
     not_permitted,
     question,
 )
@@ -224,17 +225,22 @@ class Approving:
         return self._parts.settings.rights.of(user).level.includes(Level.ADMINISTER)
 
     async def _stop_call(self, event: RoomEvent, call_event: str) -> None:
-        """Whoever administers takes back what an Agent has called. What is over is left alone."""
-        if not self._administers(event.sender):
-            return
+        """Whoever administers takes back what an Agent has called; who may not is told so. What is over is
+        left alone."""
         async with self._parts.database.transaction(readonly=True) as connection:
             call_id = await office_records.fetch_call_of_event(connection, call_event)
-        if call_id is not None and await self._stop(call_id):
-            said = Text.of("❌ ") + shown_name(event.sender) + Text.of(" stops it.")
-            await self._parts.side.send(
-                event.room_id,
-                self._node_user,
-                MESSAGE,
-                note_content(said, call_event=call_event),
-                transaction_id=f"office/{call_id}/stopped",
-            )
+            if call_id is None or not await office_records.is_unanswered(connection, call_id):
+                return
+        if not self._administers(event.sender):
+            said, name = may_not_stop(event.sender), f"may not stop/{event.sender}"
+        elif await self._stop(call_id):
+            said, name = Text.of("❌ ") + shown_name(event.sender) + Text.of(" stops it."), "stopped"
+        else:
+            return
+        await self._parts.side.send(
+            event.room_id,
+            self._node_user,
+            MESSAGE,
+            note_content(said, call_event=call_event),
+            transaction_id=f"office/{call_id}/{name}"[:255],
+        )

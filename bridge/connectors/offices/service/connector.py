@@ -7,15 +7,24 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from bridge.agent import Agent
+from bridge.agent_queue import AgentSettings
+from bridge.connectors.interface import Desk
+from bridge.connectors.offices.member_agents import CONNECTOR
 from bridge.connectors.offices.service.approving import Approving
+from bridge.connectors.offices.service.office_rooms import OfficeRooms
+from bridge.connectors.offices.service.reaching import Reaching
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.service.records import OfficeRecords
 from bridge.connectors.offices.service.server import SmcpServer
+from bridge.connectors.offices.service.shared_offices import SharedOffices
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import Grant
+from bridge.service.routing_table import RoutingTable
 from bridge.service.session import Report
+from bridge.task_ports import Delivery
 
-NAME: Final = "offices"
+NAME: Final = CONNECTOR
 LOOKED_AT_EVERY: Final = 10.0
 """Seconds. A token that another process has revoked, or whose time is over, is noticed then."""
 
@@ -29,22 +38,62 @@ class Tokens(Protocol):
 
 
 class OfficesConnector:
-    """Satisfies `bridge.connectors.interface.Connector` and `HasRoutes`."""
+    """Satisfies `bridge.connectors.interface.Connector`, `HasRoutes` and `RunsTasks`."""
 
-    def __init__(self, settings: OfficeSettings, tokens: Tokens, parts: RoomParts, *, report: Report) -> None:
+    def __init__(
+        self,
+        settings: OfficeSettings,
+        tokens: Tokens,
+        parts: RoomParts,
+        routes: RoutingTable,
+        *,
+        report: Report,
+    ) -> None:
         self._tokens = tokens
         self._report = report
         self._revoked: set[str] = set()
         self._look = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
-        self._records = OfficeRecords(parts, settings.mask, report=report)
+        self._records = OfficeRecords(
+            parts, settings.mask, report=report, archive_after=settings.archive_after
+        )
         self._approving = Approving(parts, settings, self._stop)
-        self.server = SmcpServer(settings, tokens.check, self._records, self._approving, report=report)
+        self.rooms = OfficeRooms(parts)
+        self._shared = None if parts.sealing is None else SharedOffices(parts, parts.sealing, self._records)
+        self.server = SmcpServer(
+            settings,
+            tokens.check,
+            self._records,
+            self._approving,
+            report=report,
+            own={parts.settings.node_id, parts.settings.names.domain},
+            shared=self._shared,
+        )
+        if self._shared is not None:
+            self._shared.use(self.server)
+        self.reaching = Reaching(parts, routes, self.server, self._records)
         tokens.on_revoked(self._revoke)
 
     @property
     def name(self) -> str:
         return NAME
+
+    # -- its members as agents of this node --
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.reaching.tasks
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return self.reaching.tasks.settings(agent)
+
+    def work_for(self, desk: Desk) -> None:
+        self.reaching.work_for(desk)
+
+    async def stop(self) -> None:
+        await self.reaching.stop_work()
+
+    # -- its life --
 
     def routes(self) -> Iterable[web.RouteDef]:
         return self.server.routes()
@@ -52,7 +101,10 @@ class OfficesConnector:
     async def start(self) -> None:
         await self._records.start()
         self._approving.start()
+        if self._shared is not None:
+            self._shared.start()
         await self.server.start()
+        await self.reaching.start()
         self._looking = asyncio.create_task(self._look_for_ever())
 
     async def close(self) -> None:
@@ -60,7 +112,11 @@ class OfficesConnector:
             self._looking.cancel()
             with suppress(asyncio.CancelledError):
                 await self._looking
+        await self.reaching.ordering.hear_no_more()
         await self.server.close()
+        if self._shared is not None:
+            await self._shared.close()
+        await self.reaching.close()
         await self._approving.close()
         await self._records.close()
 

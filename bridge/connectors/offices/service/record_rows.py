@@ -6,7 +6,8 @@ from typing import Any, Final
 import orjson
 
 from bridge.connectors.offices.call_events import ToolCall
-from bridge.connectors.offices.masking import masked
+from bridge.connectors.offices.flat_error import interrupted
+from bridge.connectors.offices.masking import Masked, masked
 from bridge.connectors.offices.office import Member
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.relay import Relay
@@ -17,6 +18,10 @@ LEFT: Final = "left"
 CALLED: Final = "called"
 ANSWERED: Final = "answered"
 TOOLS: Final = "tools"
+ELSEWHERE: Final = "@"
+"""How the id of a call begins that a member of another node has made: that node tells the room of it."""
+PROCESS: Final = "process"
+"""In what is written down of members and calls: the process of the node by which they are there."""
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of an answer: more does not come in one frame of the transport."""
@@ -25,13 +30,30 @@ TOO_LARGE: Final[Mapping[str, Any]] = {
 }
 
 
-def of_member(kind: str, member: Member, version: ProtocolVersion | None, at_ms: int) -> NewRecord:
-    said = {"role": member.role, "name": member.name, "version": None if version is None else str(version)}
+def of_member(
+    kind: str,
+    member: Member,
+    version: ProtocolVersion | None,
+    at_ms: int,
+    process: str = "",
+    reason: str = "",
+) -> NewRecord:
+    """`process` is by whom it is connected; `reason` why it had to leave."""
+    said = {
+        "role": member.role,
+        "name": member.name,
+        "version": None if version is None else str(version),
+        PROCESS: process,
+        **({"reason": reason} if reason else {}),
+    }
     return NewRecord(member.office_id, kind, None, orjson.dumps(said), at_ms)
 
 
-def of_call(call_id: str, relay: Relay, secret_keys: Collection[str], at_ms: int) -> NewRecord:
-    """With the parameters masked: nothing that is hidden is kept anywhere."""
+def of_call(
+    call_id: str, relay: Relay, secret_keys: Collection[str], at_ms: int, process: str = ""
+) -> NewRecord:
+    """With the parameters masked: nothing that is hidden is kept anywhere. `process` is who waits for the
+    answer."""
     params = masked(relay.said["params"], secret_keys)
     said = {
         "req_id": relay.req_id,
@@ -40,6 +62,8 @@ def of_call(call_id: str, relay: Relay, secret_keys: Collection[str], at_ms: int
         "tool_name": relay.said["tool_name"],
         "params": params.value,
         "hidden": list(params.hidden),
+        PROCESS: process,
+        **({"direct": True} if relay.call_id else {}),
     }
     return NewRecord(relay.caller.office_id, CALLED, call_id, orjson.dumps(said), at_ms)
 
@@ -56,6 +80,12 @@ def of_answer(call_id: str, relay: Relay, answer: Mapping[str, Any], took_ms: in
     return NewRecord(relay.caller.office_id, ANSWERED, call_id, body, at_ms)
 
 
+def of_interrupted(office_id: str, call_id: str, at_ms: int) -> NewRecord:
+    """In place of the answer to a call whose process has ended."""
+    said = {"took_ms": None, "answer": interrupted()}
+    return NewRecord(office_id, ANSWERED, call_id, orjson.dumps(said), at_ms)
+
+
 def of_tools(member: Member, content: Mapping[str, Any], at_ms: int) -> NewRecord:
     said = {"name": member.name, "tools": content}
     return NewRecord(member.office_id, TOOLS, None, orjson.dumps(said), at_ms)
@@ -67,6 +97,12 @@ def read_body(body: bytes) -> dict[str, Any]:
     return said
 
 
+def process_of(body: bytes) -> str:
+    """Of a member or a call; empty in what was written before processes had names."""
+    process = read_body(body).get(PROCESS)
+    return process if isinstance(process, str) else ""
+
+
 def read_call(call_id: str, body: bytes, at_ms: int) -> ToolCall:
     said = read_body(body)
     return ToolCall(
@@ -75,8 +111,10 @@ def read_call(call_id: str, body: bytes, at_ms: int) -> ToolCall:
         agent=said["agent"],
         computer=said["computer"],
         tool_name=said["tool_name"],
-        params=masked(said["params"])._replace(hidden=tuple(said["hidden"])),
+        # They were masked before they were written.
+        params=Masked(said["params"], tuple(said["hidden"])),
         at_ms=at_ms,
+        is_direct=said.get("direct") is True,
     )
 
 

@@ -21,6 +21,7 @@ from bridge.connectors.offices.call_events import (
     result_content,
 )
 from bridge.connectors.offices.office import AGENT
+from bridge.connectors.offices.office_name import OfficeName, office_name
 from bridge.connectors.offices.office_room import (
     FREE,
     MEMBER,
@@ -34,11 +35,14 @@ from bridge.connectors.offices.office_room import (
 )
 from bridge.connectors.offices.protocol_version import parse
 from bridge.connectors.offices.service import record_rows as records
+from bridge.connectors.offices.service.coming_in import come_into
+from bridge.connectors.offices.service.sealing import Sealing
 from bridge.connectors.offices.tool_result import read_result
 from bridge.ghost import NoGhost
 from bridge.matrix_side import MatrixSide
 from bridge.people.message import MESSAGE
 from bridge.people.settings import PeopleSettings
+from bridge.people.text import Kind, Text, content_of
 from bridge.service.ghosts import Ghosts
 from bridge.service.session import Report
 from federation.bounded_cache import BoundedCache
@@ -55,6 +59,8 @@ CALM: Final = 40
 """Records of one office that are told one by one; of more the calls are gathered."""
 AGAIN: Final = 2.0
 LOOKED_AT_EVERY: Final = 5.0
+LOOKED_FOR_EVERY: Final = 0.5
+"""Whether another process has told a room."""
 KEPT_MS: Final = 90 * 24 * 3_600 * 1_000
 PRUNED_AT_ONCE: Final = 1_000
 MOST_ROOMS: Final = 10_000
@@ -68,11 +74,23 @@ class RoomParts:
     settings: PeopleSettings
     now_ms: Callable[[], int]
     report: Report
+    sealing: Sealing | None = None
+    """Without it no office is shared with other nodes."""
+    nodes: tuple[str, ...] = ()
+    """Whose members may be in offices of this node, beside its own."""
+
+    @property
+    def box(self) -> str:
+        return "" if self.sealing is None else self.sealing.box
 
     async def room_of(self, office_id: str) -> str:
-        """It is made when it is needed first. Raises `MatrixError`."""
-        await self.ghosts.appear(self.settings.names.node_user)
-        return (await self.side.create_room(request_for(office_id, self.settings))).room_id
+        """It is made when it is needed first, and that of another node is come into. Raises `MatrixError`."""
+        await self.ghosts.appear(self.settings.node_user)
+        name = office_name(office_id, ())
+        if isinstance(name, OfficeName) and name.server is not None:
+            return await come_into(self.side, name, self.settings.names)
+        request = request_for(office_id, self.settings, self.nodes)
+        return (await self.side.create_room(request)).room_id
 
 
 class _Later(Exception):
@@ -90,6 +108,8 @@ class Recording:
         self._wanted = asyncio.Event()
         self._rooms: BoundedCache[str, str] = BoundedCache(MOST_ROOMS)
         self._telling: asyncio.Task[None] | None = None
+        # Set, and replaced, when something has been told.
+        self._passed = asyncio.Event()
 
     def start(self) -> None:
         self._telling = asyncio.create_task(self._tell_for_ever())
@@ -103,6 +123,17 @@ class Recording:
 
     def wake(self) -> None:
         self._wanted.set()
+
+    async def until_told(self, office_id: str) -> None:
+        """Until the room knows who has come and who has gone, whichever process tells it."""
+        while True:
+            passed = self._passed
+            async with self._parts.database.transaction(readonly=True) as connection:
+                if not await office_records.has_untold_moves(connection, office_id):
+                    return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOKED_FOR_EVERY):
+                    await passed.wait()
 
     # -- inside --
 
@@ -130,7 +161,11 @@ class Recording:
     async def _tell(self) -> bool:
         """Some of it; whether there was any. What is told together is decided first."""
         async with self._parts.database.transaction() as connection:
-            rows = await office_records.fetch_untold(connection, AT_ONCE)
+            untold = await office_records.fetch_untold(connection, AT_ONCE)
+            elsewhere = [row.position for row in untold if is_told_elsewhere(row)]
+            if elsewhere:
+                await office_records.set_told(connection, elsewhere, NOT_TAKEN)
+            rows = [row for row in untold if not is_told_elsewhere(row)]
             told_as = told_together([row for row in rows if row.told_as is None])
             if told_as:
                 await office_records.decide(connection, told_as)
@@ -140,7 +175,7 @@ class Recording:
             by_office.setdefault(row.office_id, {}).setdefault(message, []).append(row)
         for office_id, messages in by_office.items():
             await self._tell_office(office_id, list(messages.values()))
-        return bool(rows)
+        return bool(untold)
 
     async def _tell_office(self, office_id: str, messages: Sequence[Sequence[RecordRow]]) -> None:
         try:
@@ -191,11 +226,13 @@ class Recording:
                 return await self._left(room_id, row)
             case records.TOOLS:
                 said = records.read_body(row.body)
-                key = state_key(self._address(row.office_id, said["name"]))
-                return await self._set(room_id, TOOLS, said["tools"], key)
+                return await self._tools(room_id, self._address(row.office_id, said["name"]), said["tools"])
             case records.CALLED:
                 call = _call(row)
-                speaker = await self._speaker(room_id, row.office_id, call.agent)
+                # Some member may be called as whoever calls without being one.
+                speaker = self._names.node_user
+                if not call.is_direct:
+                    speaker = await self._speaker(room_id, row.office_id, call.agent)
                 return await self._message(room_id, speaker, call_content(call), f"office/{row.position}")
             case _:
                 return await self._answered(room_id, row)
@@ -204,25 +241,54 @@ class Recording:
         role, name, version = records.member_of_record(row)
         address = self._address(row.office_id, name)
         known = None if version is None else parse(version)
-        content = member_content(role, name, self._node_id, known, row.at_ms)
-        event_id = await self._set(room_id, MEMBER, content, state_key(address))
-        if role == AGENT:
-            await self._set(room_id, SEAT, seat_content(address, row.at_ms), "")
         ghost = self._ghost(address)
-        if ghost is not None:
-            await self._parts.ghosts.let_in(room_id, ghost)
+        if ghost is None:
+            content = member_content(role, name, self._node_id, known, row.at_ms)
+            return await self._set(room_id, self._names.node_user, MEMBER, content, state_key(address))
+        await self._parts.ghosts.let_in(room_id, ghost)
+        content = member_content(role, name, self._node_id, known, row.at_ms, self._parts.box)
+        event_id = await self._set(room_id, ghost, MEMBER, content, ghost)
+        if role == AGENT and await self._is_free(room_id, ghost):
+            await self._set(room_id, ghost, SEAT, seat_content(address, ghost, row.at_ms), "")
         return event_id
+
+    async def _is_free(self, room_id: str, ghost: str) -> bool:
+        """Whether nobody else sits there: one of another node may have been quicker, and stays."""
+        seat = await self._parts.side.state_event(room_id, SEAT)
+        if seat is None or not seat.content or seat.sender in {ghost, self._names.node_user}:
+            return True
+        said = await self._parts.side.state_event(room_id, MEMBER, seat.sender)
+        if said is None or said.content.get("role") != AGENT:
+            return True
+        return await self._parts.side.membership(room_id, seat.sender) != "join"
 
     async def _left(self, room_id: str, row: RecordRow) -> str:
         role, name, _ = records.member_of_record(row)
+        reason = records.read_body(row.body).get("reason")
+        if reason:
+            said = content_of(Text.of(f"{name} had to leave: {reason}."), Kind.WORD)
+            await self._message(room_id, self._names.node_user, said, f"office/{row.position}")
         address = self._address(row.office_id, name)
-        if role == AGENT:
-            await self._set(room_id, SEAT, FREE, "")
-        event_id = await self._set(room_id, MEMBER, {}, state_key(address))
         ghost = self._ghost(address)
-        if ghost is not None:
-            await self._parts.side.leave(room_id, ghost)
+        if ghost is None:
+            return await self._set(room_id, self._names.node_user, MEMBER, FREE, state_key(address))
+        if await self._parts.side.membership(room_id, ghost) != "join":
+            return NOT_TAKEN  # somebody has put it out, and by that it is no member
+        seat = await self._parts.side.state_event(room_id, SEAT)
+        if role == AGENT and seat is not None and seat.sender == ghost:
+            await self._set(room_id, ghost, SEAT, FREE, "")
+        event_id = await self._set(room_id, ghost, MEMBER, FREE, ghost)
+        await self._parts.side.leave(room_id, ghost)
         return event_id
+
+    async def _tools(self, room_id: str, address: AgentAddress, content: Any) -> str:
+        """What a Computer can do, said by itself. Of one that has gone nobody wants to know it."""
+        ghost = self._ghost(address)
+        if ghost is None:
+            return await self._set(room_id, self._names.node_user, TOOLS, content, state_key(address))
+        if await self._parts.side.membership(room_id, ghost) != "join":
+            return NOT_TAKEN
+        return await self._set(room_id, ghost, TOOLS, content, ghost)
 
     async def _answered(self, room_id: str, row: RecordRow) -> str:
         assert row.call_id is not None, "an answer is to a call"
@@ -270,8 +336,8 @@ class Recording:
             return ghost
         return self._names.node_user
 
-    async def _set(self, room_id: str, type_: str, content: Any, key: str) -> str:
-        return await self._parts.side.set_state(room_id, self._names.node_user, type_, content, key)
+    async def _set(self, room_id: str, sender: str, type_: str, content: Any, key: str) -> str:
+        return await self._parts.side.set_state(room_id, sender, type_, content, key)
 
     async def _message(self, room_id: str, speaker: str, content: Any, name: str) -> str:
         return await self._parts.side.send(room_id, speaker, MESSAGE, content, transaction_id=name)
@@ -279,6 +345,8 @@ class Recording:
     async def _told(self, positions: Sequence[int], event_id: str) -> None:
         async with self._parts.database.transaction() as connection:
             await office_records.set_told(connection, positions, event_id)
+        passed, self._passed = self._passed, asyncio.Event()
+        passed.set()
 
     async def _prune(self) -> None:
         made_before = self._parts.now_ms() - KEPT_MS
@@ -294,6 +362,11 @@ def _call(row: RecordRow) -> ToolCall:
 def _outcome(call: RecordRow, answer: RecordRow) -> tuple[Any, int]:
     said = records.read_body(answer.body)
     return read_result(said["answer"], _call(call).tool_name).outcome, said["took_ms"]
+
+
+def is_told_elsewhere(row: RecordRow) -> bool:
+    """Of a call the node of its Agent tells the room."""
+    return row.call_id is not None and row.call_id.startswith(records.ELSEWHERE)
 
 
 def told_together(rows: Sequence[RecordRow]) -> dict[int, int]:

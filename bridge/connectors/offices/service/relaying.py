@@ -5,11 +5,10 @@ noticed here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from bridge.connectors.offices.events import CANCELLED
 from bridge.connectors.offices.flat_error import (
     TIMEOUT,
     Flat,
@@ -17,10 +16,12 @@ from bridge.connectors.offices.flat_error import (
     event_not_supported,
     flat,
     timed_out,
+    withdrawn,
 )
 from bridge.connectors.offices.relay import Relay
 
 Answered = Callable[..., None]
+Forget = Callable[[], None]
 WITHDRAWN: Final = "withdrawn"
 """How a call has ended that was taken back before its Computer knew it."""
 _GONE: Final = object()
@@ -30,11 +31,12 @@ _LATE: Final = object()
 class Transport(Protocol):
     """What of Socket.IO this needs."""
 
-    def ask(self, event: str, said: Any, sid: str, answered: Answered) -> Awaitable[None]:
-        """`answered` is called with the arguments of the answer, if one comes."""
+    async def bring(self, relay: Relay, answered: Answered) -> Forget:
+        """`answered` is called with the arguments of the answer, if one comes. What this gives is called when
+        none is waited for any more."""
         ...
 
-    def tell(self, event: str, said: Any, sid: str) -> Awaitable[None]: ...
+    async def stop_asking(self, relay: Relay) -> None: ...
 
 
 class Gate(Protocol):
@@ -109,6 +111,11 @@ class Relaying:
         await self._stop(call)
         return True
 
+    def call_under_way(self, sid: str, req_id: str) -> str | None:
+        """The id under which it was written down; None for one that was not, or is over."""
+        call = self._by_id.get((sid, req_id))
+        return next((call_id for call_id, one in self._by_record.items() if one is call), None)
+
     async def gone(self, sid: str) -> None:
         """A connection has ended, or has left its office. Who waits for it is answered at once, and what it
         has asked for is stopped."""
@@ -141,20 +148,20 @@ class Relaying:
     async def _fetch(self, call: _Call) -> Flat:
         relay = call.relay
         late = asyncio.get_running_loop().call_later(relay.deadline, _settle, call, _LATE)
+        forget: Forget | None = None
         try:
             if not call.outcome.done():
                 call.is_made = True
-                await self._transport.ask(
-                    relay.event.name,
-                    dict(relay.said),
-                    relay.target.sid,
-                    lambda *answer: _settle(call, answer),
-                )
+                forget = await self._transport.bring(relay, lambda *answer: _settle(call, answer))
             outcome = await call.outcome
             if outcome is _LATE:
                 return await self._end_late(call)
         finally:
             late.cancel()
+            if forget is not None:
+                forget()
+        if outcome == WITHDRAWN and relay.is_tool_call:
+            return withdrawn()
         if outcome is _GONE or outcome == WITHDRAWN:
             return computer_not_found(relay.target.name)
         # As it is: flat errors, `meta` and `_meta` and all.
@@ -172,10 +179,7 @@ class Relaying:
         if not call.is_made:
             _settle(call, WITHDRAWN)
             return
-        relay = call.relay
-        # As the Computer knows the call.
-        said = {"agent": relay.said["agent"], "req_id": relay.req_id}
-        await self._transport.tell(CANCELLED, said, relay.target.sid)
+        await self._transport.stop_asking(call.relay)
 
     def _note(self, call: _Call) -> None:
         relay = call.relay

@@ -4,41 +4,42 @@ answer gets exactly one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
 import socketio
 from aiohttp import web
 from socketio.exceptions import ConnectionRefusedError as Refuse
 
+from bridge.connectors.offices.declaration import reads_tasks
+from bridge.connectors.offices.direct_call import DirectCall, ask_for_tools, examine_call
 from bridge.connectors.offices.events import (
     CANCEL,
+    CANCELLED,
     CLIENT_EVENTS,
-    ENTERED,
     JOIN,
     LEAVE,
-    LEFT,
     LIST,
     NAMESPACE,
     SERVER_EVENTS,
     UPDATES,
 )
-from bridge.connectors.offices.flat_error import BAD_REQUEST, FORBIDDEN, INTERNAL, NOT_IN_ROOM, Flat, flat
-from bridge.connectors.offices.office import (
-    COMPUTER,
-    Disconnect,
-    Effects,
-    Join,
-    Leave,
-    Left,
-    Member,
-    Offices,
-    Refused,
+from bridge.connectors.offices.flat_error import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    INTERNAL,
+    NOT_IN_ROOM,
+    Flat,
+    computer_not_found,
+    flat,
 )
-from bridge.connectors.offices.protocol_version import ProtocolVersion
-from bridge.connectors.offices.relay import Refusal, Rules, examine
+from bridge.connectors.offices.office import COMPUTER, Join, Leave, Member
+from bridge.connectors.offices.office_name import NoOffice, office_name
+from bridge.connectors.offices.relay import Refusal, Relay, Rules, examine
 from bridge.connectors.offices.service.connection import Connection
-from bridge.connectors.offices.service.relaying import Answered, Gate, Relaying
+from bridge.connectors.offices.service.memberships import Memberships
+from bridge.connectors.offices.service.memberships import Records as MemberRecords
+from bridge.connectors.offices.service.memberships import Shared as SharedMembers
+from bridge.connectors.offices.service.relaying import Answered, Forget, Gate, Relaying
 from bridge.connectors.offices.service.relaying import Records as CallRecords
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.shape import malformed
@@ -54,36 +55,63 @@ LONGEST_TOKEN: Final = 1_000
 _NO_ANSWER: Final = ()
 
 
-class Records(CallRecords, Protocol):
+class Records(CallRecords, MemberRecords, Protocol):
     """Where it is written down who comes and goes, and what is called."""
 
-    async def joined(self, member: Member, version: ProtocolVersion | None) -> None: ...
 
-    async def left(self, member: Member) -> None: ...
+class Shared(SharedMembers, Protocol):
+    """Offices in which members of other nodes may be, and the way to those."""
+
+    async def ask(self, relay: Relay, answered: Answered) -> Forget: ...
+
+    async def stop(self, relay: Relay) -> None: ...
+
+    async def tell(self, member: Member, notice: str) -> None:
+        """That something of this Computer has changed."""
+        ...
 
 
 class SmcpServer:
-    """`check` says whose a token is. It answers between `start` and `close`."""
+    """`check` says whose a token is. `own` are the names by which others know this node. It answers between
+    `start` and `close`."""
 
     def __init__(
-        self, settings: OfficeSettings, check: Check, records: Records, gate: Gate, *, report: Report
+        self,
+        settings: OfficeSettings,
+        check: Check,
+        records: Records,
+        gate: Gate,
+        *,
+        report: Report,
+        own: Collection[str] = (),
+        shared: Shared | None = None,
     ) -> None:
         self._settings = settings
         self._check = check
-        self._records = records
         self._report = report
-        self._offices = Offices(settings.most_members)
-        self._connections: dict[str, Connection] = {}
-        self._office_turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._own = own
+        self._shared = shared
         self._io = socketio.AsyncServer(
             async_mode="aiohttp", namespaces=[NAMESPACE], logger=False, engineio_logger=False
         )
         self._io.register_namespace(_Namespace(self))
         self._relaying = Relaying(self, records, gate)
+        self._memberships = Memberships(
+            settings.most_members, records, self.tell, gone=self._relaying.gone, report=report, shared=shared
+        )
+        self._offices = self._memberships.offices
+        self._connections = self._memberships.connections
+        self._version_of = self._memberships.version_of
         self._rules = Rules(
             settings.profile, self._version_of, settings.relay_timeout, settings.most_calls_in_flight
         )
         self._is_open = False
+        # Told when somebody has come or gone: after it holds.
+        self.moved: Callable[[], None] = lambda: None
+        # Told of whoever would take back a call that is not its own, or is over, and of which call.
+        self.ignored_cancel: Callable[[str, str], None] = lambda owner, req_id: None
+        # It is given to us only later.
+        self._memberships.moved = lambda: self.moved()  # noqa: PLW0108
 
     def routes(self) -> Iterable[web.RouteDef]:
         return routes(
@@ -106,12 +134,36 @@ class SmcpServer:
         await self._io.shutdown()
 
     def members(self) -> tuple[Member, ...]:
-        """Who is in an office now."""
+        """Who is in an office now, and connected here."""
+        return tuple(one for one in self._offices.all() if one.sid in self._connections)
+
+    def everybody(self) -> tuple[Member, ...]:
+        """With members of other nodes, who are known by their users."""
         return tuple(self._offices.all())
 
     async def stop(self, call_id: str) -> bool:
         """Tell the Computer that has the call; whether it was under way."""
         return await self._relaying.stop(call_id)
+
+    def connection(self, sid: str) -> Connection | None:
+        """None for who is not connected to this process."""
+        return self._connections.get(sid)
+
+    # -- by who is no member --
+
+    async def call(self, call: DirectCall) -> Flat:
+        in_flight = self._relaying.in_flight(call.caller.sid)
+        most = self._settings.most_calls_in_flight
+        found = examine_call(call, self._offices, in_flight=in_flight, most_in_flight=most)
+        return found.answer if isinstance(found, Refusal) else await self._relaying.relay(found)
+
+    async def take_back(self, call: DirectCall) -> bool:
+        """Tell the Computer to stop; whether the call was under way."""
+        return await self._relaying.cancel(call.caller.sid, call.call_id)
+
+    async def tools(self, office_id: str, computer: str, by: str, req_id: str, deadline: float) -> Flat:
+        relay = ask_for_tools(office_id, computer, by, req_id, self._offices, deadline)
+        return computer_not_found(computer) if relay is None else await self._relaying.relay(relay)
 
     # -- whose tokens --
 
@@ -125,13 +177,58 @@ class SmcpServer:
             if connection.grant.token_id not in good:
                 await self._disconnect(sid)
 
-    # -- what the relay needs of the transport --
+    # -- to a connection --
 
     async def ask(self, event: str, said: Any, sid: str, answered: Answered) -> None:
         await self._io.emit(event, said, to=sid, namespace=NAMESPACE, callback=answered)
 
     async def tell(self, event: str, said: Any, sid: str) -> None:
         await self._io.emit(event, said, to=sid, namespace=NAMESPACE)
+
+    # -- what the relay needs of the transport --
+
+    async def bring(self, relay: Relay, answered: Answered) -> Forget:
+        if self._shared is not None and self._memberships.is_elsewhere(relay.target.sid):
+            return await self._shared.ask(relay, answered)
+        await self.ask(relay.event.name, dict(relay.said), relay.target.sid, answered)
+        return _nothing
+
+    async def stop_asking(self, relay: Relay) -> None:
+        """The Computer is told, in the words by which it knows the call."""
+        if self._shared is not None and self._memberships.is_elsewhere(relay.target.sid):
+            await self._shared.stop(relay)
+        else:
+            said = {"agent": relay.said["agent"], "req_id": relay.req_id}
+            await self.tell(CANCELLED, said, relay.target.sid)
+
+    # -- what comes from members of other nodes --
+
+    async def follow(self, office_id: str) -> None:
+        """The room of an office says something new of who is there."""
+        await self._memberships.follow(office_id)
+
+    async def asked(self, event: str, user: str, said: object) -> Flat:
+        """By a member of another node, which is known here by its user."""
+        try:
+            return await self._relay(event, user, said)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._report(f"{event[:100]} of {user} could not be answered.", error)
+            return flat(INTERNAL, "Internal server error")
+
+    async def taken_back(self, user: str, req_id: str) -> None:
+        await self._relaying.cancel(user, req_id)
+
+    async def told(self, user: str, notice: str) -> None:
+        """A Computer of another node has changed."""
+        member = self._offices.member(user)
+        if member is not None and member.role == COMPUTER:
+            await self._memberships.tell_office(notice, {"computer": member.name}, member)
+
+    def call_under_way(self, user: str, req_id: str) -> str | None:
+        """The id under which a call by a member of another node was written down."""
+        return self._relaying.call_under_way(user, req_id)
 
     # -- what comes from connections --
 
@@ -151,25 +248,10 @@ class SmcpServer:
             raise Refuse("Show a token of this node.")
         if not self._is_open:
             raise Refuse("The node is stopping.")
-        self._connections[sid] = Connection(sid, grant, accepted.version)
+        self._connections[sid] = Connection(sid, grant, accepted.version, reads_tasks(auth))
 
     async def disconnected(self, sid: str) -> None:
-        connection = self._connections.get(sid)
-        if connection is None:
-            return
-        async with connection.turn:
-            if self._connections.pop(sid, None) is None:
-                return
-            effects = self._offices.decide(sid, Disconnect())
-            assert not isinstance(effects, Refused), "nobody is kept"
-            try:
-                await self._write_down(sid, effects)
-            except Exception as error:
-                # Nobody can be kept who is gone. The next start of the node writes it down.
-                self._report(f"That {connection.grant.owner} has left could not be written down.", error)
-            await self._carry_out(sid, effects)
-            self._offices.forget(sid)
-        await self._relaying.gone(sid)
+        await self._memberships.end(sid)
 
     async def said(self, event: str, sid: str, said: object) -> Any:
         """The arguments of the answer; nothing where there is none."""
@@ -200,7 +282,7 @@ class SmcpServer:
             return await self._leave(connection, said)
         await connection.settled()
         if event in CLIENT_EVENTS or not event.startswith("server:"):
-            return await self._relay(event, connection, said)
+            return self._with_reason(connection, await self._relay(event, connection.sid, said))
         known = SERVER_EVENTS.get(event)
         if known is None:
             return flat(BAD_REQUEST, f"There is no event {event[:100]}")
@@ -210,7 +292,8 @@ class SmcpServer:
         if event == LIST:
             return self._list(connection, said)
         if event == CANCEL:
-            await self._relaying.cancel(connection.sid, said["req_id"])
+            if not await self._relaying.cancel(connection.sid, said["req_id"]):
+                self.ignored_cancel(connection.grant.owner, said["req_id"])
             return _NO_ANSWER
         return await self._update(connection, UPDATES[event])
 
@@ -218,83 +301,56 @@ class SmcpServer:
         wrong = malformed(SERVER_EVENTS[JOIN], said)
         if wrong is not None or not isinstance(said, dict):
             return False, "" if wrong is None else wrong.sentence
-        join = Join(said["role"], said["name"], said["office_id"])
+        office = office_name(said["office_id"], self._own)
+        if isinstance(office, NoOffice):
+            return False, f"field 'office_id': {office.sentence}"
+        join = Join(said["role"], said["name"], office.office_id)
         if not connection.grant.allows_role(join.role):
             return False, f"The token is not for the role {join.role}"
         if not connection.grant.allows_office(join.office_id):
             return False, "The token is not for this office"
-        return await self._move(connection, join)
+        if office.server is not None and self._shared is None:
+            return False, "Offices of other nodes are not to be reached from here"
+        return await self._memberships.move(connection, join, said["office_id"])
 
     async def _leave(self, connection: Connection, said: object) -> tuple[bool, str | None]:
         wrong = malformed(SERVER_EVENTS[LEAVE], said)
         if wrong is not None or not isinstance(said, dict):
             return False, "" if wrong is None else wrong.sentence
-        return await self._move(connection, Leave(said["office_id"]))
+        leave = Leave(self._office_id(said["office_id"]))
+        return await self._memberships.move(connection, leave, said["office_id"])
 
-    async def _move(self, connection: Connection, happened: Join | Leave) -> tuple[bool, str | None]:
-        sid = connection.sid
-        async with connection.turn:
-            if sid not in self._connections:
-                return False, "The connection has ended"
-            async with AsyncExitStack() as stack:
-                before = self._offices.member(sid)
-                offices = {happened.office_id, *([] if before is None else [before.office_id])}
-                for office_id in sorted(offices):
-                    await stack.enter_async_context(_Turn(self._office_turns, office_id))
-                effects = self._offices.decide(sid, happened)
-                if isinstance(effects, Refused):
-                    return False, effects.reason
-                await self._write_down(sid, effects)
-                await self._carry_out(sid, effects)
-        return True, None
+    def _office_id(self, said: str) -> str:
+        """By which this node knows it; what nothing can be called is as good as any other that is not
+        there."""
+        office = office_name(said, self._own)
+        return said if isinstance(office, NoOffice) else office.office_id
 
-    async def _write_down(self, sid: str, effects: Effects) -> None:
-        """All of it, before any of it holds."""
-        for effect in effects:
-            if isinstance(effect, Left):
-                await self._records.left(effect.member)
-            else:
-                await self._records.joined(effect.member, self._version_of(sid))
-
-    async def _carry_out(self, sid: str, effects: Effects) -> None:
-        """Who leaves is taken out of the Socket.IO room last, and who enters hears of the others only after
-        all of it holds."""
-        for effect in effects:
-            member = effect.member
-            notice = {"office_id": member.office_id, member.role: member.name}
-            if isinstance(effect, Left):
-                await self._tell_office(LEFT, notice, member)
-                self._offices.apply(sid, (effect,))
-                await self._io.leave_room(sid, member.office_id, namespace=NAMESPACE)
-                await self._relaying.gone(sid)
-            else:
-                self._offices.apply(sid, (effect,))
-                await self._io.enter_room(sid, member.office_id, namespace=NAMESPACE)
-                await self._tell_office(ENTERED, notice, member)
-
-    async def _tell_office(self, event: str, said: Any, by: Member) -> None:
-        await self._io.emit(event, said, room=by.office_id, skip_sid=by.sid, namespace=NAMESPACE)
-
-    async def _relay(self, event: str, connection: Connection, said: object) -> Flat:
-        sid = connection.sid
+    async def _relay(self, event: str, sid: str, said: object) -> Flat:
         found = examine(event, said, sid, self._offices, self._rules, in_flight=self._relaying.in_flight(sid))
         return found.answer if isinstance(found, Refusal) else await self._relaying.relay(found)
 
+    def _with_reason(self, connection: Connection, answer: Flat) -> Flat:
+        """Whoever had to leave hears why from what it is refused next."""
+        if not connection.had_to_leave or self._offices.member(connection.sid) is not None:
+            return answer
+        return {**answer, "details": {**answer.get("details", {}), "reason": connection.had_to_leave}}
+
     def _list(self, connection: Connection, said: Mapping[str, Any]) -> Flat:
         member = self._offices.member(connection.sid)
-        office_id = said["office_id"]
+        office_id = self._office_id(said["office_id"])
         is_own = member is not None and member.office_id == office_id
         if not is_own and not (self._settings.list_before_join and connection.grant.allows_office(office_id)):
             is_letter = self._settings.profile == "spec" and member is None
             return flat(NOT_IN_ROOM if is_letter else FORBIDDEN, "Not in office")
-        sessions = [self._session(one) for one in self._offices.members(office_id)]
+        sessions = [self._session(one, said["office_id"]) for one in self._offices.members(office_id)]
         return {"sessions": sessions, "req_id": said["req_id"]}
 
-    def _session(self, member: Member) -> dict[str, Any]:
+    def _session(self, member: Member, office_said: str) -> dict[str, Any]:
         version = self._version_of(member.sid)
         shown = {} if version is None else {"a2c_version": str(version)}
         return {
-            "sid": member.sid, "name": member.name, "role": member.role, "office_id": member.office_id,
+            "sid": member.sid, "name": member.name, "role": member.role, "office_id": office_said,
             **shown,
         }  # fmt: skip
 
@@ -303,12 +359,10 @@ class SmcpServer:
         if member is None or member.role != COMPUTER:
             return flat(FORBIDDEN, "Only a Computer in an office says what it has changed")
         # Whatever name it gives: the connection is who it is.
-        await self._tell_office(notice, {"computer": member.name}, member)
+        await self._memberships.tell_office(notice, {"computer": member.name}, member)
+        if self._shared is not None:
+            await self._shared.tell(member, notice)
         return _NO_ANSWER
-
-    def _version_of(self, sid: str) -> ProtocolVersion | None:
-        connection = self._connections.get(sid)
-        return None if connection is None else connection.version
 
 
 class _Namespace(socketio.AsyncNamespace):  # type: ignore[misc]  # it publishes no types
@@ -327,25 +381,8 @@ class _Namespace(socketio.AsyncNamespace):  # type: ignore[misc]  # it publishes
         return await self._smcp.said(event, sid, args[1] if len(args) > 1 else None)
 
 
-class _Turn:
-    """Of an office: what moves somebody there goes one after the other."""
-
-    def __init__(self, turns: dict[str, tuple[asyncio.Lock, int]], office_id: str) -> None:
-        self._turns = turns
-        self._office_id = office_id
-
-    async def __aenter__(self) -> None:
-        lock, waiting = self._turns.get(self._office_id, (asyncio.Lock(), 0))
-        self._turns[self._office_id] = lock, waiting + 1
-        await lock.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        lock, waiting = self._turns[self._office_id]
-        lock.release()
-        if waiting == 1:
-            del self._turns[self._office_id]
-        else:
-            self._turns[self._office_id] = lock, waiting - 1
+def _nothing() -> None:
+    """A Computer that is connected here answers or has gone."""
 
 
 def _token(auth: object, request: web.Request, *, unversioned: bool) -> str | None:

@@ -8,6 +8,7 @@ from bridge.connectors.offices.approval_texts import (
     denied_answer,
     denied_text,
     ending_text,
+    may_not_stop,
     not_permitted,
     question,
 )
@@ -83,6 +84,7 @@ def test_names_are_shown_harmless() -> None:
         *(ending_text(HOSTILE, ending) for ending in ENDINGS),
         ending_text(CALL, Let(hostile)),
         not_permitted(hostile),
+        may_not_stop(hostile),
         denied_text(),
     ]
     for said in texts:

@@ -20,7 +20,7 @@ from bridge.connectors.offices.call_events import (
     note_content,
     result_content,
 )
-from bridge.connectors.offices.flat_error import computer_not_found
+from bridge.connectors.offices.flat_error import computer_not_found, interrupted
 from bridge.connectors.offices.masking import masked
 from bridge.connectors.offices.shape import is_name
 from bridge.connectors.offices.tool_result import Outcome, ToolResult, read_result
@@ -51,6 +51,16 @@ def result(
 ) -> dict[str, Any]:
     found = found if answer is None else read_result(answer, "add")
     return result_content(call(), found, call_event=ROOT, at_ms=9, took_ms=400, media=media)
+
+
+def test_of_what_never_came_nobody_knows_how_long_it_took() -> None:
+    """Neither in words nor in numbers."""
+    found = read_result(interrupted(), "add")
+    content = result_content(call(), found, call_event=ROOT, at_ms=9, took_ms=None)
+    assert (content[RESULT]["outcome"], "took_ms" in content[RESULT]) == ("interrupted", False)
+    assert content["body"].startswith("❌ Interrupted.\nThe node was stopped")
+    [entry] = digest_content([DigestEntry(call(), Outcome.INTERRUPTED, None)])[DIGEST]["calls"]
+    assert (entry["outcome"], "took_ms" in entry) == ("interrupted", False)
 
 
 def said(content: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from bridge.connectors.offices.flat_error import (
     cross_office,
     event_not_supported,
     flat,
+    interrupted,
     not_joined,
     result_error,
     timed_out,
+    withdrawn,
 )
 
 
@@ -38,3 +40,14 @@ def test_a_call_that_took_too_long_has_a_result() -> None:
         {"type": "text", "text": "The tool has not answered within 3 s, and was told to stop."}
     ]
     assert result_error("No.", error_code=4006)["meta"] == {"error_code": 4006}
+
+
+def test_a_call_that_its_node_has_not_survived_has_one_too() -> None:
+    """For whoever looks back: nobody knows what became of it."""
+    assert (interrupted()["isError"], interrupted()["meta"]) == (True, {"a2c_interrupted": True})
+    assert "not known" in interrupted()["content"][0]["text"]
+
+
+def test_a_call_that_was_taken_back_has_one_too() -> None:
+    """As a Computer says it itself."""
+    assert (withdrawn()["isError"], withdrawn()["meta"]) == (True, {"a2c_cancelled": True})

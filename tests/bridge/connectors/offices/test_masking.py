@@ -19,7 +19,7 @@ from bridge.connectors.offices.masking import (
     masked,
 )
 from bridge.connectors.offices.tokens import make_token
-from bridge.log_redaction import HIDDEN
+from bridge.log_redaction import HIDDEN, SECRET_SHAPES, redact_text
 from federation.canonical_json import encode
 
 SECRET = "hunter2secret"
@@ -124,6 +124,12 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
     found = masked({"command": text, text: 1})
     assert SECRET not in str(found)
     assert len(found.hidden) == 2
+
+
+@given(st.one_of(*(st.from_regex(shape) for shape, _ in SECRET_SHAPES)))
+def test_no_shape_of_a_secret_is_passed_over(text: str) -> None:
+    """Texts without any sign of one are not searched for the shapes: whoever adds one adds its sign."""
+    assert redact_text(text) == text or masked({"a": text}).hidden == ("/a",)
 
 
 def test_a_token_for_an_office_is_hidden() -> None:

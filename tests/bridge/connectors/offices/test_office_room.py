@@ -10,13 +10,18 @@ from bridge.address import AgentAddress
 from bridge.connectors.offices.office_room import (
     FREE,
     LONGEST_LOCAL,
+    MEMBER,
+    SEAT,
+    TOOLS,
     alias,
     alias_localpart,
     member_address,
     member_content,
     member_of,
+    own_members,
     parse_alias_localpart,
     request_for,
+    room_key,
     seat_content,
     state_key,
 )
@@ -36,19 +41,28 @@ LONG_NAMES = st.text(st.sampled_from("aäÄ厨/@= "), min_size=1, max_size=255).
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])
 def test_it_can_be_made(version: str) -> None:
-    """In each version, with its type, its alias and its state, which nobody but the node may write."""
+    """In each version, with its type, its alias and its state, which nobody but the node may write; members
+    say of themselves that they are some."""
     settings = PeopleSettings(HomeserverNames(NODE), join_rule="knock", room_version=version)
     creation = plan(request_for("Küche", settings), NODE, opaque="x")
     assert creation.alias == alias("Küche", NODE) == "#office-=4b=c3=bcche:here.test"
     state: dict[str, Any] = {event.type: event.content for event in creation.events}
     assert state["m.room.create"]["type"] == "io.a2c.office"
-    assert state["io.a2c.office"] == {"office_id": "Küche", "node": NODE}
+    members = ["@*:here.test"]
+    assert state["io.a2c.office"] == {"office_id": "Küche", "node": NODE, "members": members}
     assert state["m.room.name"] == {"name": "Office Küche"}
     assert state["m.room.join_rules"] == {"join_rule": "knock"}
     levels = state["m.room.power_levels"]
     assert levels["state_default"] == 50
     assert levels["users_default"] == 0
-    assert not any(name.startswith("io.a2c") for name in levels["events"])
+    own = {name: level for name, level in levels["events"].items() if name.startswith("io.a2c")}
+    assert own == {MEMBER: 0, SEAT: 0, TOOLS: 0}
+
+
+def test_of_whose_users_members_are_made() -> None:
+    """All that begin like the node's own: on a homeserver of our own everybody."""
+    assert own_members("@palaver:here.test") == "@*:here.test"
+    assert own_members("@_agent_palaver:there.test") == "@_agent_*:there.test"
 
 
 def test_each_office_has_its_own() -> None:
@@ -57,6 +71,17 @@ def test_each_office_has_its_own() -> None:
     one, other = (request_for(name, settings) for name in ("a", "b"))
     assert one.key != other.key
     assert request_for("o" * 200, settings).name == f"Office {'o' * 119}…"
+
+
+@given(LONG_NAMES)
+@example("o" * 255)
+@example("=sha256-")
+def test_a_key_has_room(office_id: str) -> None:
+    """However long the id is, and no two offices have one: rooms are made under keys of 255 bytes at most."""
+    key = room_key(office_id)
+    assert len(key.encode()) <= 255
+    assert key != room_key("o" * 254)
+    assert not is_name(key.removeprefix("offices/")) or key == f"offices/{office_id}"
 
 
 @given(NAMES)
@@ -172,7 +197,13 @@ def test_the_state_of_members() -> None:
         "since": 5,
     }
     assert "a2c_version" not in member_content("agent", "boss", NODE, None, 5)
-    assert seat_content(boss, 5) == {"address": "kitchen/boss@here.test", "node": NODE, "since": 5}
+    assert member_content("agent", "boss", NODE, None, 5, "key")["box"] == "key"
+    assert seat_content(boss, "@boss:here.test", 5) == {
+        "user": "@boss:here.test",
+        "address": "kitchen/boss@here.test",
+        "node": NODE,
+        "since": 5,
+    }
     assert FREE == {}
 
 

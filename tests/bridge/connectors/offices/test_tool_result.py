@@ -54,6 +54,7 @@ def text(said: str) -> dict[str, Any]:
         (result_error("stopped", a2c_cancelled=True, a2c_cancel_reason="x"), Outcome.CANCELLED, "stopped"),
         (result_error("@a:b has refused it", a2c_approval="refused"), Outcome.REFUSED, "@a:b has refused it"),
         (result_error("Log in first", error_code=4006), Outcome.ERROR, "Log in first"),
+        (result_error("stopped", a2c_interrupted=True), Outcome.INTERRUPTED, "stopped"),
         ({"content": [], "meta": {"a2c_timeout": "true"}}, Outcome.DONE, ""),
         ({"content": [text("x")], "code": 404}, Outcome.DONE, "x"),
     ],

@@ -16,6 +16,7 @@ from bridge.people import requester as requesters
 from bridge.people.in_name_of import OPERATOR
 from bridge.people.permissions import Level, Rights
 from bridge.people.service.agents_rooms import NamespacesOf
+from bridge.people.service.listener import IsForOthers, nobody_elses
 from bridge.people.service.people import People
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.service.ghosts import Ghosts
@@ -266,6 +267,7 @@ async def scene(
     names: Mapping[str, str] | None = None,
     shown_after: float = 0.0,
     speaks: SpeaksForPeople | None = None,
+    is_for_others: IsForOthers = nobody_elses,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
     settings = PeopleSettings(**{"names": HomeserverNames(node.name), "rights": RIGHTS, **changed})
@@ -288,6 +290,7 @@ async def scene(
         now_ms=now_ms,
         namespaces_of=namespaces_of,
         speaks=speaks,
+        is_for_others=is_for_others,
         report=notebook.problem,
     )
     desk = TaskDesk(

@@ -4,7 +4,8 @@ from typing import Any
 
 from bridge.people.text import MARK
 from federation.message_content import in_thread, text
-from tests.bridge.people.service.scene import ALICE, HERE, WORKER, Stage
+from federation.room_event import RoomEvent
+from tests.bridge.people.service.scene import ALICE, HERE, NODE, WORKER, Stage
 
 
 async def test_agents_do_not_hear_each_other(play: Stage) -> None:
@@ -44,6 +45,25 @@ async def test_a_room_of_agents_of_another_node_is_that_nodes(play: Stage) -> No
     await play.there.until_body("What you can ask", room_id=chat)
     assert scene.courier.delivered.empty()
     assert not any("What you can ask" in body for body in play.there.bodies(theirs))
+
+
+async def test_what_is_said_to_another_part_of_the_node_is_left_to_it(play: Stage) -> None:
+    """Whatever else it could mean."""
+
+    async def is_for_others(event: RoomEvent) -> bool:
+        return "add" in str(event.content.get("body"))
+
+    scene = await play.scene(is_for_others=is_for_others)
+    await play.join(scene.room_id, ALICE)
+    desk, chat = await play.there.chat(ALICE, NODE), await play.there.chat(ALICE, WORKER)
+    await play.there.say(desk, ALICE, "!call hands add")
+    await play.there.say(chat, ALICE, "add")
+    await play.there.say(scene.room_id, ALICE, "@worker-1: add")
+    await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
+    assert (await scene.given()).request.prompt == "peel"
+    await play.there.say(desk, ALICE, "help")
+    await play.there.until_body("What you can ask", room_id=desk)
+    assert not any("no command" in body for body in play.there.bodies(desk))
 
 
 async def test_one_event_does_not_hold_up_the_others(play: Stage) -> None:

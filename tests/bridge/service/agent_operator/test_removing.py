@@ -35,6 +35,16 @@ async def test_what_the_configuration_names_stays(node: Operated) -> None:
     assert agent.is_here
 
 
+async def test_a_member_of_an_office_is_there_while_it_is_connected(node: Operated) -> None:
+    """It would be told of again at once."""
+    await node.table.take([registered("a/boss@here.test", now_ms(), connector="offices")])
+    with pytest.raises(LocalError, match="a/boss is in an office"):
+        await node.ask("agents-remove", agent="a/boss@here.test")
+    agent = node.table.agent(address("a/boss@here.test"))
+    assert agent is not None
+    assert agent.is_here
+
+
 async def test_an_agent_of_another_node_is_forgotten_until_it_registers_anew(node: Operated) -> None:
     """No route leads to it any more, and what it was given fails; even if its node's clock is ahead."""
     ahead = now_ms() + 60_000

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
 from bridge.clock import monotonic
 from bridge.config_agents import Agent as Configured
 from bridge.service.agent_statuses import AgentStatuses
-from bridge.service.agents.attached import AttachedAgents, AttachedLimits
+from bridge.service.agents.attached import AttachedAgents, AttachedLimits, for_anybody
 from bridge.service.agents.attached_work import AttachedWork
 from bridge.service.agents.configured import ConfiguredAgents
 from bridge.service.agents.local import AgentsOfThisNode
@@ -96,6 +97,7 @@ async def kitchen(
     grace: float = 60.0,
     limits: AttachedLimits | None = None,
     monotonic: Callable[[], float] = monotonic,
+    kept_for: Callable[[AgentAddress], str | None] = for_anybody,
     killed: bool = False,
     **changed: Any,
 ) -> AsyncIterator[Kitchen]:
@@ -111,7 +113,7 @@ async def kitchen(
         statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
         local = AgentsOfThisNode(
             agents, routes, statuses, directory=directory, now_ms=clock, monotonic=monotonic, limits=limits,
-            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace,
+            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, kept_for=kept_for,
         )  # fmt: skip
         desk = TaskDesk(
             database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),

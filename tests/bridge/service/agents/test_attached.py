@@ -9,6 +9,7 @@ from bridge.agent_news import Unregistered
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
 from bridge.config_agents import Agent
+from bridge.connectors.offices.member_agents import reserved
 from bridge.service.agents.attached import CONNECTOR, AttachedLimits
 from bridge.service.agents.attached_session import Program
 from bridge.task import State
@@ -61,6 +62,15 @@ async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -
         for agent_id in ("worker", "other"):
             with pytest.raises(MatrixError, match="runs an agent of this name"):
                 await node.attached.register(agent_id, program(), {})
+
+
+async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
+    """Whether or not they are there; the program is told for whom."""
+    async with kitchen(database, tmp_path, kept_for=reserved) as node:
+        with pytest.raises(MatrixError, match="the address of boss in the office a: attach under an id without"):
+            await node.attached.register("a/boss", program(), {})
+        await node.attached.register("a/b/c", program(), {})
+        assert node.routes.agent(address("a/boss@here")) is None
 
 
 async def test_only_so_many_are_attached(database: Database, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class Written:
     async def joined(self, member: Member, version: ProtocolVersion | None) -> None:
         self._write("joined", member.name)
 
-    async def left(self, member: Member) -> None:
+    async def left(self, member: Member, reason: str = "") -> None:
         self._write("left", member.name)
 
     async def called(self, relay: Relay) -> str:
@@ -140,12 +140,11 @@ class Written:
 
 
 @dataclass
-class Running:
-    server: SmcpServer
+class Clients:
+    """Of whoever serves offices at this address; they go with the stack."""
+
     url: str
     stack: AsyncExitStack
-    problems: list[str]
-    written: Written | None = None
 
     async def client(
         self,
@@ -155,6 +154,7 @@ class Running:
         headers: dict[str, str] | None = None,
         transports: list[str] | None = None,
         path: str = "socket.io",
+        declares: Any = None,
     ) -> Client:
         """Raises `socketio.exceptions.ConnectionError` where it is refused."""
         io = socketio.AsyncClient(reconnection=False)
@@ -162,6 +162,8 @@ class Running:
         io.register_namespace(_Hearing(client))
         url = self.url if version is None else f"{self.url}?a2c_version={version}"
         auth = None if token is None else {"token": token}
+        if auth is not None and declares is not None:
+            auth["palaver"] = declares
 
         async def end() -> None:
             # One that only polls waits for the answer to its last question.
@@ -187,6 +189,19 @@ class Running:
 
     async def computer(self, name: str = "hands", office_id: str = "a", **how: Any) -> Client:
         return await self.member("computer", name, office_id, **how)
+
+
+class Running(Clients):
+    def __init__(
+        self,
+        server: SmcpServer,
+        url: str,
+        stack: AsyncExitStack,
+        problems: list[str],
+        written: Written | None = None,
+    ) -> None:
+        super().__init__(url, stack)
+        self.server, self.problems, self.written = server, problems, written
 
 
 class Lives(Protocol):

@@ -2,12 +2,16 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from aiohttp import web
+from nacl.signing import SigningKey
 
 from bridge.connectors.offices.service.connector import OfficesConnector
 from bridge.connectors.offices.service.recording import RoomParts
+from bridge.connectors.offices.service.sealing import Sealing
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.ghost_names import HomeserverNames
 from bridge.people.permissions import Rights
@@ -44,12 +48,17 @@ def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS
 
 @asynccontextmanager
 async def offices_of(
-    node: Node, *, rights: Rights = EVERYBODY_LOOKS, **settings: Any
+    node: Node, *, rights: Rights = EVERYBODY_LOOKS, is_shared: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[Running, OfficesConnector, OfficeTokens]]:
+    """`is_shared`: with offices of other nodes, and of this one as its `nodes` say."""
     problems: list[str] = []
     tokens = OfficeTokens(node.database, now_ms)
     parts = room_parts(node, problems, rights)
-    connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, report=parts.report)
+    if is_shared:
+        key = SigningKey(sha256(node.name.encode()).digest())
+        parts = replace(parts, sealing=Sealing(lambda: key), nodes=settings.get("nodes", ()))
+    routes = RoutingTable(node.name, node.database, now_ms=now_ms)
+    connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, routes, report=parts.report)
     app = web.Application()
     app.add_routes(list(connector.routes()))
     async with serving(app, connector, connector.server, problems) as running:

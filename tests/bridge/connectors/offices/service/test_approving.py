@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.offices.call_events import CALL
+from bridge.connectors.offices.call_events import CALL, RESULT
 from bridge.connectors.offices.events import TOOL_CALL
 from bridge.connectors.offices.office_room import alias
 from bridge.connectors.offices.settings import ApprovalRule
@@ -149,13 +149,15 @@ async def test_what_is_denied_nobody_is_asked_about(postgres_server: Server, mig
 
 
 async def test_a_call_that_is_under_way_is_stopped(postgres_server: Server, migrated_template: str) -> None:
-    """By whoever administers, with a sign on the call; nobody else's sign counts."""
+    """By whoever administers, with a sign on the call; nobody else's sign counts, and who gives it is told so
+    once. What is over is left alone."""
     async with stage(postgres_server, migrated_template) as play:
         answer: asyncio.Future[Any] = asyncio.Future()
         play.computer.answers[TOOL_CALL] = answer
         calling = play.call("long")
         root = await play.until(lambda event: CALL in event.content)
         await play.react(BOB, root.event_id, "❌")
+        await play.until_said(f'{BOB} may not stop this call: that takes the permission "administer".')
         await play.react(ALICE, root.event_id, "❌")
         told = await play.computer.until("notify:tool_call_cancel")
         assert told == {"agent": "x", "req_id": "long"}
@@ -163,3 +165,22 @@ async def test_a_call_that_is_under_way_is_stopped(postgres_server: Server, migr
         answer.set_result({**DONE, "isError": True})
         assert (await calling)["isError"] is True
         assert not any(event == "notify:tool_call_cancel" for event, _ in await play.computer.quiet())
+        await play.until(lambda event: RESULT in event.content)
+        for user in (BOB, ALICE):
+            await play.react(user, root.event_id, "❌")
+        # What comes later is heard later.
+        answer = asyncio.Future()
+        play.computer.answers[TOOL_CALL] = answer
+        play.call("next")
+        after = await play.until(lambda event: event.content.get(CALL, {}).get("req_id") == "next")
+        await play.react(BOB, after.event_id, "❌")
+        await play.until(
+            lambda event: (
+                "may not stop" in str(event.content.get("body"))
+                and event.content["m.relates_to"]["event_id"] == after.event_id
+            )
+        )
+        said = (await play.there.rooms.messages(play.room_id, limit=200)).events
+        assert len([event for event in said if "may not stop" in str(event.content.get("body"))]) == 2
+        assert len([event for event in said if "stops it" in str(event.content.get("body"))]) == 1
+        answer.set_result(DONE)

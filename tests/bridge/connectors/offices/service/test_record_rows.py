@@ -53,6 +53,28 @@ def test_an_answer_is_written_down_as_it_was() -> None:
         assert "not written down" in kept["answer"]["content"][0]["text"]
 
 
+def test_whose_they_are_is_written_down_with_members_and_calls() -> None:
+    """The process of the node. What was written before processes had names is nobody's."""
+    for record in (
+        records.of_member(records.JOINED, BOSS, None, 5, "p"),
+        records.of_call("c", relay(), [], 5, "p"),
+    ):
+        assert records.process_of(record.body) == "p"
+        said = json.loads(record.body)
+        assert (
+            records.process_of(json.dumps({name: said[name] for name in said if name != "process"}).encode())
+            == ""
+        )
+
+
+def test_an_answer_that_never_came_is_written_down_as_that() -> None:
+    """Nobody knows how long it would have taken."""
+    record = records.of_interrupted("a", "c", 5)
+    said = records.read_body(record.body)
+    assert (record.kind, record.call_id, said["took_ms"]) == ("answered", "c", None)
+    assert said["answer"]["meta"] == {"a2c_interrupted": True}
+
+
 def test_tools_are_those_of_a_computer() -> None:
     record = records.of_tools(HANDS, {"hash": "x"}, 5)
     assert records.read_body(record.body) == {"name": "hands", "tools": {"hash": "x"}}

@@ -44,7 +44,7 @@ def of_calls(events: Sequence[RoomEvent]) -> list[tuple[str, dict[str, Any], Roo
 
 
 def key_of(name: str, node: Node) -> str:
-    return str(member_address("a", name, node.name))
+    return f"@a/{name}:{node.name}"
 
 
 async def test_an_office_is_a_room(node: Node) -> None:
@@ -60,7 +60,8 @@ async def test_an_office_is_a_room(node: Node) -> None:
             assert said == {"role": role, "name": name, "node": "here.test", "a2c_version": "0.4.0"}
         seat = await node.rooms.state_event(room_id, SEAT)
         assert seat is not None
-        assert seat.content["address"] == key_of("boss", node)
+        assert seat.content["user"] == seat.sender == key_of("boss", node)
+        assert seat.content["address"] == str(member_address("a", "boss", node.name))
         names = {member.displayname for member in await node.rooms.members(room_id)}
         assert len(names) == 3
         await agent.leave()

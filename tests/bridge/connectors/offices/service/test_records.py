@@ -1,10 +1,12 @@
 """Writes down who comes and goes and what is called."""
 
 from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
+from bridge.connectors.offices.flat_error import interrupted
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service.record_rows import read_body
 from bridge.connectors.offices.service.records import OfficeRecords
-from storage.office_records import fetch_there, fetch_untold, list_calls
+from storage.office_records import fetch_there, fetch_unanswered, fetch_untold, list_calls
 from tests.bridge.connectors.offices.service.connectors import room_parts
 from tests.federation.service.nodes import Node
 
@@ -63,3 +65,41 @@ async def test_whoever_was_there_when_the_process_ended_is_there_no_more(node: N
         assert await fetch_there(connection) == []
         rows = await connection.fetch("SELECT kind FROM office_records ORDER BY position")
     assert [row["kind"] for row in rows] == ["joined", "joined", "left", "left"]
+
+
+async def test_calls_of_a_process_that_has_ended_are_answered_once(node: Node) -> None:
+    """By the next start, whatever a kill left of the one before: with a result that says so. Those of a
+    process that is alive go on."""
+    killed, alive = records_of(node), records_of(node)
+    await alive.start()
+    await killed.joined(BOSS, None)
+    ids = [await killed.called(relay()) for _ in range(3)]
+    await killed.answered(ids[0], relay(), {"isError": False}, killed.began())
+    going_on = await alive.called(relay())
+    for _ in range(2):
+        again = records_of(node)
+        await again.start()
+        await again.close()
+    await alive.close()
+    async with node.database.transaction(readonly=True) as connection:
+        assert [call_id for _, call_id, _ in await fetch_unanswered(connection)] == [going_on]
+        assert await fetch_there(connection) == []
+        calls = {call.call_id: call for call in await list_calls(connection, "a", None, 10)}
+    assert len(calls) == 4
+    for call_id in ids[1:]:
+        answer = calls[call_id].answer
+        assert answer is not None
+        assert read_body(answer)["answer"] == interrupted()
+    await killed.close()
+
+
+async def test_who_is_connected_to_a_process_that_is_alive_stays(node: Node) -> None:
+    """Another one begins beside it."""
+    alive, other = records_of(node), records_of(node)
+    await alive.start()
+    await alive.joined(BOSS, None)
+    await other.start()
+    async with node.database.transaction(readonly=True) as connection:
+        assert len(await fetch_there(connection)) == 1
+    await alive.close()
+    await other.close()

@@ -10,7 +10,7 @@ from bridge.connectors.offices.events import CANCELLED, CLIENT_EVENTS, TOOL_CALL
 from bridge.connectors.offices.flat_error import computer_not_found
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.relay import Relay
-from bridge.connectors.offices.service.relaying import Answered, Relaying
+from bridge.connectors.offices.service.relaying import Answered, Forget, Relaying
 from tests.bridge.connectors.offices.service.clients import Written
 
 BOSS = Member("a1", AGENT, "boss", "a")
@@ -24,11 +24,18 @@ class Wire:
     asked: list[tuple[str, Any, str, Answered]] = field(default_factory=list)
     told: list[tuple[str, Any, str]] = field(default_factory=list)
 
-    async def ask(self, event: str, said: Any, sid: str, answered: Answered) -> None:
-        self.asked.append((event, said, sid, answered))
+    forgotten: int = 0
 
-    async def tell(self, event: str, said: Any, sid: str) -> None:
-        self.told.append((event, said, sid))
+    async def bring(self, relay: Relay, answered: Answered) -> Forget:
+        self.asked.append((relay.event.name, relay.said, relay.target.sid, answered))
+        return self._forget
+
+    async def stop_asking(self, relay: Relay) -> None:
+        said = {"agent": relay.said["agent"], "req_id": relay.req_id}
+        self.told.append((CANCELLED, said, relay.target.sid))
+
+    def _forget(self) -> None:
+        self.forgotten += 1
 
 
 def relaying_on(wire: Wire, written: Written | None = None) -> Relaying:
@@ -107,6 +114,16 @@ async def test_a_caller_that_goes_has_its_tool_calls_stopped() -> None:
     await relaying.gone("a1")
     assert wire.told == [(CANCELLED, {"agent": "x", "req_id": "tool"}, "c1")]
     await asyncio.gather(*tasks)
+
+
+async def test_a_call_that_is_taken_back_is_not_one_to_nobody() -> None:
+    """What is written down of it says so: its Computer is there."""
+    wire = Wire()
+    relaying = relaying_on(wire)
+    task = await begun(relaying, wire, call())
+    await relaying.gone("a1")
+    answer = await task
+    assert (answer["isError"], answer["meta"]) == (True, {"a2c_cancelled": True})
 
 
 async def test_a_call_is_written_down_before_it_is_made() -> None:

@@ -1,0 +1,45 @@
+"""What our node has written down: as many calls and answers as there were, and which of it rooms know."""
+
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Final
+
+from bench._harness.child import ChildError
+from bench._harness.database import Database, connected
+
+_COUNT: Final = "SELECT kind, count(*) FROM office_records GROUP BY kind"
+_UNTOLD: Final = "SELECT count(*) FROM office_records WHERE event_id IS NULL"
+_NOT_TAKEN: Final = "SELECT count(*) FROM office_records WHERE event_id = ''"
+PATIENCE: Final = 600.0
+LOOK: Final = 0.2
+"""Seconds between two looks at what tells nobody when it changes."""
+
+
+async def written_down(behind: Database) -> Mapping[str, int]:
+    """How many records of each kind there are."""
+    async with connected(behind.address) as connection:
+        return dict(map(tuple, await connection.fetch(_COUNT)))
+
+
+async def untold(behind: Database) -> int:
+    """How many records the rooms do not know yet."""
+    async with connected(behind.address) as connection:
+        return int(await connection.fetchval(_UNTOLD))
+
+
+async def not_taken(behind: Database) -> int:
+    """How many records rooms did not take, or are told by another node."""
+    async with connected(behind.address) as connection:
+        return int(await connection.fetchval(_NOT_TAKEN))
+
+
+async def until_told(behind: Database) -> float:
+    """Wait until the rooms know all of it; the seconds that it took."""
+    began = perf_counter()
+    async with connected(behind.address) as connection:
+        while await connection.fetchval(_UNTOLD):
+            if perf_counter() > began + PATIENCE:
+                raise ChildError(f"after {PATIENCE:g} s the rooms have not been told of all calls")
+            await asyncio.sleep(LOOK)
+    return perf_counter() - began

@@ -1,0 +1,327 @@
+"""Offices that several nodes share: comes into their rooms, follows who is in them, and hears what members of
+other nodes ask.
+
+Everything is in the room: who is there, who sits, what is asked and what is answered. So what reaches one
+node reaches all, and after a node was cut off all of them see the same.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from bridge.connectors.offices.call_events import CALL
+from bridge.connectors.offices.flat_error import Flat
+from bridge.connectors.offices.office import Member
+from bridge.connectors.offices.office_name import OfficeName, office_name
+from bridge.connectors.offices.office_room import MEMBER, OFFICE, SEAT, member_address, own_office
+from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service.carrying import Carrying
+from bridge.connectors.offices.service.memberships import Unreachable
+from bridge.connectors.offices.service.recording import RoomParts
+from bridge.connectors.offices.service.relaying import Answered, Forget
+from bridge.connectors.offices.service.sealing import Sealing
+from bridge.connectors.offices.shared_room import (
+    NOBODY,
+    SharedRoom,
+    may_take_part,
+    read_allowed,
+    shared_room,
+)
+from bridge.connectors.offices.travelling import TYPES, Cancel, Request, Response, Update, read
+from bridge.ghost import NoGhost
+from bridge.people.message import MESSAGE
+from bridge.people.service.reader import Reader
+from federation.bounded_cache import BoundedCache
+from federation.errors import MatrixError, PeerError
+from federation.room_event import EventHead, RoomEvent, StreamedEvent
+from storage import office_records
+
+NAME: Final = "offices-shared"
+PATIENCE: Final = 30.0
+"""Seconds for coming into the room of another node, and for telling it of who has come here."""
+FAREWELL: Final = 5.0
+LOOKED_AT_EVERY: Final = 20.0
+"""Seconds. What the stream did not say of a room is noticed then."""
+NOTED_EVERY: Final = 0.05
+NOTED_FOR: Final = 5.0
+MOST_SAID: Final = 1_000
+"""Users who say that they are members of one office: of more nobody wants to know."""
+MOST_HEARD: Final = 10_000
+_STATE: Final = frozenset({MEMBER, SEAT, OFFICE, "m.room.member"})
+
+
+class Local(Protocol):
+    """Those who are connected here."""
+
+    async def follow(self, office_id: str) -> None: ...
+
+    async def asked(self, event: str, user: str, said: object) -> Flat: ...
+
+    async def taken_back(self, user: str, req_id: str) -> None: ...
+
+    async def told(self, user: str, notice: str) -> None: ...
+
+    def call_under_way(self, user: str, req_id: str) -> str | None: ...
+
+
+class Tells(Protocol):
+    """Whoever tells rooms what has been written down."""
+
+    async def until_told(self, office_id: str) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Room:
+    office_id: str
+    room_id: str
+    allowed: tuple[str, ...] = ()
+    now: SharedRoom = NOBODY
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class SharedOffices:
+    """Offices of other nodes, and those of this one into which others may come. It runs between `start` and
+    `close`."""
+
+    def __init__(self, parts: RoomParts, sealing: Sealing, tells: Tells) -> None:
+        self._parts = parts
+        self._names = parts.settings.names
+        self._tells = tells
+        self._carrying = Carrying(parts, sealing)
+        self._local: Local | None = None
+        self._rooms: dict[str, _Room] = {}
+        self._by_room: dict[str, _Room] = {}
+        self._entering: dict[str, asyncio.Lock] = {}
+        self._heard: BoundedCache[str, bool] = BoundedCache(MOST_HEARD)
+        self._answering: dict[str, tuple[str, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reader = Reader(
+            parts.side, parts.database, NAME, self._hear, parts.report, wanted=self._concerns
+        )
+        self._looking: asyncio.Task[None] | None = None
+
+    def use(self, local: Local) -> None:
+        """Once, before `start`."""
+        self._local = local
+
+    def start(self) -> None:
+        self._reader.start()
+        self._looking = asyncio.create_task(self._look_for_ever())
+
+    async def close(self) -> None:
+        """Once everybody here has left, of which other nodes are told."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                for office_id in self._rooms:
+                    await self._tells.until_told(office_id)
+        tasks = [*self._tasks, *([] if self._looking is None else [self._looking])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._reader.close()
+
+    # -- what memberships ask --
+
+    async def enter(self, office_id: str) -> None:
+        name = office_name(office_id, ())
+        assert isinstance(name, OfficeName), "it is the id of one"
+        if (name.server is None and not self._parts.nodes) or office_id in self._rooms:
+            return
+        lock = self._entering.setdefault(office_id, asyncio.Lock())
+        async with lock:
+            if office_id in self._rooms:
+                return
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    room = _Room(office_id, await self._parts.room_of(office_id))
+                    if name.server is None:
+                        await self._let_in_others(room)
+                    # From now on everything that happens there is heard, and is looked at again.
+                    self._by_room[room.room_id] = room
+                    await self._look(room)
+                    if not may_take_part(self._names.node_user, room.allowed):
+                        del self._by_room[room.room_id]
+                        await self._parts.side.leave(room.room_id, self._names.node_user)
+                        raise Unreachable(f"{name.server} does not let members of this node in")
+            except TimeoutError:
+                raise Unreachable(f"The office of {name.server or 'this node'} does not answer") from None
+            except MatrixError as refused:
+                raise Unreachable(f"The office cannot be come into: {refused.text}") from None
+            except PeerError as problem:
+                raise Unreachable(f"The office cannot be come into: {problem}") from None
+            self._rooms[office_id] = room
+
+    def room(self, office_id: str) -> SharedRoom:
+        room = self._rooms.get(office_id)
+        return NOBODY if room is None else room.now
+
+    def user(self, member: Member) -> str:
+        ghost = self._names.ghost(member_address(member.office_id, member.name, self._names.node_id))
+        # One that no user can be called after is known to nobody else.
+        return "" if ghost is None or isinstance(ghost, NoGhost) else ghost
+
+    async def settled(self, office_id: str) -> None:
+        if office_id not in self._rooms:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._tells.until_told(office_id)
+        except TimeoutError:
+            self._parts.report(f"The room of the office {office_id} is told late who is there.", None)
+
+    # -- what is asked of members of other nodes --
+
+    async def ask(self, relay: Relay, answered: Answered) -> Forget:
+        room, user = self._rooms[relay.target.office_id], relay.target.sid
+        there = room.now.members.get(user)
+        speaker = self.user(relay.caller)
+        assert there is not None, "it is a member of another node"
+        return await self._carrying.ask(room.room_id, speaker, there, relay, answered)
+
+    async def stop(self, relay: Relay) -> None:
+        room = self._rooms[relay.target.office_id]
+        self._spawn(self._carrying.stop(room.room_id, self.user(relay.caller), relay))
+
+    async def tell(self, member: Member, notice: str) -> None:
+        room = self._rooms.get(member.office_id)
+        own = self.user(member)
+        if room is not None and own and room.now.members:
+            self._spawn(self._carrying.tell(room.room_id, own, notice))
+
+    # -- what happens in rooms --
+
+    def _concerns(self, event: EventHead) -> bool:
+        if event.room_id not in self._by_room:
+            return False
+        if event.type in TYPES or event.type == MESSAGE:
+            return not self._names.is_ours(event.sender)
+        return event.type in _STATE
+
+    async def _hear(self, entries: Sequence[StreamedEvent]) -> None:
+        changed: dict[str, _Room] = {}
+        for entry in entries:
+            event = entry.event
+            room = self._by_room.get(event.room_id)
+            if room is None or entry.kind == "invite":
+                continue
+            if event.type in _STATE:
+                changed[room.office_id] = room
+                continue
+            if room.office_id in changed:
+                await self._follow(changed.pop(room.office_id))
+            if entry.kind == "timeline":
+                await self._said(room, event)
+        for room in changed.values():
+            await self._follow(room)
+
+    async def _said(self, room: _Room, event: RoomEvent) -> None:
+        if event.sender not in room.now.members or self._heard.get(event.event_id):
+            return
+        self._heard.put(event.event_id, True)
+        if event.type == MESSAGE:
+            call = event.content.get(CALL)
+            if isinstance(call, Mapping) and isinstance(call.get("req_id"), str):
+                self._spawn(self._note(event.sender, call["req_id"], event.event_id))
+            return
+        assert self._local is not None, "it is given before the start"
+        match read(event.type, event.content):
+            case Request() as request if self._names.is_ours(request.to):
+                self._spawn(self._answer(room, event, request))
+            case Response() as response if self._names.is_ours(response.to):
+                self._spawn(self._carrying.hear(event.sender, response))
+            case Cancel(id_, _) if id_ in self._answering:
+                user, req_id = self._answering[id_]
+                if user == event.sender:
+                    await self._local.taken_back(user, req_id)
+            case Update(notice):
+                await self._local.told(event.sender, notice)
+
+    async def _answer(self, room: _Room, event: RoomEvent, request: Request) -> None:
+        """What a member of another node asks one of ours is looked at like what one of ours asks."""
+        assert self._local is not None, "it is given before the start"
+        asker = room.now.members.get(event.sender)
+        if asker is None or request.id in self._answering:
+            return
+        try:
+            said = await self._carrying.open(request.body, request.id, event.sender)
+        except ValueError as wrong:
+            self._parts.report(f"What {event.sender} asks cannot be read.", wrong)
+            return
+        req_id = said.get("req_id") if isinstance(said, dict) else None
+        self._answering[request.id] = event.sender, req_id if isinstance(req_id, str) else ""
+        try:
+            answer = await self._local.asked(request.event, event.sender, said)
+        finally:
+            del self._answering[request.id]
+        await self._carrying.answer(room.room_id, request, event.event_id, asker, answer)
+
+    async def _note(self, user: str, req_id: str, event_id: str) -> None:
+        """The message that shows people a call which is under way here: questions belong to it, and a
+        reaction to it stops the call. It may come before the call has been written down."""
+        assert self._local is not None, "it is given before the start"
+        async with asyncio.timeout(NOTED_FOR):
+            # Nobody says when a call has been written down: there is nothing to wait for.
+            while (call_id := self._local.call_under_way(user, req_id)) is None:  # noqa: ASYNC110
+                await asyncio.sleep(NOTED_EVERY)
+        async with self._parts.database.transaction() as connection:
+            await office_records.set_call_event(connection, call_id, event_id)
+
+    # -- who is there --
+
+    async def _let_in_others(self, room: _Room) -> None:
+        """Who may is said in the room, for every node to read."""
+        settings = self._parts.settings
+        content = own_office(room.office_id, settings, self._parts.nodes)
+        await self._parts.side.set_state(room.room_id, settings.node_user, OFFICE, content)
+
+    async def _follow(self, room: _Room) -> None:
+        assert self._local is not None, "it is given before the start"
+        before = room.now
+        try:
+            await self._look(room)
+        except MatrixError as refused:
+            self._parts.report(f"Who is in the office {room.office_id} could not be looked up.", refused)
+            return
+        if room.office_id in self._rooms and room.now != before:
+            await self._local.follow(room.office_id)
+
+    async def _look(self, room: _Room) -> None:
+        side, room_id = self._parts.side, room.room_id
+        async with room.turn:
+            office = await side.state_event(room_id, OFFICE)
+            room.allowed = () if office is None else read_allowed(office.content)
+            said = [
+                one
+                for one in await side.state(room_id, MEMBER)
+                if one.content and may_take_part(one.sender, room.allowed)
+            ][:MOST_SAID]
+            joined = {one.sender for one in said if await side.membership(room_id, one.sender) == "join"}
+            everybody = shared_room(said, await side.state_event(room_id, SEAT), joined, room.allowed)
+            # Who of ours is there we know better: the room is told a moment later.
+            others = {user: one for user, one in everybody.members.items() if not self._names.is_ours(user)}
+            room.now = SharedRoom(others)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(LOOKED_AT_EVERY)
+            for room in tuple(self._rooms.values()):
+                try:
+                    await self._follow(room)
+                except Exception as error:
+                    self._parts.report(f"Who is in the office {room.office_id} is looked up later.", error)
+
+    # -- inside --
+
+    def _spawn(self, doing: Any) -> None:
+        async def run() -> None:
+            try:
+                with suppress(TimeoutError):
+                    await doing
+            except Exception as error:
+                self._parts.report("Something between offices of several nodes has failed.", error)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

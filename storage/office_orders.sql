@@ -1,0 +1,22 @@
+-- name: insert_order
+INSERT INTO office_orders (event_id, room_id, call_id, at_ms) VALUES ($1, $2, $3, $4)
+ON CONFLICT (event_id) DO NOTHING RETURNING true;
+
+-- name: fetch_known
+SELECT true FROM office_orders WHERE event_id = $1;
+
+-- The oldest first.
+-- name: list_untold
+SELECT event_id, room_id, call_id, at_ms FROM office_orders WHERE NOT is_told ORDER BY at_ms, event_id LIMIT $1;
+
+-- name: set_told
+UPDATE office_orders SET is_told = true WHERE event_id = $1;
+
+-- name: prune
+WITH forgotten AS (
+    DELETE FROM office_orders WHERE event_id IN (
+        SELECT event_id FROM office_orders WHERE at_ms < $1 ORDER BY at_ms, event_id LIMIT $2
+    )
+    RETURNING 1
+)
+SELECT count(*) FROM forgotten;

@@ -1,0 +1,163 @@
+"""Who is in which office, with members of other nodes that a room would bring."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.connectors.offices.office import AGENT, COMPUTER, Join, Leave, Member
+from bridge.connectors.offices.service.connection import Connection
+from bridge.connectors.offices.service.memberships import Memberships, Unreachable
+from bridge.connectors.offices.shared_room import NOBODY, Present, SharedRoom
+from tests.bridge.connectors.offices.service.clients import GRANTS, Written
+
+CHIEF = Present("@chief:b.test", AGENT, "chief", None, "key")
+FEET = Present("@feet:b.test", COMPUTER, "feet", None, "key")
+
+
+@dataclass
+class Room:
+    """What a room would say."""
+
+    now: SharedRoom = NOBODY
+    problem: str = ""
+    settled_for: list[str] = field(default_factory=list)
+
+    async def enter(self, office_id: str) -> None:
+        if self.problem:
+            raise Unreachable(self.problem)
+
+    def room(self, office_id: str) -> SharedRoom:
+        return self.now
+
+    def user(self, member: Member) -> str:
+        return f"@{member.name}:a.test"
+
+    async def settled(self, office_id: str) -> None:
+        self.settled_for.append(office_id)
+
+    def is_of(self, *members: Present) -> None:
+        self.now = SharedRoom({one.user: one for one in members})
+
+
+@dataclass
+class Place:
+    room: Room = field(default_factory=Room)
+    written: Written = field(default_factory=Written)
+    told: list[tuple[str, Any, str]] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        async def tell(event: str, said: Any, sid: str) -> None:
+            self.told.append((event, said, sid))
+
+        async def gone(sid: str) -> None:
+            self.gone.append(sid)
+
+        self.memberships = Memberships(
+            10,
+            self.written,
+            tell,
+            gone=gone,
+            report=lambda sentence, error: self.problems.append(sentence),
+            shared=self.room,
+        )
+
+    async def join(self, sid: str, role: str, name: str, said: str = "o@a.test") -> tuple[bool, str | None]:
+        connection = self.memberships.connections.setdefault(sid, Connection(sid, GRANTS["any"], None))
+        return await self.memberships.move(connection, Join(role, name, "o"), said)
+
+
+async def test_members_of_other_nodes_are_there_before_anybody_joins() -> None:
+    """Whoever comes in does not take what is taken."""
+    place = Place()
+    place.room.is_of(CHIEF, FEET)
+    assert await place.join("1", AGENT, "boss") == (False, "Room already has an agent")
+    assert await place.join("1", COMPUTER, "feet") == (False, "Name 'feet' is taken in the office")
+    assert await place.join("1", COMPUTER, "hands") == (True, None)
+    assert place.room.settled_for == ["o"]
+    assert place.memberships.is_elsewhere(FEET.user)
+    assert not place.memberships.is_elsewhere("1")
+
+
+async def test_each_is_told_of_its_office_as_it_calls_it() -> None:
+    """Of who comes, who goes, and what is another one now."""
+    place = Place()
+    await place.join("1", COMPUTER, "hands", "o")
+    await place.join("2", COMPUTER, "arms", "o@a.test")
+    place.told.clear()
+    place.room.is_of(FEET)
+    await place.memberships.follow("o")
+    assert place.told == [
+        ("notify:enter_office", {"office_id": "o", "computer": "feet"}, "1"),
+        ("notify:enter_office", {"office_id": "o@a.test", "computer": "feet"}, "2"),
+    ]
+    place.told.clear()
+    place.room.is_of()
+    await place.memberships.follow("o")
+    assert [event for event, *_ in place.told] == ["notify:leave_office"] * 2
+    assert place.gone == [FEET.user]
+
+
+async def test_an_agent_loses_its_seat() -> None:
+    """It is taken out, told so, and told why; the others are told too, and it is written down."""
+    place = Place()
+    await place.join("1", AGENT, "boss")
+    await place.join("2", COMPUTER, "hands")
+    place.told.clear()
+    place.room.is_of(CHIEF)
+    await place.memberships.follow("o")
+    left, came = {"office_id": "o@a.test", "agent": "boss"}, {"office_id": "o@a.test", "agent": "chief"}
+    assert place.told == [
+        ("notify:leave_office", left, "2"),
+        ("notify:leave_office", left, "1"),
+        ("notify:enter_office", came, "2"),
+    ]
+    assert (
+        place.memberships.connections["1"].had_to_leave == f"the seat of the Agent has gone to {CHIEF.user}"
+    )
+    assert place.written.happened[-1] == ("left", "boss")
+    # It may come back once the seat is free.
+    place.room.is_of()
+    await place.memberships.follow("o")
+    assert await place.join("1", AGENT, "boss") == (True, None)
+    assert place.memberships.connections["1"].had_to_leave == ""
+
+
+async def test_what_cannot_be_written_down_holds_nobody() -> None:
+    """Who has lost its seat goes; it is said that it is not in the records."""
+    place = Place()
+    await place.join("1", AGENT, "boss")
+    place.written.fails = OSError("full")
+    place.room.is_of(CHIEF)
+    await place.memberships.follow("o")
+    assert place.memberships.offices.agent("o") == Member(CHIEF.user, AGENT, "chief", "o")
+    assert place.problems == ["That boss had to leave could not be written down."]
+
+
+async def test_an_office_that_cannot_be_reached() -> None:
+    """Is not joined, and nothing is left behind."""
+    place = Place()
+    place.room.problem = "b.test does not answer"
+    assert await place.join("1", AGENT, "boss") == (False, "b.test does not answer")
+    assert place.written.happened == []
+    place.room.problem = ""
+    assert await place.join("1", AGENT, "boss") == (True, None)
+
+
+async def test_what_happens_at_once_goes_one_after_the_other() -> None:
+    """However many come and go while the room changes, members are told of each once."""
+    place = Place()
+    place.room.is_of(FEET)
+    await asyncio.gather(
+        *(place.join(str(number), COMPUTER, f"c{number}") for number in range(5)),
+        *(place.memberships.follow("o") for _ in range(5)),
+    )
+    names = [one.name for one in place.memberships.offices.members("o")]
+    assert sorted(names) == ["c0", "c1", "c2", "c3", "c4", "feet"]
+    leaving = [
+        place.memberships.move(place.memberships.connections[str(number)], Leave("o"), "o")
+        for number in range(5)
+    ]
+    assert await asyncio.gather(*leaving) == [(True, None)] * 5
+    assert [one.name for one in place.memberships.offices.members("o")] == ["feet"]

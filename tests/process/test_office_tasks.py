@@ -1,0 +1,133 @@
+"""Offices of a running node as its operator reaches into them: calls of tools, and work for Agents."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.connectors.offices.events import TOOL_CALL
+from bridge.connectors.offices.task_event import TASK
+from bridge.task_error import ErrorCode
+from bridge.task_exit import CODES
+from tests.bridge.connectors.offices.service.clients import Client, Clients
+from tests.process.agent_nodes import AgentNode, agent_nodes
+from tests.support.postgres import Server
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("office tasks")]
+
+OFFICES = """
+[offices]
+enabled = true
+"""
+HERE = "kitchen.local"
+BOSS, HANDS = f"a/boss@{HERE}", f"a/hands@{HERE}"
+DONE = {"content": [{"type": "text", "text": "3"}], "isError": False}
+
+
+@dataclass
+class Hosted:
+    node: AgentNode
+    token: str
+
+    async def boss(self, clients: Clients, answer: Any) -> Client:
+        agent = await clients.agent(token=self.token, declares={"tasks": True})
+        agent.answers[TASK] = answer
+        await self.node.sees(BOSS)
+        return agent
+
+    def clients(self, stack: AsyncExitStack) -> Clients:
+        return Clients(self.node.url("", "http"), stack)
+
+
+@pytest.fixture(scope="module")
+async def hosted(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[Hosted]:
+    fields = {"name": HERE, "more": OFFICES}
+    async with agent_nodes(palaver, postgres_server, migrated_template, fields) as [one]:
+        code, said = await one.palaver("offices", "token", "create", "everybody", "--json")
+        assert code == 0, said
+        yield Hosted(one, json.loads(said)["token"])
+
+
+@pytest.fixture
+async def clients(hosted: Hosted) -> AsyncIterator[Clients]:
+    async with AsyncExitStack() as stack:
+        yield hosted.clients(stack)
+
+
+async def test_an_operator_calls_a_tool(hosted: Hosted, clients: Clients) -> None:
+    """And is named where calls are listed; where there is no such Computer it is said."""
+    computer = await clients.computer(token=hosted.token)
+    computer.answers[TOOL_CALL] = DONE
+    assert await hosted.node.palaver("offices", "call", "a", "hands", "add", '{"a": 1, "b": 2}') == (0, "3\n")
+    said = await computer.until(TOOL_CALL)
+    assert (said["agent"], said["params"]) == (f"operator@{HERE}", {"a": 1, "b": 2})
+    code, text = await hosted.node.palaver("offices", "calls", "--json")
+    assert code == 0
+    [call] = json.loads(text)["calls"]
+    assert (call["agent"], call["tool_name"], call["outcome"], call["direct"]) == (
+        f"operator@{HERE}", "add", "done", True,
+    )  # fmt: skip
+    code, _ = await hosted.node.palaver("offices", "call", "a", "eyes", "add")
+    assert code == CODES[ErrorCode.AGENT_NOT_FOUND]
+    assert (await hosted.node.palaver("offices", "call", "a", "hands", "add", "[1]"))[0] == 2
+
+
+async def test_members_are_found_as_agents(hosted: Hosted, clients: Clients) -> None:
+    """While they are there."""
+    computer = await clients.computer(token=hosted.token)
+    await hosted.node.sees(HANDS)
+    code, text = await hosted.node.palaver("agents", "list", "--json")
+    assert code == 0
+    [listed] = [one for one in json.loads(text)["agents"] if one["address"] == HANDS]
+    assert (listed["runtime"], listed["status"]) == ("a2c-smcp", "idle")
+    code, text = await hosted.node.palaver("route", HANDS)
+    assert (code, "is an agent of this node" in text) == (0, True)
+    await computer.close()
+    assert "it has left its office" in await hosted.node.misses(HANDS)
+
+
+async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None:
+    """And a Computer as a call."""
+    await hosted.boss(clients, lambda said: {"success": True, "output": f"did {said['prompt']}"})
+    assert await hosted.node.palaver("task", "send", BOSS, "peel") == (0, "did peel")
+    computer = await clients.computer(token=hosted.token)
+    computer.answers[TOOL_CALL] = DONE
+    await hosted.node.sees(HANDS)
+    words = ("task", "send", HANDS, "add", "--metadata", "tool=add", "--metadata", 'params={"a": 1}')
+    assert await hosted.node.palaver(*words) == (0, "3")
+    assert (await computer.until(TOOL_CALL))["params"] == {"a": 1}
+    code, _ = await hosted.node.palaver("task", "send", HANDS, "add")
+    assert code == CODES[ErrorCode.INVALID_PAYLOAD]
+
+
+async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:
+    """What the Agent was at when the node was killed is answered as interrupted; what waited for it is done
+    when it is back."""
+    node = hosted.node
+    async with AsyncExitStack() as stack:
+        agent = await hosted.boss(hosted.clients(stack), asyncio.get_running_loop().create_future())
+        await node.ask(BOSS, "peel", "begun")
+        await agent.until(TASK)
+        await node.ask(BOSS, "cut", "waiting")
+        await node.kill()
+    await node.start()
+    answer = (await node.answered("begun"))["answer"]
+    assert (answer["error_code"], answer["metadata"]["interrupted"]) == ("NODE_UNREACHABLE", True)
+    async with AsyncExitStack() as stack:
+        agent = await hosted.boss(hosted.clients(stack), {"success": True, "output": "cut"})
+        assert (await agent.until(TASK))["prompt"] == "cut"
+        assert (await node.answered("waiting"))["answer"]["output"] == "cut"
+        assert not any(event == TASK for event, _ in await agent.quiet())
+
+
+async def test_nobody_attaches_as_a_member(hosted: Hosted) -> None:
+    """`palaver agent run` is told why."""
+    (hosted.node.directory / "a").mkdir()
+    async with hosted.node.attached("a/eyes") as program:
+        assert await asyncio.wait_for(program.wait(), 60) != 0
+    assert (await hosted.node.route(f"a/eyes@{HERE}"))["decision"] == "unknown"
