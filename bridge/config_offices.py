@@ -210,8 +210,8 @@ class Offices(Section):
     nodes: Annotated[list[str], AfterValidator(_nodes)] = Field(
         default=[],
         max_length=1_000,
-        description="Whose Agents and Computers may be in offices of this node, as `office@this.node`: names of"
-        " nodes, or users in whose names * stands for any characters, where the node is a guest of a"
+        description="Whose Agents and Computers may be in offices of this node, as `office@this.node`: names"
+        " of nodes, or users in whose names * stands for any characters, where the node is a guest of a"
         " homeserver. Nobody may unless named; they also have to be admitted by [federation].",
         examples=[["cellar.example.org", "@_agent_*:example.org"]],
     )

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from bridge.connectors.cis.rooms import parse_room_id
+from bridge.connectors.offices.office_room import OFFICE, alias
 from bridge.people.place import AGENTS_ROOM
 from bridge.service.control_socket import Command
 from bridge.service.matrix_carrier import THERE, Carrier, Inhabited
@@ -23,6 +24,8 @@ AGENTS: Final = "agents"
 """A room of a namespace, which the node made itself."""
 NODES: Final = "nodes"
 """One in which nodes that are homeservers exchange agents. Nobody removes it as a portal."""
+OFFICES: Final = "office"
+"""One of an office of this node."""
 OTHER: Final = "other"
 """One into which people have brought an agent."""
 
@@ -85,9 +88,10 @@ class Portals:
 
     async def _shown(self, room_id: str, ghosts: int) -> dict[str, Any]:
         namespace = await self._namespace(room_id)
+        office = await self._office(room_id) if namespace is None else None
         return {
             "room_id": room_id,
-            "kind": _kind(room_id, namespace),
+            "kind": _kind(room_id, namespace, office),
             "namespace": namespace,
             "name": await self._said(room_id, "m.room.name", "name"),
             "alias": await self._said(room_id, "m.room.canonical_alias", "alias"),
@@ -120,6 +124,16 @@ class Portals:
             return None  # nobody of ours is there any more
         said = {} if event is None else event.content
         named, node_id = said.get("namespace"), said.get("node")
+        return named if isinstance(named, str) and node_id == self._node.names.node_id else None
+
+    async def _office(self, room_id: str) -> str | None:
+        """Of an office that lives here. It says so itself."""
+        try:
+            event = await self._carrier.side.state_event(room_id, OFFICE)
+        except (MatrixError, LocalError):
+            return None
+        said = {} if event is None else event.content
+        named, node_id = said.get("office_id"), said.get("node")
         return named if isinstance(named, str) and node_id == self._node.names.node_id else None
 
     async def _room(self, text: str) -> str:
@@ -158,19 +172,28 @@ class Portals:
             # Whoever asks for the room of the namespace after the next start is given another one.
             await delete_created_room(connection, room_id)
         membership = await self._carrier.side.membership(room_id, self._node.names.node_user)
-        if namespace is None or membership != "join":
+        if membership != "join":
             return []
-        side, alias = self._carrier.side, self._node.alias(namespace)
+        if namespace is None:
+            office = await self._office(room_id)
+            return [] if office is None else await self._hide(room_id, alias(office, self._node.names.domain))
+        side = self._carrier.side
         if self._node.rooms().get(namespace) == room_id:
             self._node.give_up_room(namespace)
         told_of: list[str] = []
         signs = PortalSigns(side, self._node.names, lambda problem, _: told_of.append(problem))
-        led = await side.resolve_alias(alias)
-        steps = [_step("it is listed no more", await _problem(side.publish(room_id, published=False)))]
-        if led is not None and led[0] == room_id:
-            steps.append(_step(f"{alias} leads nowhere", await _problem(side.remove_alias(alias))))
+        steps = await self._hide(room_id, self._node.alias(namespace))
         await signs.take_down(namespace, room_id)
         steps.append(_step("it says no more that it is a bridge", told_of[0] if told_of else None))
+        return steps
+
+    async def _hide(self, room_id: str, name: str) -> Steps:
+        """Nobody is led there any more."""
+        side = self._carrier.side
+        led = await side.resolve_alias(name)
+        steps = [_step("it is listed no more", await _problem(side.publish(room_id, published=False)))]
+        if led is not None and led[0] == room_id:
+            steps.append(_step(f"{name} leads nowhere", await _problem(side.remove_alias(name))))
         return steps
 
 
@@ -186,9 +209,11 @@ def _refuse_nodes(room_id: str) -> None:
         )
 
 
-def _kind(room_id: str, namespace: str | None) -> str:
+def _kind(room_id: str, namespace: str | None, office: str | None) -> str:
     if parse_room_id(room_id) is not None:
         return NODES
+    if office is not None:
+        return OFFICES
     return OTHER if namespace is None else AGENTS
 
 

@@ -160,8 +160,8 @@ UPGRADE = {
 async def test_a_handshake_is_refused(
     both: list[Hosted], query: str, body: dict[str, Any], code: str | None
 ) -> None:
-    """By 400 and JSON with its length, before Socket.IO sees anything; by the same bytes to who polls and to who
-    comes as a WebSocket, over HTTP and over TLS."""
+    """By 400 and JSON with its length, before Socket.IO sees anything; by the same bytes to who polls and to
+    who comes as a WebSocket, over HTTP and over TLS."""
     node, seen = both[1].node, set()
     for scheme, ssl in (("http", True), ("https", node.tls())):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=ssl)) as session:
@@ -196,9 +196,14 @@ async def test_a_version_of_before_is_accepted(room: Room, version: str | None) 
 
 @pytest.mark.parametrize("version", ["0.1.9", "0.5.0", "1.0.0"])
 async def test_another_line_of_versions_is_refused(room: Room, version: str) -> None:
-    with pytest.raises(socketio.exceptions.ConnectionError) as refused:
+    """Of both the least and the greatest that are accepted are told."""
+    async with aiohttp.ClientSession() as session:
+        where = f"{room.clients.url}/socket.io/?EIO=4&transport=polling&a2c_version={version}"
+        async with session.get(where) as answer:
+            said = await answer.json()
+    assert (answer.status, said) == (400, {**MISMATCH, "client_version": version})
+    with pytest.raises(socketio.exceptions.ConnectionError):
         await room.client(version=version)
-    assert "Protocol version mismatch" in str(refused.value)
 
 
 async def test_the_letter_takes_one_version() -> None:
@@ -306,7 +311,8 @@ async def test_a_time_limit_is_a_number_of_seconds_up_to_an_hour(room: Room, sec
 
 
 async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
-    """A Computer's own answer to that may be on its way. Then it is told to stop, and the Agent has a result."""
+    """A Computer's own answer to that may be on its way. Then it is told to stop, and the Agent has a
+    result."""
     agent, computer = await room.agent(), await room.computer()
     answer: asyncio.Future[Any] = asyncio.Future()
     computer.answers[TOOL_CALL] = answer
@@ -363,6 +369,16 @@ async def test_a_strangers_cancel_is_audited(hosted: Hosted, room: Room) -> None
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
+async def test_either_transport_alone_is_enough(room: Room, transport: str) -> None:
+    """Where something in between lets no WebSockets through, too."""
+    agent, computer = await room.agent(transports=[transport]), await room.computer(transports=[transport])
+    for size in (1, 300_000):
+        computer.answers[TOOL_CALL] = {**RESULT, "content": [{"type": "text", "text": "x" * size}]}
+        assert await agent.call("hands", f"{size}") == computer.answers[TOOL_CALL]
+    assert await agent.until("notify:enter_office") == {"office_id": room.office_id, "computer": "hands"}
+
+
+@pytest.mark.parametrize("transport", ["polling", "websocket"])
 async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transport: str) -> None:
     """Above 1,000,000 bytes. Everybody is told, calls of others go on, and so does the node."""
     agent, computer = await room.agent(), await room.computer(transports=[transport])
@@ -409,8 +425,9 @@ async def test_an_older_computer_is_sent_no_upload(hosted: Hosted, peers: Peers,
     with pytest.raises(Refused) as refused:
         await agent.do("put_blob", computer=computer.name, data="AAAA", name_hint="x.bin")
     assert time.monotonic() - began < PATIENCE / 2
-    told = refused.value.told
-    assert (told["code"], told["reason"]) == (404, "event_not_supported")
+    assert refused.value.told["reason"] == "protocol_error_404"
+    answer = await agent.until("ack client:put_blob")
+    assert (answer["code"], answer["details"]) == (404, {"reason": "event_not_supported"})
     assert computer.reports == []
     await pair.walk(walk_call)
 
@@ -512,8 +529,12 @@ async def test_an_error_of_a_computer_reaches_a_published_agent(
     agent.forget()
     with pytest.raises(Refused) as refused:
         await agent.do(command, **asked)
-    assert refused.value.told["code"] == said["code"]
-    assert refused.value.told.get("reason") == said.get("details", {}).get("reason")
+    told = refused.value.told
+    # What an upload raises has no code, and no details but the reason.
+    assert (told["type"], told.get("code")) == (
+        ("BlobUploadError", None) if command == "put_blob" else ("SMCPProtocolError", said["code"])
+    )
+    assert told.get("reason") == said.get("details", {}).get("reason")
     assert await agent.until(f"ack {event}") == said
 
 
@@ -532,7 +553,7 @@ async def test_an_upstream_that_wants_authorisation_is_told_in_the_result(
 async def test_a_code_that_nobody_knows_ends_the_call_at_once(
     asking: tuple[PublishedAgent, Client], code: int
 ) -> None:
-    """A call becomes a result that failed, a getter raises; to whoever reads it, it is as the Computer said."""
+    """A call becomes a result that failed, a getter raises; whoever reads it has it as the Computer said it."""
     agent, computer = asking
     agent.forget()
     began = time.monotonic()
@@ -706,6 +727,10 @@ DECISIONS: Final[Table] = {
     "repeated req_id in flight": (f"{_SERVER}test_a_call_that_is_repeated_is_made_once",),
     # Beside the table: what the numbers and traps of the protocol come to.
     "a frame above 1,000,000 bytes": (f"{_HERE}test_a_frame_that_is_too_large_ends_its_connection",),
+    "clients start with polling and upgrade": (
+        f"{_HERE}test_either_transport_alone_is_enough",
+        f"{_SERVER}test_both_transports_lead_there",
+    ),
     "TLS": (f"{_HERE}test_published_clients_speak_tls",),
     "mixed versions in one office": (
         f"{_PUBLISHED}test_versions_meet_in_one_office",

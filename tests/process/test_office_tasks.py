@@ -31,7 +31,10 @@ DONE = {"content": [{"type": "text", "text": "3"}], "isError": False}
 
 @dataclass
 class Hosted:
+    """`there` is another node, which knows this one."""
+
     node: AgentNode
+    there: AgentNode
     token: str
 
     async def boss(self, clients: Clients, answer: Any) -> Client:
@@ -46,11 +49,11 @@ class Hosted:
 
 @pytest.fixture(scope="module")
 async def hosted(palaver: Path, postgres_server: Server, migrated_template: str) -> AsyncIterator[Hosted]:
-    fields = {"name": HERE, "more": OFFICES}
-    async with agent_nodes(palaver, postgres_server, migrated_template, fields) as [one]:
+    fields: list[dict[str, Any]] = [{"name": HERE, "more": OFFICES}, {"name": "cellar.local"}]
+    async with agent_nodes(palaver, postgres_server, migrated_template, *fields) as [one, other]:
         code, said = await one.palaver("offices", "token", "create", "everybody", "--json")
         assert code == 0, said
-        yield Hosted(one, json.loads(said)["token"])
+        yield Hosted(one, other, json.loads(said)["token"])
 
 
 @pytest.fixture
@@ -103,6 +106,18 @@ async def test_a_task_reaches_an_agent(hosted: Hosted, clients: Clients) -> None
     assert (await computer.until(TOOL_CALL))["params"] == {"a": 1}
     code, _ = await hosted.node.palaver("task", "send", HANDS, "add")
     assert code == CODES[ErrorCode.INVALID_PAYLOAD]
+
+
+async def test_other_nodes_give_tasks_too(hosted: Hosted, clients: Clients) -> None:
+    """They are told of members, and of their tools."""
+    await hosted.boss(clients, lambda said: {"success": True, "output": f"did {said['prompt']}"})
+    computer = await clients.computer(token=hosted.token)
+    computer.answers[TOOL_CALL] = DONE
+    await hosted.there.sees(BOSS, HANDS)
+    assert await hosted.there.palaver("task", "send", BOSS, "peel") == (0, "did peel")
+    words = ("task", "send", HANDS, "add", "--metadata", "tool=add", "--metadata", 'params={"a": 1}')
+    assert await hosted.there.palaver(*words) == (0, "3")
+    assert (await computer.until(TOOL_CALL))["agent"] == "operator@cellar.local"
 
 
 async def test_a_task_is_never_done_twice(hosted: Hosted) -> None:

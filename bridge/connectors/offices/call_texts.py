@@ -18,7 +18,10 @@ MOST_TOOLS: Final = 40
 LONGEST_RESULT: Final = 500
 RESULT_LINES: Final = 8
 
-INTERRUPTED: Final = "The node was stopped before the Computer was asked: nothing was called. Say it again if it is still wanted."
+INTERRUPTED: Final = (
+    "The node was stopped before the Computer was asked, and nothing was called."
+    " Say it again if it is still wanted."
+)
 NOT_MADE: Final = "The call could not be made now. Say it again in a while."
 TOO_OLD: Final = "This was said long before I heard it. Say it again if it is still wanted."
 
@@ -43,23 +46,13 @@ def help_text(computers: Mapping[str, Sequence[str] | None]) -> Text:
     lines = [_computer_line(name, computers[name]) for name in sorted(computers)[:MOST_COMPUTERS]]
     if len(computers) > MOST_COMPUTERS:
         lines.append(Text.of(f"and {len(computers) - MOST_COMPUTERS} more"))
-    how = f"{USAGE} calls a tool, and so does {USAGE_JSON}; {PREFIX} --timeout 300 … gives it more time than a minute."
+    time = f"{PREFIX} --timeout 300 …"
+    how = Text.of("To call a tool: ") + _code(USAGE) + Text.of(", or ") + _code(USAGE_JSON)
+    how += Text.of("; with ") + _code(time) + Text.of(" it has more time than a minute.")
+    head = "What you can call:"
     return Text(
-        "\n".join(["What you can call:", *(f"- {line.plain}" for line in lines), how]),
-        joined(
-            [
-                paragraph("What you can call:"),
-                listed(line.html for line in lines),
-                paragraph(
-                    code(USAGE)
-                    + " calls a tool, and so does "
-                    + code(USAGE_JSON)
-                    + "; "
-                    + code(f"{PREFIX} --timeout 300 …")
-                    + " gives it more time than a minute."
-                ),
-            ]
-        ),
+        "\n".join([head, *(f"- {line.plain}" for line in lines), how.plain]),
+        joined([paragraph(head), listed(line.html for line in lines), paragraph(how.html)]),
     )
 
 

@@ -45,6 +45,11 @@ def event_not_supported(event: str) -> Flat:
     return flat(NOT_FOUND, f"The Computer does not know {event}", reason="event_not_supported")
 
 
+def connected_elsewhere(name: str, server: str) -> Flat:
+    """To who is no member: between nodes members alone ask each other."""
+    return flat(FORBIDDEN, f"Computer with name '{name}' is connected to {server}: it is called from there")
+
+
 def timed_out(seconds: float) -> Flat:
     """The result of a call that took too long, as the result of a tool."""
     text = f"The tool has not answered within {seconds:g} s, and was told to stop."

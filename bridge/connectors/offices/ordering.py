@@ -1,12 +1,13 @@
 """Whether somebody calls a tool by what is said in a room: persons only, and only in words of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Final
 
 from appservice.double_puppets import is_marked
 from bridge.address import AgentAddress
-from bridge.connectors.offices.call_command import behind_prefix
+from bridge.connectors.offices.call_command import Order, Parsed, behind_prefix
+from bridge.connectors.offices.office_name import NoOffice, office_name
 from bridge.people.message import MESSAGE, read
 from bridge.people.text import is_ours
 from federation.room_event import EventHead, RoomEvent
@@ -28,6 +29,18 @@ def order_line(event: RoomEvent, agent_of: Callable[[str], AgentAddress | None])
     if message.msgtype != "m.text" or message.replaces is not None or agent_of(event.sender) is not None:
         return None
     return behind_prefix(message.body)
+
+
+def is_for_this_node(
+    parsed: Parsed, office_id: str, here: Collection[str], everywhere: Collection[str]
+) -> bool:
+    """Of the nodes that share an office one does what is said in its room: the one to which the Computer is
+    connected, and whatever is for no such Computer, the one on which the office lives. `here` are the
+    Computers of this node, `everywhere` those of all."""
+    if isinstance(parsed, Order) and parsed.computer in everywhere:
+        return parsed.computer in here
+    name = office_name(office_id, ())
+    return isinstance(name, NoOffice) or name.server is None
 
 
 def is_too_old(event: RoomEvent, now_ms: int) -> bool:

@@ -52,8 +52,8 @@ def test_tokens_are_kept_until_others_are_asked_for(guest: Palaver) -> None:
 
 
 def test_one_without_offices_is_written_again(guest: Palaver) -> None:
-    """Where there are offices `--check` says so, in one sentence; then it has their names, and the tokens that
-    it had."""
+    """Where there are offices `--check` says so, in one sentence; then it has their names, and the tokens
+    that it had."""
     guest("registration")
     first = load(FILE)
     old = "".join(

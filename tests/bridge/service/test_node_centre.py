@@ -157,7 +157,7 @@ async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: Data
     node = Node(_config(tmp_path, empty_address))
     await node.start()
     try:
-        agents = node.centre.centre.table.table.agents_of(here)
-        assert {agent.agent_id: agent.is_here for agent in agents.values()} == {"a/boss": False, "a/hands": False}
+        agents = node.centre.centre.table.table.agents_of(here).values()
+        assert {one.agent_id: one.is_here for one in agents} == {"a/boss": False, "a/hands": False}
     finally:
         await node.stop()

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from bridge.config import Config
+from bridge.connectors.offices.office_room import request_for
+from bridge.ghost_names import HomeserverNames
 from bridge.matrix_side import MatrixSide
+from bridge.people.settings import PeopleSettings
 from bridge.portal_sign import TYPES, state_key
 from bridge.run import Node
 from bridge.service.portals import MOST_AT_ONCE, Portals
@@ -81,6 +84,30 @@ async def test_rooms_are_listed_by_what_they_are(node: Node) -> None:
         if after is None:
             break
     assert seen == found
+
+
+async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
+    """Nobody is led there any more when it is removed, and whoever joins the office after the next start is
+    in another room."""
+    side = node.carrier.side
+    node_user = f"@palaver:{HERE}"
+    settings = PeopleSettings(HomeserverNames(HERE), is_listed=True)
+    room_id = (await side.create_room(request_for("build-7", settings))).room_id
+    await side.ensure_user(f"@build-7/bench:{HERE}")
+    await side.join(room_id, f"@build-7/bench:{HERE}")
+    name = f"#office-build-7:{HERE}"
+    listed = {one["room_id"]: one for one in (await _portals(node).list({}))["portals"]}
+    assert (listed[room_id]["kind"], listed[room_id]["alias"], listed[room_id]["ghosts"]) == (
+        "office",
+        name,
+        2,
+    )
+    removed = await _portals(node).remove({"room": name})
+    assert [step["done"] for step in removed["steps"]] == ["it is listed no more", f"{name} leads nowhere"]
+    assert [user["user_id"] for user in removed["users"]] == [f"@build-7/bench:{HERE}", node_user]
+    assert await side.resolve_alias(name) is None
+    again = await side.create_room(request_for("build-7", settings))
+    assert (again.is_new, again.room_id != room_id) == (True, True)
 
 
 async def test_a_room_of_agents_is_removed(node: Node) -> None:

@@ -71,7 +71,7 @@ class OfficesConnector:
         )
         if self._shared is not None:
             self._shared.use(self.server)
-        self.reaching = Reaching(parts, routes, self.server, self._records)
+        self.reaching = Reaching(parts, routes, self.server, self._records, self._shared)
         tokens.on_revoked(self._revoke)
 
     @property

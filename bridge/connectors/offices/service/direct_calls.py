@@ -20,7 +20,13 @@ MOST_ASKED: Final = 20
 class Server(Protocol):
     """What of the server this needs."""
 
-    def everybody(self) -> Collection[Member]: ...
+    def members(self) -> Collection[Member]:
+        """Who is connected here."""
+        ...
+
+    def everybody(self) -> Collection[Member]:
+        """With members of other nodes."""
+        ...
 
     async def call(self, call: DirectCall) -> Flat: ...
 
@@ -60,12 +66,12 @@ class DirectCalls:
         return nobody_to_call(members, office_id, computer)
 
     def computers(self, office_id: str) -> list[str]:
-        """Those that are there now."""
-        return sorted(
-            member.name
-            for member in self._server.everybody()
-            if member.office_id == office_id and member.role == COMPUTER
-        )
+        """Those that are there now, on whatever node."""
+        return _computers(self._server.everybody(), office_id)
+
+    def computers_here(self, office_id: str) -> list[str]:
+        """Those of them that are connected to this node."""
+        return _computers(self._server.members(), office_id)
 
     async def call(
         self,
@@ -93,11 +99,17 @@ class DirectCalls:
     async def tools(self, office_id: str, by: str) -> dict[str, tuple[str, ...] | None]:
         """Of each Computer of the office; None for one that has never said. All are asked: where there is no
         Agent nobody else does."""
-        computers = self.computers(office_id)
-        await asyncio.gather(*(self._ask(office_id, name, by) for name in computers[:MOST_ASKED]))
-        return {name: self._tools(office_id, name) for name in computers}
+        here = self.computers_here(office_id)
+        await asyncio.gather(*(self._ask(office_id, name, by) for name in here[:MOST_ASKED]))
+        return {name: self._tools(office_id, name) for name in self.computers(office_id)}
 
     async def _ask(self, office_id: str, computer: str, by: str) -> None:
         """What it answers is noted on the way."""
         req_id = f"direct-{secrets.token_hex(12)}"
         await self._server.tools(office_id, computer, by, req_id, ASKED_FOR_TOOLS)
+
+
+def _computers(members: Collection[Member], office_id: str) -> list[str]:
+    return sorted(
+        member.name for member in members if member.office_id == office_id and member.role == COMPUTER
+    )

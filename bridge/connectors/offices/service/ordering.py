@@ -21,7 +21,13 @@ from bridge.connectors.offices.call_texts import (
     mistake_text,
 )
 from bridge.connectors.offices.office_room import OFFICE, room_key
-from bridge.connectors.offices.ordering import call_id_of, is_too_old, may_order, order_line
+from bridge.connectors.offices.ordering import (
+    call_id_of,
+    is_for_this_node,
+    is_too_old,
+    may_order,
+    order_line,
+)
 from bridge.connectors.offices.service.direct_calls import DirectCalls
 from bridge.connectors.offices.service.record_rows import read_body, read_call
 from bridge.connectors.offices.service.recording import RoomParts
@@ -55,6 +61,11 @@ KEPT_MS: Final = 90 * 24 * 3_600_000
 LAST_WORDS: Final = 2.0
 
 
+def nowhere(room_id: str) -> str | None:
+    """Offices of other nodes are not to be reached from here."""
+    return None
+
+
 class Ordering:
     """It runs between `start` and `close`. After `hear_no_more` what is under way is still told."""
 
@@ -64,10 +75,13 @@ class Ordering:
         routes: RoutingTable,
         calls: DirectCalls,
         *,
+        office_elsewhere: Callable[[str], str | None] = nowhere,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`office_elsewhere` gives the office of another node that has this room."""
         self._parts = parts
         self._calls = calls
+        self._office_elsewhere = office_elsewhere
         self._settings = parts.settings
         self._identities = Identities(parts.settings.names, routes)
         voice = Voice(parts.side, parts.database, parts.settings.node_user, parts.report)
@@ -130,6 +144,9 @@ class Ordering:
         parsed = parse(line)
         if isinstance(parsed, Order) and await self._is_known(event.event_id):
             return  # whatever came of it is told
+        here, everywhere = self._calls.computers_here(office_id), self._calls.computers(office_id)
+        if not is_for_this_node(parsed, office_id, here, everywhere):
+            return
         refusal = self._telling.not_allowed(event, Level.LOOK if isinstance(parsed, Help) else Level.WORK)
         if refusal is None and is_too_old(event, self._parts.now_ms()):
             refusal = TOO_OLD
@@ -159,8 +176,9 @@ class Ordering:
             return await office_orders.is_known(connection, event_id)
 
     async def _office_of(self, room_id: str) -> str | None:
-        """The office whose room this node has made; what a room says of itself anybody may have written."""
-        known = self._offices.get(room_id)
+        """The office whose room this node has made or come into; what a room says of itself anybody may have
+        written."""
+        known = self._offices.get(room_id) or self._office_elsewhere(room_id)
         if known is not None:
             return known
         try:

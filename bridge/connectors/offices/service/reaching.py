@@ -8,10 +8,11 @@ from bridge.connectors.offices.member_agents import Seat
 from bridge.connectors.offices.office import COMPUTER
 from bridge.connectors.offices.service.addresses import Addresses
 from bridge.connectors.offices.service.direct_calls import DirectCalls
-from bridge.connectors.offices.service.ordering import Ordering
+from bridge.connectors.offices.service.ordering import Ordering, nowhere
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.service.records import OfficeRecords
 from bridge.connectors.offices.service.server import SmcpServer
+from bridge.connectors.offices.service.shared_offices import SharedOffices
 from bridge.connectors.offices.service.tasks import OfficeTasks
 from bridge.service.agents.reporting import Desk
 from bridge.service.routing_table import RoutingTable
@@ -22,14 +23,20 @@ class Reaching:
     them have left."""
 
     def __init__(
-        self, parts: RoomParts, routes: RoutingTable, server: SmcpServer, records: OfficeRecords
+        self,
+        parts: RoomParts,
+        routes: RoutingTable,
+        server: SmcpServer,
+        records: OfficeRecords,
+        shared: SharedOffices | None,
     ) -> None:
         self._server = server
         self._records = records
         self._desk: Desk | None = None
         self.calls = DirectCalls(server, records.tools)
         self.tasks = OfficeTasks(server, self._seat, now_ms=parts.now_ms, report=parts.report)
-        self.ordering = Ordering(parts, routes, self.calls)
+        elsewhere = nowhere if shared is None else shared.office_of
+        self.ordering = Ordering(parts, routes, self.calls, office_elsewhere=elsewhere)
         self._addresses = Addresses(
             routes,
             parts.database,

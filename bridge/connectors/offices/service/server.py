@@ -30,6 +30,7 @@ from bridge.connectors.offices.flat_error import (
     NOT_IN_ROOM,
     Flat,
     computer_not_found,
+    connected_elsewhere,
     flat,
 )
 from bridge.connectors.offices.office import COMPUTER, Join, Leave, Member
@@ -46,6 +47,7 @@ from bridge.connectors.offices.shape import malformed
 from bridge.connectors.offices.tokens import Grant
 from bridge.connectors.offices.wire.routes import ACCEPTED, routes
 from bridge.service.session import Report
+from federation.identifiers import domain
 from storage.connecting import ConnectionLost
 
 Check = Callable[[str | None], Awaitable[Grant | None]]
@@ -155,7 +157,11 @@ class SmcpServer:
         in_flight = self._relaying.in_flight(call.caller.sid)
         most = self._settings.most_calls_in_flight
         found = examine_call(call, self._offices, in_flight=in_flight, most_in_flight=most)
-        return found.answer if isinstance(found, Refusal) else await self._relaying.relay(found)
+        if isinstance(found, Refusal):
+            return found.answer
+        if self._memberships.is_elsewhere(found.target.sid):
+            return connected_elsewhere(call.computer, domain(found.target.sid) or "another node")
+        return await self._relaying.relay(found)
 
     async def take_back(self, call: DirectCall) -> bool:
         """Tell the Computer to stop; whether the call was under way."""
@@ -163,7 +169,9 @@ class SmcpServer:
 
     async def tools(self, office_id: str, computer: str, by: str, req_id: str, deadline: float) -> Flat:
         relay = ask_for_tools(office_id, computer, by, req_id, self._offices, deadline)
-        return computer_not_found(computer) if relay is None else await self._relaying.relay(relay)
+        if relay is None or self._memberships.is_elsewhere(relay.target.sid):
+            return computer_not_found(computer)
+        return await self._relaying.relay(relay)
 
     # -- whose tokens --
 

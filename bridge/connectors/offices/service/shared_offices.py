@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from bridge.connectors.offices.call_events import CALL
-from bridge.connectors.offices.flat_error import Flat
+from bridge.connectors.offices.flat_error import BAD_REQUEST, TOO_MANY, Flat, flat
 from bridge.connectors.offices.office import Member
 from bridge.connectors.offices.office_name import OfficeName, office_name
 from bridge.connectors.offices.office_room import MEMBER, OFFICE, SEAT, member_address, own_office
@@ -49,6 +49,9 @@ NOTED_FOR: Final = 5.0
 MOST_SAID: Final = 1_000
 """Users who say that they are members of one office: of more nobody wants to know."""
 MOST_HEARD: Final = 10_000
+MOST_ASKED: Final = 200
+"""Requests of one member of another node that are on their way, those among them that are still being
+read."""
 _STATE: Final = frozenset({MEMBER, SEAT, OFFICE, "m.room.member"})
 
 
@@ -153,6 +156,11 @@ class SharedOffices:
                 raise Unreachable(f"The office cannot be come into: {problem}") from None
             self._rooms[office_id] = room
 
+    def office_of(self, room_id: str) -> str | None:
+        """Whose room that is, as far as members of this node have been in it."""
+        room = self._by_room.get(room_id)
+        return None if room is None else room.office_id
+
     def room(self, office_id: str) -> SharedRoom:
         room = self._rooms.get(office_id)
         return NOBODY if room is None else room.now
@@ -244,18 +252,26 @@ class SharedOffices:
         asker = room.now.members.get(event.sender)
         if asker is None or request.id in self._answering:
             return
-        try:
-            said = await self._carrying.open(request.body, request.id, event.sender)
-        except ValueError as wrong:
-            self._parts.report(f"What {event.sender} asks cannot be read.", wrong)
-            return
-        req_id = said.get("req_id") if isinstance(said, dict) else None
-        self._answering[request.id] = event.sender, req_id if isinstance(req_id, str) else ""
-        try:
-            answer = await self._local.asked(request.event, event.sender, said)
-        finally:
-            del self._answering[request.id]
+        if sum(user == event.sender for user, _ in self._answering.values()) >= MOST_ASKED:
+            answer = flat(TOO_MANY, f"More than {MOST_ASKED} requests are on their way")
+        else:
+            self._answering[request.id] = event.sender, ""
+            try:
+                answer = await self._answer_of(request, event.sender)
+            finally:
+                del self._answering[request.id]
         await self._carrying.answer(room.room_id, request, event.event_id, asker, answer)
+
+    async def _answer_of(self, request: Request, user: str) -> Flat:
+        assert self._local is not None, "it is given before the start"
+        try:
+            said = await self._carrying.open(request.body, request.id, user)
+        except ValueError as wrong:
+            self._parts.report(f"What {user} asks cannot be read.", wrong)
+            return flat(BAD_REQUEST, "What was asked cannot be read")
+        req_id = said.get("req_id") if isinstance(said, dict) else None
+        self._answering[request.id] = user, req_id if isinstance(req_id, str) else ""
+        return await self._local.asked(request.event, user, said)
 
     async def _note(self, user: str, req_id: str, event_id: str) -> None:
         """The message that shows people a call which is under way here: questions belong to it, and a

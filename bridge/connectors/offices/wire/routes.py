@@ -1,7 +1,8 @@
 """The way to Socket.IO: the handshake of versions stands in front of it, on polling and WebSocket alike."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Final
+from io import BytesIO
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -26,9 +27,31 @@ def routes(
             if isinstance(judged, Refused):
                 return web.Response(status=400, body=judged.body, headers=judged.headers)
             request[ACCEPTED] = judged
+        if request.method == "POST":
+            # What stands in front of us has read the body, and Engine.IO reads it from the request.
+            return await handle(cast(web.Request, _Again(request, await request.read())))
         return await handle(request)
 
     where = path.rstrip("/")
     for method in ("GET", "POST", "OPTIONS"):
         yield web.route(method, where, answer)
         yield web.route(method, f"{where}/", answer)
+
+
+class _Again:
+    """A request with its body once more; all else of it is as it was."""
+
+    def __init__(self, request: web.Request, body: bytes) -> None:
+        self._request = request
+        self.content = _Body(body)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request, name)
+
+
+class _Body:
+    def __init__(self, body: bytes) -> None:
+        self._left = BytesIO(body)
+
+    async def read(self, size: int = -1) -> bytes:
+        return self._left.read(size)

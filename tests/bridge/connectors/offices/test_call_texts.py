@@ -26,8 +26,11 @@ def test_help_names_computers_and_tools() -> None:
     said = help_text({"hands": ("add", "<sub>"), "eyes": None, "ears": ()})
     lines = said.plain.splitlines()
     assert lines[:4] == [
-        "What you can call:", "- ears: has no tools", "- eyes: has not said what it can", "- hands: add, <sub>",
-    ]  # fmt: skip
+        "What you can call:",
+        "- ears: has no tools",
+        "- eyes: has not said what it can",
+        "- hands: add, <sub>",
+    ]
     assert "&lt;sub&gt;" in str(said.html)
     assert "nothing to be called" in help_text({}).plain
     many = help_text({f"c{n:03}": tuple(f"t{m}" for m in range(100)) for n in range(100)})

@@ -15,11 +15,20 @@ def test_who_declares_it_reads_tasks() -> None:
 @pytest.mark.parametrize(
     "auth",
     [
-        None, {}, [], "palaver", {"palaver": None}, {"palaver": True}, {"palaver": {}}, {"palaver": ["tasks"]},
-        {"palaver": {"tasks": 1}}, {"palaver": {"tasks": "true"}}, {"palaver": {"tasks": False}},
+        None,
+        {},
+        [],
+        "palaver",
+        {"palaver": None},
+        {"palaver": True},
+        {"palaver": {}},
+        {"palaver": ["tasks"]},
+        {"palaver": {"tasks": 1}},
+        {"palaver": {"tasks": "true"}},
+        {"palaver": {"tasks": False}},
         {"tasks": True},
     ],
-)  # fmt: skip
+)
 def test_nobody_else_does(auth: Any) -> None:
     """A CONNECT may hold anything."""
     assert not reads_tasks(auth)

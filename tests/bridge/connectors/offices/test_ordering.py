@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from bridge.address import AgentAddress
-from bridge.connectors.offices.ordering import call_id_of, is_too_old, may_order, order_line
+from bridge.connectors.offices.call_command import parse
+from bridge.connectors.offices.ordering import (
+    call_id_of,
+    is_for_this_node,
+    is_too_old,
+    may_order,
+    order_line,
+)
 from bridge.people.text import MARK
 from federation.message_content import edit, in_thread, reply, text
 from federation.room_event import RoomEvent
@@ -68,6 +75,27 @@ def test_no_agent_orders() -> None:
 def test_what_was_said_long_ago_is_not_done_any_more() -> None:
     assert not is_too_old(event(LINE), 3_601_000)
     assert is_too_old(event(LINE), 3_601_001)
+
+
+@pytest.mark.parametrize(
+    ("said", "office_id", "here", "everywhere", "is_done"),
+    [
+        ("hands add", "a", ["hands"], ["hands"], True),
+        ("hands add", "a@there.test", ["hands"], ["hands"], True),
+        ("hands add", "a", [], ["hands"], False),
+        ("hands add", "a@there.test", [], ["hands"], False),
+        ("hands add", "a", [], [], True),
+        ("hands add", "a@there.test", [], [], False),
+        ("help", "a", [], ["hands"], True),
+        ("help", "a@there.test", ["hands"], ["hands"], False),
+        ("hands", "a@there.test", ["hands"], ["hands"], False),
+    ],
+)
+def test_one_node_does_it(
+    said: str, office_id: str, here: list[str], everywhere: list[str], is_done: bool
+) -> None:
+    """That of the Computer; what is for none, that of the office."""
+    assert is_for_this_node(parse(said), office_id, here, everywhere) is is_done
 
 
 def test_a_message_is_one_call() -> None:

@@ -67,7 +67,7 @@ async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -
 async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
     """Whether or not they are there; the program is told for whom."""
     async with kitchen(database, tmp_path, kept_for=reserved) as node:
-        with pytest.raises(MatrixError, match="the address of boss in the office a: attach under an id without"):
+        with pytest.raises(MatrixError, match="address of boss in the office a: attach under an id without"):
             await node.attached.register("a/boss", program(), {})
         await node.attached.register("a/b/c", program(), {})
         assert node.routes.agent(address("a/boss@here")) is None

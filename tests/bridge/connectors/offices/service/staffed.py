@@ -10,10 +10,12 @@ from aiohttp import web
 
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
+from bridge.connectors.interface import Connector
 from bridge.connectors.offices.office_room import member_address
 from bridge.connectors.offices.service.connector import OfficesConnector
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.people.permissions import Rights
+from bridge.people.service.people import People
 from bridge.people.settings import EVERYBODY_LOOKS
 from bridge.service.centre import Centre, CentreParts, LocalAgents
 from bridge.service.office_tokens import OfficeTokens
@@ -108,16 +110,31 @@ class Staffed:
 
 
 @asynccontextmanager
-async def staffed(node: Node, *, rights: Rights = EVERYBODY_LOOKS, **settings: Any) -> AsyncIterator[Staffed]:
+async def staffed(
+    node: Node, *, rights: Rights = EVERYBODY_LOOKS, people: bool = False, **settings: Any
+) -> AsyncIterator[Staffed]:
+    """`people`: they are heard in all rooms, as on a node."""
     problems: list[str] = []
     tokens = OfficeTokens(node.database, now_ms)
     parts = replace(room_parts(node, problems, rights), now_ms=now_ms)
     connector: OfficesConnector
 
-    def connectors(table: RoutingTable, local: LocalAgents) -> list[OfficesConnector]:
+    def connectors(table: RoutingTable, local: LocalAgents) -> list[Connector]:
         nonlocal connector
         connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, table, report=parts.report)
-        return [connector]
+        if not people:
+            return [connector]
+        listening = People(
+            node.rooms,
+            node.database,
+            table,
+            parts.settings,
+            parts.ghosts,
+            now_ms=now_ms,
+            is_for_others=connector.reaching.ordering.is_order,
+            report=parts.report,
+        )
+        return [connector, listening]
 
     centre = Centre(
         CentreParts(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from storage import office_orders
 from storage.office_orders import OrderRow
 from storage.office_records import NewRecord, insert_records
 from tests.bridge.connectors.offices.service.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.service.connectors import offices_of
 from tests.bridge.connectors.offices.service.staffed import Staffed, staffed
 from tests.federation.service.nodes import Node, nodes, now_ms
 from tests.support.agents import address
@@ -170,8 +171,8 @@ async def test_what_there_is_is_told(play: Stage) -> None:
     """Where nobody has asked the Computers yet, they are asked."""
     tools = [{"name": name, "description": ""} for name in ("add", "sub")]
     play.computer.answers["client:get_tools"] = {"tools": tools, "req_id": "tools"}
-    for body, user in (("!call help", ALICE), ("!call", BOB)):
-        said = await play.say(body, user) if user == ALICE else await play.say(body, BOB)
+    for line, user in (("!call help", ALICE), ("!call", BOB)):
+        said = await play.say(line, user)
         answer = await play.until(
             lambda event, said=said: (
                 event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id") == said
@@ -257,8 +258,8 @@ async def test_what_a_kill_has_left_is_told(
             await play.answer(done)
             lost, never = await play.say("as if it were heard"), await play.say("and this")
         async with here.database.transaction() as connection:
-            # As if it had been killed: when the first was told and that was not written down, while the second
-            # was under way, and before the third was.
+            # As if it had been killed: when the first was told and that was not written down, while the
+            # second was under way, and before the third was.
             await connection.execute("UPDATE office_orders SET is_told = false")
             for event_id in (lost, never):
                 order = OrderRow(event_id, play.room_id, call_id_of(event_id), now_ms() - 60_000)
@@ -280,3 +281,49 @@ async def test_what_a_kill_has_left_is_told(
             told = [event for event in after if "m.in_reply_to" in event.content.get("m.relates_to", {})]
             answers = [event.content["m.relates_to"]["m.in_reply_to"]["event_id"] for event in told]
             assert answers.count(done) == answers.count(lost) == answers.count(never) == 1
+
+
+async def test_of_nodes_that_share_an_office_one_does_it(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """That of the Computer; what is for none, that of the office. Who is no member asks no other node."""
+    async with nodes(postgres_server, migrated_template) as all_nodes, AsyncExitStack() as stack:
+        home, away, people = await all_nodes.start("home.test", "away.test", "people.test")
+        alice = "@alice:people.test"
+        rights = Rights({alice: Level.WORK})
+        opened = [
+            await stack.enter_async_context(offices_of(node, rights=rights, is_shared=True, nodes=peers))
+            for node, peers in ((home, ("away.test",)), (away, ()))
+        ]
+        tokens = [await one[2].create("all", ["agent", "computer"]) for one in opened]
+        await opened[0][0].computer("feet", "kitchen", token=tokens[0])
+        hands = await opened[1][0].computer("hands", "kitchen@home.test", token=tokens[1])
+        hands.answers[TOOL_CALL] = DONE
+        await people.rooms.ensure_user(alice)
+        room_id = await people.rooms.join(alias("kitchen", home.name), alice)
+
+        async def answers(body: str, count: int) -> list[str]:
+            said = await people.rooms.send(room_id, alice, "m.room.message", text(body))
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    events = (await people.rooms.messages(room_id, limit=200)).events
+                    found = [
+                        event.sender
+                        for event in events
+                        if event.content.get("m.relates_to", {}).get("m.in_reply_to", {}).get("event_id")
+                        == said
+                    ]
+                    if len(found) >= count:
+                        return found
+                    await asyncio.sleep(0.02)
+
+        assert await answers("!call hands add a=1", 1) == ["@palaver:away.test"]
+        assert (await hands.until(TOOL_CALL))["agent"] == alice
+        assert await answers("!call nobody add", 1) == ["@palaver:home.test"]
+        assert await answers("!call help", 1) == ["@palaver:home.test"]
+        assert not any(event == TOOL_CALL for event, _ in await hands.quiet())
+        calls = opened[0][1].reaching.calls
+        called = await calls.call("kitchen", "hands", "add", {}, seconds=5, by="operator@home.test")
+        assert called.answer["code"] == 403
+        assert "is connected to away.test" in called.answer["message"]
+        assert await calls.tools("kitchen", alice) == {"feet": None, "hands": None}

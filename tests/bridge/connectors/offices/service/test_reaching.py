@@ -1,8 +1,17 @@
 """How members of offices are reached by who is in none."""
 
-from bridge.connectors.offices.office_room import member_address
+import asyncio
+
+from bridge.connectors.offices.office_room import alias, member_address
+from bridge.connectors.offices.task_event import TASK
+from bridge.people.permissions import Level, Rights
+from federation.message_content import text
+from tests.bridge.connectors.offices.service.clients import PATIENCE
 from tests.bridge.connectors.offices.service.staffed import staffed
-from tests.federation.service.nodes import Node
+from tests.federation.service.nodes import Node, nodes
+from tests.support.postgres import Server
+
+ALICE = "@alice:there.test"
 
 
 async def test_members_are_agents_while_they_are_there(node: Node) -> None:
@@ -32,3 +41,41 @@ async def test_after_the_end_nobody_is_there(node: Node) -> None:
         agent = house.routes.agent(member_address("a", "hands", node.name))
         assert agent is not None
         assert not agent.is_here
+
+
+async def test_people_give_work_in_the_room_of_an_office(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """To an Agent that reads tasks; what calls a tool there is nothing else, however few are in the room."""
+    async with nodes(postgres_server, migrated_template) as both:
+        here, there = await both.start("here.test", "there.test")
+        async with staffed(here, rights=Rights({ALICE: Level.WORK}), people=True) as house:
+            agent = await house.running.agent(token=house.token, declares={"tasks": True})
+            agent.answers[TASK] = lambda said: {"success": True, "output": f"did {said['prompt']}"}
+            await house.known("boss")
+            async with asyncio.timeout(PATIENCE):
+                while await here.rooms.resolve_alias(alias("a", here.name)) is None:
+                    await asyncio.sleep(0.01)
+            await there.rooms.ensure_user(ALICE)
+            room_id = await there.rooms.join(alias("a", here.name), ALICE)
+
+            async def bodies(part: str) -> list[str]:
+                async with asyncio.timeout(PATIENCE):
+                    while True:
+                        events = (await there.rooms.messages(room_id, limit=200)).events
+                        found = [str(event.content.get("body")) for event in events]
+                        if any(part in body for body in found):
+                            return found
+                        await asyncio.sleep(0.02)
+
+            said = text("@a/boss: peel", mentions=["@a/boss:here.test"])
+            await there.rooms.send(room_id, ALICE, "m.room.message", said)
+            await bodies("did peel")
+            await agent.close()
+            async with asyncio.timeout(PATIENCE):
+                while len(await there.rooms.members(room_id)) > 2:
+                    await asyncio.sleep(0.02)
+            await there.rooms.send(room_id, ALICE, "m.room.message", text("!call hands add a=1"))
+            await bodies("Nobody is in the office a.")
+            await there.rooms.send(room_id, ALICE, "m.room.message", text("help"))
+            assert not any("There is no command" in body for body in await bodies("What you can ask"))

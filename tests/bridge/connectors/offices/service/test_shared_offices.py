@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from bridge.connectors.offices.settings import ApprovalRule
+from bridge.connectors.offices.travelling import RESPONSE
 from tests.bridge.connectors.offices.service.clients import PATIENCE, Client, Running
 from tests.bridge.connectors.offices.service.connectors import offices_of
+from tests.bridge.connectors.offices.service.test_approving import ALICE, ASK, RIGHTS
+from tests.bridge.connectors.offices.service.test_approving import Stage as People
 from tests.federation.service.nodes import Node, nodes
 from tests.support.postgres import Server
 
@@ -62,6 +66,17 @@ async def seen(client: Client, office: str, *names: str) -> dict[str, Any]:
             if set(there) == set(names):
                 return there
             await asyncio.sleep(0.02)
+
+
+async def said(node: Node, type_: str) -> None:
+    """Once the node has an event of the type."""
+    position = 0
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            for entry in await node.graph.stream.next(position):
+                position = entry.position
+                if entry.pdu.type == type_:
+                    return
 
 
 async def test_an_agent_here_and_a_computer_there(places: Places) -> None:
@@ -218,3 +233,77 @@ async def test_an_office_that_is_not_there(places: Places) -> None:
     joined, reason = await client.join("agent", "boss", "kitchen@unknown.test")
     assert not joined
     assert await client.join("agent", "boss", "own") == [True, None]
+
+
+async def test_a_link_that_is_cut_during_a_call(places: Places) -> None:
+    """The answer comes when it is healed. Where it is not in time, the Agent is told that, and the Computer
+    to stop once it can be."""
+    home, away = places.home, places.away
+    boss = await home.agent("boss", "kitchen")
+    hands = await away.computer("hands", OFFICE)
+    await boss.until("notify:enter_office")
+    release: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(release)
+    calling = asyncio.create_task(boss.call("hands", "first", seconds=600))
+    await hands.until("client:tool_call")
+    home.node.is_down = away.node.is_down = True
+    release.set_result({"content": [{"type": "text", "text": "late"}], "isError": False})
+    await said(away.node, RESPONSE)
+    assert not calling.done()
+    home.node.is_down = away.node.is_down = False
+    await hands.tell("server:update_desktop", {"computer": "hands"})
+    assert (await calling)["content"][0]["text"] == "late"
+
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    calling = asyncio.create_task(boss.call("hands", "second", seconds=1))
+    await hands.until("client:tool_call")
+    home.node.is_down = away.node.is_down = True
+    answer = await calling
+    assert answer["meta"] == {"a2c_timeout": True}
+    home.node.is_down = away.node.is_down = False
+    await boss.ask("client:get_tools", {"agent": "x", "req_id": "t", "computer": "hands"})
+    assert await hands.until("notify:tool_call_cancel") == {"agent": "x", "req_id": "second"}
+
+
+async def test_each_node_asks_its_own_people(postgres_server: Server, migrated_template: str) -> None:
+    """A Computer's node may deny what the Agent's node lets through, and the tool is never called."""
+    rules = (ApprovalRule(tool="add", approval="deny"),)
+    async with nodes(postgres_server, migrated_template) as running, AsyncExitStack() as stack:
+        home, away = await running.start(HOME, AWAY)
+        here = await place(stack, home, nodes=(AWAY,))
+        there = await place(stack, away, rules=rules)
+        boss = await here.agent("boss", "kitchen")
+        hands = await there.computer("hands", OFFICE)
+        await boss.until("notify:enter_office")
+        answer = await boss.call("hands", a=1, b=2)
+        assert answer["isError"]
+        assert "client:tool_call" not in [event for event, _ in hands.heard]
+
+
+async def test_people_are_asked_by_the_computers_node(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """In the thread of the call, of which the Agent's node has told the room; and what they take back later
+    is stopped, by whichever node they may do so."""
+    async with nodes(postgres_server, migrated_template) as running, AsyncExitStack() as stack:
+        home, away, there = await running.start(HOME, AWAY, "there.test")
+        here = await place(stack, home, nodes=(AWAY,))
+        other = await place(stack, away, rules=ASK, rights=RIGHTS)
+        boss = await here.agent("boss", "kitchen")
+        hands = await other.computer("hands", OFFICE)
+        await boss.until("notify:enter_office")
+        await there.rooms.ensure_user(ALICE)
+        room_id = await there.rooms.join(f"#office-kitchen:{HOME}", ALICE)
+        people = People(here.running, boss, hands, there, room_id)
+        never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+        calling = asyncio.create_task(boss.call("hands", "asked", seconds=60, a=1, b=2))
+        root, question = await people.question("asked")
+        assert "client:tool_call" not in [event for event, _ in hands.heard]
+        await people.react(ALICE, question, "✅")
+        await hands.until("client:tool_call")
+        await people.react(ALICE, root, "❌")
+        assert await hands.until("notify:tool_call_cancel") == {"agent": "x", "req_id": "asked"}
+        never.set_result({"content": [], "isError": True, "meta": {"a2c_cancelled": True}})
+        assert (await calling)["isError"]

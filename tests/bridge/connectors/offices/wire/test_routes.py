@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.typedefs import Handler
 
 from bridge.connectors.offices.handshake import Accepted
 from bridge.connectors.offices.protocol_version import Line, ProtocolVersion
@@ -54,3 +55,22 @@ async def test_what_is_refused_is_refused_before_it(
             assert answer.headers[aiohttp.hdrs.CONTENT_TYPE] == "application/json"
             assert json.loads(await answer.read())["code"] in {400, 4008}
     assert (await client.get("/socket.iox", params={"a2c_version": version})).status == 404
+
+
+async def test_a_body_that_was_read_already_is_there() -> None:
+    """The node's port reads every body before anybody is asked; Engine.IO reads it from the request."""
+
+    @web.middleware
+    async def read_first(request: web.Request, handler: Handler) -> web.StreamResponse:
+        await request.read()
+        return await handler(request)
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        first = await request.content.read(3)
+        return web.Response(body=first + b"|" + await request.content.read(100))
+
+    app = web.Application(middlewares=[read_first])
+    app.add_routes(list(routes("/socket.io", handle, [Line(0, 4)], accept_unversioned=True)))
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.post("/socket.io/?sid=x", data=b"40/smcp,")
+        assert await answer.read() == b"40/|smcp,"
