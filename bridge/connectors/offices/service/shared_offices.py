@@ -44,6 +44,8 @@ PATIENCE: Final = 30.0
 FAREWELL: Final = 5.0
 LOOKED_AT_EVERY: Final = 20.0
 """Seconds. What the stream did not say of a room is noticed then."""
+MOST_TASKS: Final = 1_000
+"""What is under way at the same time. Beyond that messages of calls are not looked for."""
 NOTED_EVERY: Final = 0.05
 NOTED_FOR: Final = 5.0
 MOST_SAID: Final = 1_000
@@ -230,8 +232,9 @@ class SharedOffices:
         self._heard.put(event.event_id, True)
         if event.type == MESSAGE:
             call = event.content.get(CALL)
-            if isinstance(call, Mapping) and isinstance(call.get("req_id"), str):
-                self._spawn(self._note(event.sender, call["req_id"], event.event_id))
+            req_id = call.get("req_id") if isinstance(call, Mapping) else None
+            if isinstance(req_id, str) and len(self._tasks) < MOST_TASKS:
+                self._spawn(self._note(event.sender, req_id, event.event_id))
             return
         assert self._local is not None, "it is given before the start"
         match read(event.type, event.content):
