@@ -4,13 +4,13 @@ from functools import partial
 from statistics import quantiles
 from typing import Any
 
-from bench._appservice.sides import BOT, GUEST
+from bench._appservice.sides import BOT, GUEST, THREADS
 from bench._appservice.stage import AT_ONCE, Stage
 from bench._federation.processes import TICK
 from bench._harness.measurement import Measurement, rate
 from bench._harness.row import Row, Side, Unit
 
-NAMES = {GUEST: "Palaver", BOT: "a bare mautrix bot"}
+NAMES = {GUEST: "Palaver", BOT: "a bare mautrix bot", THREADS: "that bot answering in threads"}
 LONE, MANY = "lone", "many"
 WHAT = {LONE: "one message at a time", MANY: f"{AT_ONCE} messages at once"}
 
@@ -55,6 +55,13 @@ def rows() -> list[Row[Stage]]:
             MANY, f"{answered}, {WHAT[MANY]}", Unit.PER_SECOND, partial(per_second, load=MANY), counts=True
         )
     ]
+    ours, threads = (
+        Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (GUEST, THREADS)
+    )
+    what = f"{answered} in a thread, {WHAT[MANY]}"
+    made.append(
+        Row(name="many-threads", what=what, unit=Unit.PER_SECOND, ours=ours, other=threads, counts=False)
+    )
     for load in (LONE, MANY):
         made += [
             _compared(

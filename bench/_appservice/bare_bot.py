@@ -30,8 +30,8 @@ class BotPlace:
         return f"@{LOCALPART}:{self.settings.domain}"
 
 
-def prepared(directory: Path, homeserver: Homeserver, room: str) -> BotPlace:
-    """`room`: the alias of the room that it goes into."""
+def prepared(directory: Path, homeserver: Homeserver, room: str, room_of_threads: str) -> BotPlace:
+    """The aliases of the rooms that it goes into; in the second one it answers in threads."""
     directory.mkdir()
     settings = Settings(
         homeserver=homeserver.url,
@@ -43,6 +43,7 @@ def prepared(directory: Path, homeserver: Homeserver, room: str) -> BotPlace:
         port=lasting_port(),
         state_file=str(directory / "state.json"),
         room=room,
+        room_of_threads=room_of_threads,
     )
     registration = directory / "registration.yaml"
     # What is JSON is YAML too.

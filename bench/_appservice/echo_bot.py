@@ -16,7 +16,15 @@ from dataclasses import dataclass
 import uvloop
 from mautrix.appservice import AppService
 from mautrix.appservice.state_store import FileASStateStore
-from mautrix.types import Event, EventType, MessageEvent, RoomAlias, TextMessageEventContent
+from mautrix.types import (
+    Event,
+    EventType,
+    MessageEvent,
+    MessageType,
+    RoomAlias,
+    RoomID,
+    TextMessageEventContent,
+)
 
 from bench._harness.lifeline import tell_parent, until_abandoned
 from bench._harness.ports import LOOPBACK
@@ -35,6 +43,7 @@ class Settings:
     port: int
     state_file: str
     room: str
+    room_of_threads: str
 
     def as_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -53,18 +62,26 @@ async def run(settings: Settings) -> None:
         state_store=FileASStateStore(path=settings.state_file, binary=False),
     )
 
+    of_threads: set[RoomID] = set()
+
     @service.matrix_event_handler
     async def handle(event: Event) -> None:
         if event.type != EventType.ROOM_MESSAGE or event.sender == service.bot_mxid:
             return
         assert isinstance(event, MessageEvent), "mautrix says so by the type"
         if isinstance(event.content, TextMessageEventContent):
-            await service.intent.send_text(event.room_id, event.content.body)
+            if event.room_id not in of_threads:
+                await service.intent.send_text(event.room_id, event.content.body)
+                return
+            answer = TextMessageEventContent(msgtype=MessageType.TEXT, body=event.content.body)
+            answer.set_thread_parent(event)
+            await service.intent.send_message(event.room_id, answer)
 
     await service.start(LOOPBACK, settings.port)
     try:
         await service.intent.ensure_registered()
         await service.intent.join_room(RoomAlias(settings.room))
+        of_threads.add(await service.intent.join_room(RoomAlias(settings.room_of_threads)))
         service.ready = True
         tell_parent(ready=True)
         await until_abandoned()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 GUEST, BOT = "guest", "bot"
+THREADS = "bot in threads"
+"""The same bot in a room in which it answers as the guest does: in a thread of each question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from bench._appservice import bare_bot, guest_node
 from bench._appservice.homeserver import Homeserver, homeserver
 from bench._appservice.requests import requests_answered
-from bench._appservice.sides import BOT, GUEST, Answerer, Person, Settings, as_dict
+from bench._appservice.sides import BOT, GUEST, THREADS, Answerer, Person, Settings, as_dict
 from bench._federation.processes import cpu_seconds, family_cpu_seconds
 from bench._federation.runs import Runs
 from bench._harness.child import Child, child, python_module
@@ -27,7 +27,7 @@ PEOPLE = 64
 """Nobody of them asks for more than two tasks a second, which is as many as a person may."""
 AT_ONCE = 32
 JOINING_AT_ONCE = 8
-BOTS_ROOM = "bare-bots"
+BOTS_ROOM, THREADS_ROOM = "bare-bots", "bare-bots-in-threads"
 START_SECONDS = 60.0
 COMMAND_SECONDS = 300.0
 QUIET_SECONDS, QUIET_SHARE, QUIET_PATIENCE = 0.4, 0.1, 60.0
@@ -101,18 +101,25 @@ async def stage() -> AsyncIterator[Stage]:
         behind_node = await stack.enter_async_context(database())
         host = await stack.enter_async_context(homeserver(directory, authority, behind_synapse))
         synapse = host.synapse
-        bots_alias = f"#{BOTS_ROOM}:{synapse.server_name}"
-        bot_place = bare_bot.prepared(directory / "bot", host, bots_alias)
+        aliases = {
+            side: f"#{name}:{synapse.server_name}"
+            for side, name in ((BOT, BOTS_ROOM), (THREADS, THREADS_ROOM))
+        }
+        bot_place = bare_bot.prepared(directory / "bot", host, aliases[BOT], aliases[THREADS])
         guest_place = await guest_node.prepared(directory / "guest", authority, host, behind_node)
         await host.start([bot_place.registration, guest_place.registration])
 
         people = [await synapse.person(f"person-{number}") for number in range(PEOPLE)]
-        bots_room = await people[0].create_room(
-            preset="public_chat", alias=BOTS_ROOM, name="Bots", version="12"
-        )
+        rooms = {
+            side: await people[0].create_room(
+                preset="public_chat", alias=alias[1:].partition(":")[0], name="Bots", version="12"
+            )
+            for side, alias in aliases.items()
+        }
         node = await stack.enter_async_context(guest_node.guest_node(guest_place))
         bot = await stack.enter_async_context(bare_bot.bare_bot(bot_place))
-        await _join(people, bots_alias)
+        for alias in aliases.values():
+            await _join(people, alias)
         agents_room = await _join(people, f"#agents-default:{synapse.server_name}")
 
         agent = f"@_agent_{guest_node.AGENT}:{synapse.server_name}"
@@ -122,7 +129,7 @@ async def stage() -> AsyncIterator[Stage]:
             people=tuple(Person(one.user_id, one.access_token) for one in people),
             answerers={
                 GUEST: Answerer(agent, guest_node.AGENT, agents_room),
-                BOT: Answerer(bot_place.user_id, bare_bot.LOCALPART, bots_room),
+                **{side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side]) for side in rooms},
             },
         )
         command = python_module("bench._appservice.load_generator", json.dumps(as_dict(settings)))
