@@ -121,13 +121,21 @@ def list_offices(path: ConfigFile = None, as_json: Json = False) -> None:
     Output(as_json=as_json).show(answer, lambda console: _offices(console, answer["offices"]))
 
 
+def _named(office: Mapping[str, Any], name: str) -> str:
+    """With the user that a member of another node is there."""
+    user = office.get("elsewhere", {}).get(name)
+    return name if user is None else f"{name} ({user})"
+
+
 def _offices(console: Console, offices: Sequence[Mapping[str, Any]]) -> None:
     if not offices:
         console.print("Nobody is in any office.")
         return
     made = table("office", "agent", "computers")
     for one in offices:
-        add(made, one["office_id"], one["agent"] or "none", one["computers"] or "none")
+        agent = _named(one, one["agent"]) if one["agent"] else "none"
+        computers = [_named(one, name) for name in one["computers"]]
+        add(made, one["office_id"], agent, computers or "none")
     console.print(made)
 
 

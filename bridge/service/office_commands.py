@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from bridge.connectors.offices.office import AGENT, Member
+from bridge.connectors.offices.office import AGENT, Member, is_elsewhere
 from bridge.connectors.offices.service.record_rows import read_body
 from bridge.connectors.offices.tool_result import read_result
 from bridge.service.control_socket import Command
@@ -74,11 +74,13 @@ async def _calls(database: Database, office_id: str | None, before: int | None, 
 
 
 def _office(office_id: str, there: Sequence[Member]) -> dict[str, Any]:
+    """`elsewhere` says of members of other nodes as which users they are there."""
     agents = [member.name for member in there if member.role == AGENT]
     return {
         "office_id": office_id,
         "agent": agents[0] if agents else None,
         "computers": sorted(member.name for member in there if member.role != AGENT),
+        "elsewhere": {member.name: member.sid for member in there if is_elsewhere(member)},
     }
 
 

@@ -155,7 +155,7 @@ async def test_what_goes_on_is_shown(palaver: Palaver, tmp_path: Path, database:
 
     try:
         listed = await told("list")
-        for words in ("kitchen", "boss", "knife, pan", "cellar", "none"):
+        for words in ("kitchen", "boss", "knife", "(@stove/knife:cellar.test)", "pan", "cellar", "none"):
             assert words in listed
         assert await told("calls") == "Nothing was called.\n"
         await put(database, 3)

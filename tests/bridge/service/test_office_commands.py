@@ -14,7 +14,7 @@ from storage.office_records import NewRecord, insert_records
 MEMBERS = [
     Member("1", AGENT, "boss", "kitchen"),
     Member("2", COMPUTER, "pan", "kitchen"),
-    Member("3", COMPUTER, "knife", "kitchen"),
+    Member("@stove/knife:cellar.test", COMPUTER, "knife", "kitchen"),
     Member("4", COMPUTER, "barrel", "cellar"),
 ]
 CALL = {"req_id": "r", "agent": "boss", "computer": "pan", "tool_name": "fry", "params": {}, "hidden": []}
@@ -37,12 +37,23 @@ async def put(database: Database, count: int) -> None:
 
 
 async def test_offices_are_listed_with_who_is_in_them(database: Database) -> None:
-    """Those in which nobody is are none."""
+    """Those in which nobody is are none; members of other nodes are named with their users."""
+    elsewhere = {"knife": "@stove/knife:cellar.test"}
     assert (await asked(database, "offices-list"))["offices"] == [
-        {"office_id": "cellar", "agent": None, "computers": ["barrel"]},
-        {"office_id": "kitchen", "agent": "boss", "computers": ["knife", "pan"]},
+        {"office_id": "cellar", "agent": None, "computers": ["barrel"], "elsewhere": {}},
+        {"office_id": "kitchen", "agent": "boss", "computers": ["knife", "pan"], "elsewhere": elsewhere},
     ]
     assert (await asked(database, "offices-list", []))["offices"] == []
+
+
+async def test_who_was_no_member_is_named_as_that(database: Database) -> None:
+    """Members may be called as anybody is."""
+    called = NewRecord("kitchen", "called", "1", json.dumps({**CALL, "direct": True}).encode(), 1)
+    async with database.transaction() as connection:
+        await insert_records(connection, [called])
+    await put(database, 1)
+    calls = (await asked(database, "offices-calls"))["calls"]
+    assert [(one["agent"], one["direct"]) for one in calls] == [("boss", False), ("boss", True)]
 
 
 async def test_an_office_is_shown_with_its_last_calls(database: Database) -> None:
