@@ -48,7 +48,12 @@ $(VENV)-smcp-%/.installed: requirements/smcp-%.txt | $(BIN)/python
 	@$(VENV)-smcp-$*/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
 	@touch $@
 
-PEERS := $(VENV)-synapse/.installed $(SMCP:%=$(VENV)-smcp-%/.installed)
+# A Redis for the tests, of the system's packages.
+.PHONY: redis
+redis:
+	@sh requirements/make-redis.sh
+
+PEERS := redis $(VENV)-synapse/.installed $(SMCP:%=$(VENV)-smcp-%/.installed)
 
 .PHONY: run
 run: $(VENV)/.run ## install into .venv and start a node on port 7676

@@ -11,6 +11,9 @@ answers at once with 300 bytes of text. Each answer has to be that of its call, 
 calls and answers have to be written down as there were. Until the rooms know of all of them nothing else
 begins, and the CPU is counted until then.
 
+Across: two of our nodes over TLS, the Agent at the one and the Computer, with its office, at the other. What
+that takes beyond a call at one node stands beside the 15 ms that were set.
+
 The ratio is that of the calls that are answered in a second, in one office, 32 at once.
 """
 
@@ -20,16 +23,25 @@ from bench._harness.command import main
 from bench._harness.plan import Plan
 from bench._harness.row import Benchmark, Section
 from bench._offices import calling
+from bench._offices import two_nodes as across
 from bench._offices.stage import Stage, stage
+from bench._offices.two_nodes import TwoNodes, two_nodes
 
 
-def _remarks(subject: Stage) -> Sequence[str]:
+def _of_stage(subject: Stage) -> Sequence[str]:
+    return subject.remarks
+
+
+def _of_two_nodes(subject: TwoNodes) -> Sequence[str]:
     return subject.remarks
 
 
 OFFICES = Benchmark(
     name="offices",
-    sections=[Section(setup=stage, remarks=_remarks, rows=calling.rows())],
+    sections=[
+        Section(setup=stage, remarks=_of_stage, rows=calling.rows()),
+        Section(setup=two_nodes, remarks=_of_two_nodes, rows=across.rows()),
+    ],
     packages=[
         "aiohttp",
         "asyncpg",

@@ -1,11 +1,14 @@
 """The configuration of offices: of the A2C-SMCP server to which Agents and Computers connect."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from bridge.config_section import Seconds, Section
+from bridge.connectors.offices.broker_address import BrokerAddress, NoBroker, broker_address
 from bridge.connectors.offices.flat_error import Profile
 from bridge.connectors.offices.protocol_version import Line, parse_line
 from bridge.connectors.offices.settings import LINES, Approval, ApprovalRule, OfficeSettings
@@ -89,6 +92,13 @@ def _approvers(names: list[str]) -> list[str]:
         if wrong_rule(name) is not None or name == EVERYBODY:
             raise ValueError(f'"{name[:80]}" is neither a user id nor a server name')
     return names
+
+
+def _broker(value: str) -> str:
+    address = broker_address(value) if value else None
+    if isinstance(address, NoBroker):
+        raise ValueError(address.sentence)
+    return value
 
 
 def _span(value: str) -> str:
@@ -215,6 +225,16 @@ class Offices(Section):
         " homeserver. Nobody may unless named; they also have to be admitted by [federation].",
         examples=[["cellar.example.org", "@_agent_*:example.org"]],
     )
+    broker: Annotated[str, AfterValidator(_broker)] = Field(
+        default="",
+        description="By which several processes of this node serve the same offices: a Redis, as"
+        " redis://HOST:PORT/NUMBER, or a router of Zenoh, as tcp/HOST:PORT. Without one it is one process.",
+    )
+    broker_password_file: Path | None = Field(
+        default=None,
+        description="The file that holds the password for the Redis of `broker`, and nothing else.",
+        examples=["/etc/palaver/broker-password"],
+    )
     archive_after: Annotated[str, AfterValidator(_span)] = Field(
         default="30d",
         description="How long nobody has been in an office, and nothing was called there, when its room is"
@@ -224,8 +244,21 @@ class Offices(Section):
         default=[], max_length=MOST_RULES, description="Which calls people are asked about."
     )
 
+    @model_validator(mode="after")
+    def _password_for_a_redis(self) -> Self:
+        if self.broker_password_file is None:
+            return self
+        address = broker_address(self.broker)
+        if isinstance(address, NoBroker) or address.kind != "redis":
+            raise ValueError(
+                "broker_password_file is only used together with a Redis as broker: name that too, or leave"
+                " both out"
+            )
+        return self
 
-def office_settings(offices: Offices) -> OfficeSettings:
+
+def office_settings(offices: Offices, broker_password: str | None = None) -> OfficeSettings:
+    """`broker_password` is what stands in that file."""
     lines = tuple(sorted(map(_line, offices.versions)))
     is_wire = offices.profile == "wire"
     return OfficeSettings(
@@ -243,7 +276,13 @@ def office_settings(offices: Offices) -> OfficeSettings:
         tuple(map(_rule, offices.rules)),
         None if offices.archive_after == NEVER else seconds_of(offices.archive_after),
         tuple(offices.nodes),
+        _broker_address(offices.broker, broker_password),
     )
+
+
+def _broker_address(said: str, password: str | None) -> BrokerAddress | None:
+    address = broker_address(said)
+    return None if isinstance(address, NoBroker) else replace(address, password=password)
 
 
 def _rule(rule: OfficeRule) -> ApprovalRule:

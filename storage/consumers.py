@@ -27,6 +27,12 @@ async def try_lock_consumer(connection: Connection, name: str) -> bool:
     return locked
 
 
+async def try_share_consumer(connection: Connection, name: str) -> bool:
+    """Whether this session has the lock now, as others may that share it. It has it until it ends."""
+    shared: bool = await connection.fetchval(SQL.try_share_consumer, name)
+    return shared
+
+
 async def unlock_consumer(connection: Connection, name: str) -> None:
     await connection.execute(SQL.unlock_consumer, name)
 

@@ -16,5 +16,9 @@ SELECT name, position FROM consumer_cursors ORDER BY name;
 -- name: try_lock_consumer
 SELECT pg_try_advisory_lock(hashtextextended('consumer ' || $1::text, 0));
 
+-- Together with all others that share it.
+-- name: try_share_consumer
+SELECT pg_try_advisory_lock_shared(hashtextextended('consumer ' || $1::text, 0));
+
 -- name: unlock_consumer
 SELECT pg_advisory_unlock(hashtextextended('consumer ' || $1::text, 0));

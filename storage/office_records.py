@@ -101,8 +101,19 @@ async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
 
 
 async def fetch_there(connection: Connection) -> list[tuple[str, bytes]]:
-    """Of everybody who has joined and not left: the office, and what was written down of the join."""
+    """Of everybody who has joined and not left: the office, and what was written down of the join. Who came
+    first is first."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_there)]
+
+
+async def fetch_there_in(connection: Connection, office_id: str) -> list[bytes]:
+    """The same of one office."""
+    return [row[0] for row in await connection.fetch(SQL.fetch_there_in, office_id)]
+
+
+async def lock_office(connection: Connection, office_id: str) -> None:
+    """In a transaction, until it ends: waits until nobody else has the office for itself."""
+    await connection.execute(SQL.lock_office, office_id)
 
 
 async def is_unanswered(connection: Connection, call_id: str) -> bool:

@@ -52,13 +52,25 @@ WHERE call_id = $1 AND kind = 'called' LIMIT 1;
 -- name: fetch_answer
 SELECT body FROM office_records WHERE call_id = $1 AND kind = 'answered' ORDER BY position LIMIT 1;
 
--- Who was there last, as far as it was written down.
+-- Who was there last, as far as it was written down, in the order of their coming.
 -- name: fetch_there
 SELECT office_id, body FROM (
-    SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body
+    SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body, position
     FROM office_records WHERE kind IN ('joined', 'left')
     ORDER BY office_id, convert_from(body, 'UTF8')::json ->> 'name', position DESC
-) AS last WHERE kind = 'joined';
+) AS last WHERE kind = 'joined' ORDER BY position;
+
+-- The same of one office.
+-- name: fetch_there_in
+SELECT body FROM (
+    SELECT DISTINCT ON (convert_from(body, 'UTF8')::json ->> 'name') kind, body, position
+    FROM office_records WHERE office_id = $1 AND kind IN ('joined', 'left')
+    ORDER BY convert_from(body, 'UTF8')::json ->> 'name', position DESC
+) AS last WHERE kind = 'joined' ORDER BY position;
+
+-- Until the transaction ends nobody else has the office for itself.
+-- name: lock_office
+SELECT pg_advisory_xact_lock(hashtextextended('office ' || $1::text, 0));
 
 -- name: is_unanswered
 SELECT NOT EXISTS (SELECT FROM office_records WHERE call_id = $1 AND kind = 'answered');

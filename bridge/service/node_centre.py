@@ -51,6 +51,7 @@ from bridge.service.matrix_carrier import Carrier
 from bridge.service.office_audit import OfficeAudit
 from bridge.service.office_tokens import OfficeTokens
 from bridge.service.routing_table import RoutingTable
+from bridge.service.settings import broker_password
 from bridge.service.task_steps import AgentDuty
 
 AGENT_DIRECTORY: Final = "agents"
@@ -248,7 +249,7 @@ class NodeCentre:
         return connectors
 
     def _make_offices(self, table: RoutingTable, ghosts: Ghosts) -> OfficesConnector:
-        settings = office_settings(self._config.offices)
+        settings = office_settings(self._config.offices, broker_password(self._config))
         offices = OfficesConnector(
             settings,
             self.office_tokens,

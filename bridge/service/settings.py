@@ -69,6 +69,12 @@ def external_database(config: Config) -> DatabaseAddress | None:
     return DatabaseAddress.from_url(config.database.url, password)
 
 
+def broker_password(config: Config) -> str | None:
+    """For the broker of offices, where it takes one."""
+    file = config.offices.broker_password_file
+    return None if file is None else read_secret(file, "password of the broker")
+
+
 def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
     assert config.guest_of is None, "a guest is no homeserver"
     federation = config.federation

@@ -13,7 +13,7 @@ from bridge.address import AgentAddress
 from bridge.agent import Agent
 from bridge.agent_queue import AgentSettings
 from bridge.agent_status import AgentStatus
-from bridge.routing import Remote, Unknown
+from bridge.routing import Local, Remote, Unknown
 from bridge.service.agent_queues import AgentQueues
 from bridge.service.routing_table import Change
 from bridge.service.task_effects import Ports, TaskEffects
@@ -285,8 +285,16 @@ class TaskDesk:
             self._start(self._agents_gone([agent.address for agent in gone]))
         for change in changes:
             before, after = change.before, change.after
-            if before is not None and after is not None and before.status is AgentStatus.ERROR:
+            if before is None or after is None:
+                continue
+            if before.status is AgentStatus.ERROR or self._has_come_back(before, after):
                 self._queues.freed(after.address)
+
+    def _has_come_back(self, before: Agent, after: Agent) -> bool:
+        """An agent of this node, for which tasks may have waited."""
+        if before.is_here or not after.is_here:
+            return False
+        return isinstance(self._ports.routes.route(after.address), Local)
 
     def _look_after_lost(self, addresses: Sequence[AgentAddress]) -> None:
         """Agents that were lost while nobody was there to tell their tasks. Those that left in good order are

@@ -13,12 +13,14 @@ from typing import Final
 import asyncpg
 
 from storage.address import DatabaseAddress
-from storage.consumers import try_lock_consumer, unlock_consumer
+from storage.consumers import try_lock_consumer, try_share_consumer, unlock_consumer
 from storage.database import Single, connect_once
 from storage.errors import LocalError
 
 ASKED_AGAIN: Final = 0.5
 """Seconds until a lock that another process has is asked for again."""
+ANSWERED_WITHIN: Final = 5.0
+"""Seconds after which a session that says nothing is one that has ended."""
 _BROKEN: Final = (
     OSError, LocalError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError
 )  # fmt: skip
@@ -31,6 +33,26 @@ class ConsumerLease:
         self._using = asyncio.Lock()
         # Postgres gives a session its own lock twice, so that those of one process wait for each other here.
         self._readers: dict[str, asyncio.Lock] = {}
+
+    @property
+    def session(self) -> "Single | None":
+        """The one by which its locks hold, unless it has ended."""
+        connection = self._connection
+        return None if connection is None or connection.is_closed() else connection
+
+    async def answers(self) -> bool:
+        """Whether the session is there still."""
+        async with self._using:
+            if self._connection is None or self._connection.is_closed():
+                return False
+            try:
+                async with asyncio.timeout(ANSWERED_WITHIN):
+                    await self._connection.execute("SELECT 1")
+            except (*_BROKEN, TimeoutError):
+                self._connection.terminate()
+                self._connection = None
+                return False
+            return True
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -49,12 +71,18 @@ class ConsumerLease:
             finally:
                 await self._unlock(name)
 
-    async def _try_lock(self, name: str) -> bool:
+    async def try_hold(self, name: str, *, shared: bool = False) -> bool:
+        """Whether it can be had now: alone, or with all others that share it. It is until the session
+        ends."""
+        return await self._try_lock(name, shared=shared)
+
+    async def _try_lock(self, name: str, *, shared: bool = False) -> bool:
         async with self._using:
             try:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await connect_once(self._address)
-                return await try_lock_consumer(self._connection, name)
+                take = try_share_consumer if shared else try_lock_consumer
+                return await take(self._connection, name)
             except _BROKEN as error:
                 # Postgres is away. Whoever waits for a lock waits for it too.
                 self._leave_if_over(error)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from bridge.config import Config
 from bridge.config_mistakes import Mistake, read_config
 from bridge.config_offices import OfficeRule, Offices, office_settings
+from bridge.connectors.offices.broker_address import BrokerAddress
 from bridge.connectors.offices.protocol_version import Line
 from bridge.connectors.offices.settings import ApprovalRule, OfficeSettings
 
@@ -24,6 +25,8 @@ most_members = 4
 max_connections = 5
 mask = ["customer_number"]
 archive_after = "2h"
+broker = "redis://redis.here.test:6379/3"
+broker_password_file = "broker"
 
 [[offices.rules]]
 office = "lab"
@@ -47,7 +50,7 @@ def test_settings_are_made_of_it() -> None:
     """All of them; versions in their order, which is not that of their digits."""
     config = read_config(WRITTEN, {})
     assert isinstance(config, Config)
-    assert office_settings(config.offices) == OfficeSettings(
+    assert office_settings(config.offices, "hunter2") == OfficeSettings(
         enabled=True,
         path="/offices/socket.io",
         profile="wire",
@@ -64,6 +67,7 @@ def test_settings_are_made_of_it() -> None:
             ApprovalRule(approval="deny"),
         ),
         archive_after=7_200,
+        broker=BrokerAddress("redis", "redis://redis.here.test:6379/3", "hunter2"),
     )
 
 
@@ -151,6 +155,10 @@ def test_what_is_no_version(version: str) -> None:
         ({"mask": [""]}, "name of a key"),
         ({"mask": ["a\n"]}, "name of a key"),
         ({"token": "plo_"}, "not permitted"),
+        ({"broker": "localhost"}, "is no broker"),
+        ({"broker": "redis://host:0"}, "a port that there is not"),
+        ({"broker_password_file": "x"}, "together with a Redis"),
+        ({"broker": "tcp/host:7447", "broker_password_file": "x"}, "together with a Redis"),
         ({"rules": [{}]}, "Field required"),
         ({"rules": [{"approval": "yes"}]}, "'auto', 'ask' or 'deny'"),
         ({"rules": [{"approval": "ask", "deadline_secs": 0.9}]}, "greater than or equal to 1"),
@@ -207,3 +215,16 @@ def _mistakes(text: str) -> list[Mistake]:
     found = read_config(text, {})
     assert isinstance(found, list)
     return found
+
+
+def test_a_password_in_a_broker_is_refused_and_not_told() -> None:
+    """It has a file of its own."""
+    [mistake] = _mistakes('[offices]\nbroker = "redis://:hunter2@redis.here.test:6379/0"\n')
+    assert mistake.where == "offices.broker (line 2)"
+    assert "broker_password_file" in f"{mistake.problem} {mistake.advice}"
+    assert "hunter2" not in f"{mistake.problem} {mistake.advice}"
+
+
+def test_a_node_of_several_processes_by_zenoh() -> None:
+    settings = office_settings(Offices(broker="tcp/127.0.0.1:7447"))
+    assert settings.broker == BrokerAddress("zenoh", "tcp/127.0.0.1:7447")

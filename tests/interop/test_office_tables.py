@@ -553,7 +553,7 @@ async def test_an_upstream_that_wants_authorisation_is_told_in_the_result(
 async def test_a_code_that_nobody_knows_ends_the_call_at_once(
     asking: tuple[PublishedAgent, Client], code: int
 ) -> None:
-    """A call becomes a result that failed, a getter raises; whoever reads it has it as the Computer said it."""
+    """A call becomes a result that failed, a getter raises; others have it as the Computer said it."""
     agent, computer = asking
     agent.forget()
     began = time.monotonic()
@@ -573,6 +573,8 @@ async def test_a_code_that_nobody_knows_ends_the_call_at_once(
 _SERVER: Final = "tests/bridge/connectors/offices/service/test_server.py::"
 _PUBLISHED: Final = "tests/interop/test_published_offices.py::"
 _KILL: Final = "tests/interop/test_office_kill.py::"
+_SHARED: Final = "tests/bridge/connectors/offices/service/test_shared_offices.py::"
+_ACROSS: Final = "tests/interop/test_offices_across.py::"
 _HERE: Final = "tests/interop/test_office_tables.py::"
 # A step of `STEPS`, which `test_published_offices.py::test_a_step` takes with each published version.
 _STEP: Final = "step "
@@ -725,6 +727,11 @@ DECISIONS: Final[Table] = {
         f"{_SERVER}test_an_answer_that_is_none_is_said_to_be_none",
     ),
     "repeated req_id in flight": (f"{_SERVER}test_a_call_that_is_repeated_is_made_once",),
+    "two nodes each seat an Agent": (f"{_SHARED}test_two_agents_that_sat_down_while_nodes_were_cut_off",),
+    "office on another node": (
+        f"{_SHARED}test_an_agent_here_and_a_computer_there",
+        f"{_ACROSS}test_a_step",
+    ),
     # Beside the table: what the numbers and traps of the protocol come to.
     "a frame above 1,000,000 bytes": (f"{_HERE}test_a_frame_that_is_too_large_ends_its_connection",),
     "clients start with polling and upgrade": (

@@ -1,5 +1,5 @@
-"""One office of a node that is a homeserver itself and of one that is a guest of a Synapse, wherever it lives:
-published clients, the Agent at one of them and the Computer at the other."""
+"""One office of a node that is a homeserver itself and of one that is a guest of a Synapse, wherever it
+lives: published clients, the Agent at one of them and the Computer at the other."""
 
 import secrets
 import shutil
@@ -30,8 +30,8 @@ from tests.support.tls import Authority
 pytestmark = [pytest.mark.interop, pytest.mark.process, pytest.mark.xdist_group("offices across sides")]
 
 STEPS: tuple[Step, ...] = (
-    walk_list, walk_tools, walk_call, walk_calls_at_once, walk_large, walk_cancel, walk_get_blob, walk_put_blob,
-    walk_notifications, walk_leave, walk_disconnect, walk_lost_computer,
+    walk_list, walk_tools, walk_call, walk_calls_at_once, walk_large, walk_cancel, walk_get_blob,
+    walk_put_blob, walk_notifications, walk_leave, walk_disconnect, walk_lost_computer,
 )  # fmt: skip
 OFFICES = """
 [offices]

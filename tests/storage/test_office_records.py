@@ -1,5 +1,6 @@
 """What happens in offices, and which of it their rooms have been told."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,11 +13,13 @@ from storage.office_records import (
     fetch_call,
     fetch_call_event,
     fetch_there,
+    fetch_there_in,
     fetch_unanswered,
     fetch_untold,
     insert_records,
     is_unanswered,
     list_calls,
+    lock_office,
     prune,
     set_told,
 )
@@ -144,3 +147,39 @@ async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
             assert await prune(connection, 10, 1) == 1
             assert await fetch_there(connection) == []
         assert await prune(connection, 10, 1) == 0
+
+
+async def test_who_is_there_in_one_office(database: Database) -> None:
+    """Who came first is first, in one and in all; who has come again came then."""
+    async with database.transaction() as connection:
+        moves = [
+            ("joined", "hands", "a"), ("joined", "boss", "a"), ("joined", "feet", "b"),
+            ("left", "hands", "a"), ("joined", "hands", "a"), ("joined", "eyes", "a"), ("left", "eyes", "a"),
+        ]  # fmt: skip
+        said = [record(kind, office_id=office, name=name) for kind, name, office in moves]
+        await insert_records(connection, said)
+        there = [json.loads(body)["name"] for body in await fetch_there_in(connection, "a")]
+        assert there == ["boss", "hands"]
+        everywhere = [(office, json.loads(body)["name"]) for office, body in await fetch_there(connection)]
+        assert everywhere == [("a", "boss"), ("b", "feet"), ("a", "hands")]
+        assert await fetch_there_in(connection, "c") == []
+
+
+async def test_one_has_an_office_for_itself(database: Database) -> None:
+    """Until its transaction ends; other offices are others'."""
+    began = asyncio.Event()
+
+    async def wait() -> None:
+        async with database.transaction() as other:
+            await lock_office(other, "b")
+            began.set()
+            await lock_office(other, "a")
+
+    async with database.transaction() as one:
+        await lock_office(one, "a")
+        waiting = asyncio.create_task(wait())
+        await began.wait()
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+    async with asyncio.timeout(5):
+        await waiting

@@ -19,8 +19,8 @@ LONGEST_RESULT: Final = 500
 RESULT_LINES: Final = 8
 
 INTERRUPTED: Final = (
-    "The node was stopped before the Computer was asked, and nothing was called."
-    " Say it again if it is still wanted."
+    "It was interrupted before the Computer was asked, and nothing was called. Say it again if it is still"
+    " wanted."
 )
 NOT_MADE: Final = "The call could not be made now. Say it again in a while."
 TOO_OLD: Final = "This was said long before I heard it. Say it again if it is still wanted."

@@ -6,7 +6,7 @@ from typing import Final
 
 from appservice.double_puppets import is_marked
 from bridge.address import AgentAddress
-from bridge.connectors.offices.call_command import Order, Parsed, behind_prefix
+from bridge.connectors.offices.call_command import PREFIX, Order, Parsed, behind_prefix
 from bridge.connectors.offices.office_name import NoOffice, office_name
 from bridge.people.message import MESSAGE, read
 from bridge.people.text import is_ours
@@ -23,6 +23,10 @@ def may_order(event: EventHead, is_of_node: Callable[[str], bool]) -> bool:
 def order_line(event: RoomEvent, agent_of: Callable[[str], AgentAddress | None]) -> str | None:
     """What stands behind `!call`; None for what is no order. An edit is none, nor is what an agent says, of
     whatever node, or what was said in a person's name."""
+    body = event.content.get("body")
+    # Most of what is said is none, and need not be looked into.
+    if not isinstance(body, str) or PREFIX not in body.lower():
+        return None
     if event.is_redacted or is_ours(event.content) or is_marked(event.content):
         return None
     message = read(event.content)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bridge.connectors.offices.broker_address import BrokerAddress
 from bridge.connectors.offices.flat_error import Profile
 from bridge.connectors.offices.protocol_version import Line
 from bridge.star_pattern import STAR, fits
@@ -53,6 +54,8 @@ class OfficeSettings:
     archive_after: float | None = 30 * 24 * 3_600.0
     # Whose members may be in offices of this node: servers, and users by pattern.
     nodes: tuple[str, ...] = ()
+    # By which several processes of this node serve the same offices; None: one does.
+    broker: BrokerAddress | None = None
 
     def rule(self, office_id: str, tool_name: str) -> ApprovalRule:
         """The first that is for them; there is always one."""

@@ -43,6 +43,14 @@ def tools_content(answer: object) -> dict[str, Any] | None:
     return {"hash": sha256(written).hexdigest(), "count": len(tools), "tools": told, **cut}
 
 
+def is_tools_content(said: object) -> bool:
+    """Whether it is what `tools_content` gives."""
+    if not isinstance(said, dict) or not isinstance(said.get("hash"), str):
+        return False
+    tools = said.get("tools")
+    return isinstance(tools, list) and all(map(_is_tool, tools))
+
+
 def _is_tool(tool: object) -> bool:
     return isinstance(tool, dict) and isinstance(tool.get("name"), str) and bool(tool["name"])
 

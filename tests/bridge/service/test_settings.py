@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bridge.config import Config
 from bridge.service.settings import (
+    broker_password,
     external_database,
     homeserver_settings,
     limits_of,
@@ -166,3 +167,11 @@ def test_every_setting_of_media_is_in_force(tmp_path: Path) -> None:
     media = settings.media
     assert (media.max_upload_size, media.max_remote_size, media.remote_cache_size) == (1, 2, 3)
     assert (media.remote_cache_age, media.max_image_pixels, media.reserve) == (4 * DAY_MS, 6, 5)
+
+
+def test_the_password_of_the_broker_comes_from_its_file(tmp_path: Path) -> None:
+    """And is not in what can be shown."""
+    (tmp_path / "password").write_text("hunter2\n")
+    offices = {"broker": "redis://redis.test:6379/0", "broker_password_file": tmp_path / "password"}
+    assert broker_password(_config(offices=offices)) == "hunter2"
+    assert broker_password(_config()) is None

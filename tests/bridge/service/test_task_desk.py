@@ -390,6 +390,29 @@ async def test_an_agent_that_recovers_works_its_queue_off(one: Process) -> None:
     assert (await one.courier.delivered.get()).key.request_id == "b"
 
 
+async def test_an_agent_that_comes_back_gets_at_once_what_waits_for_it(
+    database: Database, clock: Clock
+) -> None:
+    """Though it went while nobody was there to tell its tasks."""
+    async with process(database, clock) as one:
+        one.settings["worker"] = AgentSettings(1, 5)
+        await one.routes.take([registered("worker@here")])
+        for request_id in ("req-1", "req-2"):
+            await one.desk.submit(request(request_id))
+        await one.run()
+        await one.settled()
+    async with process(database, clock, started=False) as two:
+        two.settings["worker"] = AgentSettings(1, 5)
+        await two.routes.take([Unregistered(address("worker@here"), "shutdown", NOW + 1)])
+        await two.desk.start()
+        assert error_code((await two.requester.answered.get()).answer) is ErrorCode.NODE_UNREACHABLE
+        await two.settled()
+        assert two.courier.delivered.empty()
+        assert (await two.task("req-2")).state is State.QUEUED
+        await two.routes.take([registered("worker@here", NOW + 2)])
+        assert (await two.courier.delivered.get()).key.request_id == "req-2"
+
+
 async def test_a_connector_of_its_own_name_gets_its_agents_tasks(database: Database, clock: Clock) -> None:
     """Each agent says which connector brings it its tasks; one that is not there may be elsewhere."""
     courier = Courier()

@@ -82,3 +82,37 @@ async def test_whoever_is_cancelled_while_the_server_ends_the_session_is_cancell
         async with lease.held("a"):
             pass
         await lease.close()
+
+
+async def test_what_several_share_nobody_has_alone(database: Database) -> None:
+    """And the other way round; a session gives it back when it ends."""
+    one, other, third = (ConsumerLease(database.address) for _ in range(3))
+    assert await one.try_hold("a", shared=True)
+    assert await other.try_hold("a", shared=True)
+    assert not await third.try_hold("a")
+    assert await third.try_hold("b")
+    assert not await one.try_hold("b", shared=True)
+    await one.close()
+    await other.close()
+    assert await third.try_hold("a")
+    await third.close()
+
+
+async def test_a_session_that_has_ended_does_not_answer(database: Database) -> None:
+    """However it has; the next one is another one."""
+    lease = ConsumerLease(database.address)
+    assert not await lease.answers()
+    assert await lease.try_hold("a")
+    session = lease.session
+    assert await lease.answers()
+    admin = await connect_once(database.address)
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
+        " WHERE locktype = 'advisory' AND datname = current_database()"
+    )
+    await admin.close()
+    assert not await lease.answers()
+    assert lease.session is None
+    assert await lease.try_hold("a")
+    assert lease.session is not session
+    await lease.close()

@@ -170,15 +170,20 @@ class Addresses:
     # -- who was there when a process ended --
 
     async def _give_up(self) -> None:
-        """Those who have not come back by now are gone."""
-        await asyncio.sleep(self._grace)
+        """Those who have not come back from one look to the next are gone. Another process may end at any
+        time."""
+        missed: set[AgentAddress] = set()
         while True:
             try:
-                await self._tell([agent.address for agent in await self._left_behind()])
-                return
+                left = {agent.address for agent in await self._left_behind()}
+                if missed & left:
+                    await self._tell(missed & left)
+                missed = left
+            except ConnectionLost:
+                pass  # the next look finds them
             except Exception as error:
-                self._report("Who was in offices before is told of later.", error)
-                await asyncio.sleep(AGAIN)
+                self._report("Of Agents and Computers that have not come back could not be told.", error)
+            await asyncio.sleep(self._grace)
 
     async def _left_behind(self) -> list[Agent]:
         """Agents of which the table has that they are there, and which are in no process: of those it is

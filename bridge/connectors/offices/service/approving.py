@@ -23,6 +23,8 @@ from bridge.connectors.offices.approval import (
     Tick,
     Withdrawn,
     may_approve,
+    reaction_means,
+    text_means,
 )
 from bridge.connectors.offices.approval_texts import (
     agent_answer,
@@ -36,6 +38,7 @@ from bridge.connectors.offices.call_events import ToolCall, note_content, shown_
 from bridge.connectors.offices.flat_error import Flat
 from bridge.connectors.offices.masking import masked
 from bridge.connectors.offices.relay import Relay
+from bridge.connectors.offices.service.record_rows import process_of
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.settings import ApprovalRule, OfficeSettings
 from bridge.people.message import MESSAGE, REACTION
@@ -53,6 +56,7 @@ LOOKED_FOR_EVERY: Final = 0.1
 process that tells the room."""
 
 Stop = Callable[[str], Awaitable[bool]]
+PassOn = Callable[[RoomEvent], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -73,9 +77,17 @@ class Approving:
         self._node_user = parts.settings.names.node_user
         # By the messages that an answer may belong to.
         self._open: dict[str, _Question] = {}
+        # Where several processes of the node serve the same offices: the name of this one, and how others are
+        # told what only they can know.
+        self._process = ""
+        self._say: PassOn | None = None
         self._reader = Reader(
             parts.side, parts.database, NAME, self._hear, parts.report, wanted=self._concerns
         )
+
+    def pass_on(self, process: str, say: PassOn) -> None:
+        """Before `start`."""
+        self._process, self._say = process, say
 
     def start(self) -> None:
         self._reader.start()
@@ -192,31 +204,49 @@ class Approving:
 
     async def _hear(self, entries: Sequence[StreamedEvent]) -> None:
         for entry in entries:
-            if entry.kind == "timeline" and self._concerns(entry.event):
-                try:
-                    await self._heard(entry.event)
-                except MatrixError as refused:
-                    self._parts.report("A call of an office could not be stopped.", refused)
+            if entry.kind != "timeline" or not self._concerns(entry.event):
+                continue
+            if not await self._heard(entry.event) and self._say is not None:
+                self._say(entry.event)
 
-    async def _heard(self, event: RoomEvent) -> None:
+    async def hear_passed(self, event: RoomEvent) -> None:
+        """What the process has heard that reads for all."""
+        if self._concerns(event):
+            await self._heard(event)
+
+    async def _heard(self, event: RoomEvent) -> bool:
+        """Whether nobody else need hear it."""
         related = event.content.get("m.relates_to")
         if not isinstance(related, dict) or MARK in event.content:
-            return
+            return True
         target = related.get("event_id")
         if not isinstance(target, str):
-            return
+            return True
         asked = self._open.get(target)
         if event.type == REACTION:
             key = related.get("key")
             if not isinstance(key, str):
-                return
+                return True
             if asked is not None:
                 asked.heard.put_nowait(Reacted(event.sender, key, self._may(asked.rule, event.sender)))
-            elif key in CANCEL:
-                await self._stop_call(event, target)
-        elif asked is not None and isinstance(event.content.get("body"), str):
-            text = event.content["body"]
-            asked.heard.put_nowait(Said(event.sender, text, self._may(asked.rule, event.sender)))
+                return True
+            if key in CANCEL and await self._stopped(event, target):
+                return True
+            return reaction_means(key) is None and key not in CANCEL
+        text = event.content.get("body")
+        if not isinstance(text, str):
+            return True
+        if asked is None:
+            return text_means(text) is None
+        asked.heard.put_nowait(Said(event.sender, text, self._may(asked.rule, event.sender)))
+        return True
+
+    async def _stopped(self, event: RoomEvent, target: str) -> bool:
+        try:
+            return await self._stop_call(event, target)
+        except MatrixError as refused:
+            self._parts.report("A call of an office could not be stopped.", refused)
+            return True
 
     def _may(self, rule: ApprovalRule, user: str) -> bool:
         return may_approve(rule, user, administers=self._administers(user))
@@ -224,19 +254,24 @@ class Approving:
     def _administers(self, user: str) -> bool:
         return self._parts.settings.rights.of(user).level.includes(Level.ADMINISTER)
 
-    async def _stop_call(self, event: RoomEvent, call_event: str) -> None:
+    async def _stop_call(self, event: RoomEvent, call_event: str) -> bool:
         """Whoever administers takes back what an Agent has called; who may not is told so. What is over is
-        left alone."""
+        left alone. Whether it is a call, and none that another process has."""
         async with self._parts.database.transaction(readonly=True) as connection:
             call_id = await office_records.fetch_call_of_event(connection, call_event)
-            if call_id is None or not await office_records.is_unanswered(connection, call_id):
-                return
+            if call_id is None:
+                return False
+            if not await office_records.is_unanswered(connection, call_id):
+                return True
+            [called] = await office_records.fetch_call(connection, call_id)
+        if self._say is not None and process_of(called.body) != self._process:
+            return False
         if not self._administers(event.sender):
             said, name = may_not_stop(event.sender), f"may not stop/{event.sender}"
         elif await self._stop(call_id):
             said, name = Text.of("❌ ") + shown_name(event.sender) + Text.of(" stops it."), "stopped"
         else:
-            return
+            return True
         await self._parts.side.send(
             event.room_id,
             self._node_user,
@@ -244,3 +279,4 @@ class Approving:
             note_content(said, call_event=call_event),
             transaction_id=f"office/{call_id}/{name}"[:255],
         )
+        return True

@@ -72,6 +72,9 @@ class Carrying:
     async def tell(self, room_id: str, speaker: str, notice: str) -> None:
         await self._say(room_id, speaker, Update(notice), secrets.token_hex(16))
 
+    def has_asked(self, response: Response) -> bool:
+        return response.id in self._asked
+
     async def hear(self, sender: str, response: Response) -> None:
         """The first answer counts, by whoever was asked."""
         asked = self._asked.get(response.id)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from bridge.connectors.offices.direct_call import DirectCall, nobody_to_call
 from bridge.connectors.offices.flat_error import Flat
-from bridge.connectors.offices.office import COMPUTER, Member
+from bridge.connectors.offices.office import COMPUTER, Member, is_elsewhere
 
 ASKED_FOR_TOOLS: Final = 5.0
 """Seconds that a Computer has for saying what it can."""
@@ -19,10 +19,6 @@ MOST_ASKED: Final = 20
 
 class Server(Protocol):
     """What of the server this needs."""
-
-    def members(self) -> Collection[Member]:
-        """Who is connected here."""
-        ...
 
     def everybody(self) -> Collection[Member]:
         """With members of other nodes."""
@@ -70,8 +66,8 @@ class DirectCalls:
         return _computers(self._server.everybody(), office_id)
 
     def computers_here(self, office_id: str) -> list[str]:
-        """Those of them that are connected to this node."""
-        return _computers(self._server.members(), office_id)
+        """Those of them that are connected to this node, to whichever of its processes."""
+        return _computers([one for one in self._server.everybody() if not is_elsewhere(one)], office_id)
 
     async def call(
         self,

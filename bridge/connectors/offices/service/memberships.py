@@ -1,12 +1,11 @@
-"""Who is in which office: members that are connected to this node, and members of other nodes in offices that
-are shared. What moves somebody goes one after the other, is written down before it holds, and is told to
-those who are there.
+"""Who is in which office: members that are connected to this process, companions that are to another one of
+the node, and members of other nodes in offices that are shared. What moves somebody goes one after the other,
+is written down before it holds, and is told to those who are there.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from typing import Any, Final, Protocol
 
 from bridge.connectors.offices.events import ENTERED, LEFT
 from bridge.connectors.offices.office import (
@@ -19,12 +18,15 @@ from bridge.connectors.offices.office import (
     Member,
     Offices,
     Refused,
+    is_elsewhere,
 )
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.service.connection import Connection
+from bridge.connectors.offices.service.turns import Turns
 from bridge.connectors.offices.shared_room import NOBODY, Come, Evicted, Gone, Present, SharedRoom, changes
 from bridge.service.session import Report
 
+PLACE_TAKEN: Final = "its process was not to be reached, and somebody else has taken its place"
 Tell = Callable[[str, Any, str], Awaitable[None]]
 """An event, what it says, and the connection that it is for."""
 
@@ -77,6 +79,70 @@ class NotShared:
         pass
 
 
+class Beside(Protocol):
+    """Other processes of this node, which serve the same offices."""
+
+    def turn(self, office_ids: Collection[str]) -> AbstractAsyncContextManager[None]:
+        """In it the offices are nobody else's, in whatever process, and it is known who is there."""
+        ...
+
+    def wrote(self, office_id: str) -> None:
+        """In a turn: others are told afterwards that somebody has come or gone."""
+        ...
+
+    async def look(self, office_id: str) -> None:
+        """When it returns, it is known who was there a moment ago."""
+        ...
+
+    def room(self, office_id: str) -> SharedRoom:
+        """Who is connected to other processes."""
+        ...
+
+    def has(self, member: Member) -> bool:
+        """Whether it is written down that a member of this process is there."""
+        ...
+
+    def unseated(self, office_id: str, members: Iterable[Member]) -> list[Member]:
+        """Which of these of this process have lost their places: it was thought to have ended."""
+        ...
+
+    def is_free(self, member: Member) -> bool:
+        """Whether one of those can have its place again."""
+        ...
+
+    def owe(self, member: Member) -> None:
+        """It has gone, and that could not be written down yet."""
+        ...
+
+
+class Alone:
+    """One process."""
+
+    def turn(self, office_ids: Collection[str]) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def wrote(self, office_id: str) -> None:
+        pass
+
+    async def look(self, office_id: str) -> None:
+        pass
+
+    def room(self, office_id: str) -> SharedRoom:
+        return NOBODY
+
+    def has(self, member: Member) -> bool:
+        return True
+
+    def unseated(self, office_id: str, members: Iterable[Member]) -> list[Member]:
+        return []
+
+    def is_free(self, member: Member) -> bool:
+        return True
+
+    def owe(self, member: Member) -> None:
+        """The next start of the node writes it down."""
+
+
 class Memberships:
     """`tell` is how a connection is told something. `gone` is told of each who is in its office no more, and
     `moved` whenever somebody has come or gone."""
@@ -90,6 +156,7 @@ class Memberships:
         gone: Callable[[str], Awaitable[None]],
         report: Report,
         shared: Shared | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self.offices = Offices(most_members)
         self.connections: dict[str, Connection] = {}
@@ -99,9 +166,10 @@ class Memberships:
         self._gone = gone
         self._report = report
         self._shared: Shared = shared or NotShared()
-        # Members of other nodes, by their users: those are their connections.
+        self._beside: Beside = beside or Alone()
+        # Members of other nodes, by their users: those are their connections; and companions by theirs.
         self._others: dict[str, Present] = {}
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._turns = Turns()
 
     def version_of(self, sid: str) -> ProtocolVersion | None:
         connection = self.connections.get(sid)
@@ -112,7 +180,8 @@ class Memberships:
 
     def is_elsewhere(self, sid: str) -> bool:
         """Whether it is a member of another node."""
-        return sid in self._others
+        member = self.offices.member(sid)
+        return sid in self._others and (member is None or is_elsewhere(member))
 
     async def tell_office(self, event: str, said: dict[str, Any], by: Member) -> None:
         """All others who are connected here, each of its office as it calls it."""
@@ -141,7 +210,9 @@ class Memberships:
             offices = {happened.office_id, *([] if before is None else [before.office_id])}
             async with AsyncExitStack() as stack:
                 for office_id in sorted(offices):
-                    await stack.enter_async_context(_Turn(self._turns, office_id))
+                    await stack.enter_async_context(self._turns.of(office_id))
+                await stack.enter_async_context(self._beside.turn(offices))
+                for office_id in sorted(offices):
                     await self._follow(office_id)
                 effects = self.offices.decide(sid, happened)
                 if isinstance(effects, Refused):
@@ -165,22 +236,31 @@ class Memberships:
             effects = self.offices.decide(sid, Disconnect())
             assert not isinstance(effects, Refused), "nobody is kept"
             try:
-                await self._write_down(sid, effects)
+                async with self._beside.turn({effect.member.office_id for effect in effects}):
+                    await self._write_down(sid, effects)
             except Exception as error:
-                # Nobody can be kept who is gone. The next start of the node writes it down.
+                # Nobody can be kept who is gone. It is written down later.
                 self._report(f"That {connection.grant.owner} has left could not be written down.", error)
+                for effect in effects:
+                    self._beside.owe(effect.member)
             await self._carry_out(sid, effects)
             self.offices.forget(sid)
         await self._gone(sid)
 
-    # -- who is connected to other nodes --
+    # -- who is connected to other nodes, and to other processes --
 
     async def follow(self, office_id: str) -> None:
-        """What its room says of who is there has changed."""
+        """What its room says of who is there has changed, or what another process has written down."""
+        async with self._turns.of(office_id):
+            await self._beside.look(office_id)
+            here = [one for one in self.offices.members(office_id) if one.sid in self.connections]
+            unseated = self._beside.unseated(office_id, here)
+        for member in unseated:
+            await self._seat_again(member)
         for change in self._changes(office_id):
             if isinstance(change, Evicted):
                 await self._evict(change.member)
-        async with _Turn(self._turns, office_id):
+        async with self._turns.of(office_id):
             await self._follow(office_id)
 
     # -- inside --
@@ -188,7 +268,10 @@ class Memberships:
     def _changes(self, office_id: str) -> list[Gone | Evicted | Come]:
         here = self.offices.members(office_id)
         ours = {one.sid: self._shared.user(one) for one in here if one.sid not in self._others}
-        return changes(self._shared.room(office_id), here, ours, self._others)
+        room, beside = self._shared.room(office_id), self._beside.room(office_id)
+        if beside.members:
+            room = SharedRoom({**beside.members, **room.members})
+        return changes(room, here, ours, self._others)
 
     async def _follow(self, office_id: str) -> None:
         """In the office's turn. Who has to leave here does so in its own."""
@@ -213,31 +296,61 @@ class Memberships:
         connection = self.connections.get(member.sid)
         if connection is None:
             return
-        async with connection.turn:
-            async with _Turn(self._turns, member.office_id):
-                reasons = [
-                    change.reason
-                    for change in self._changes(member.office_id)
-                    if isinstance(change, Evicted) and change.member == member
-                ]
-                if not reasons:
-                    return
-                try:
-                    await self._records.left(member, reasons[0])
-                except Exception as error:
-                    self._report(f"That {member.name} had to leave could not be written down.", error)
-                await self._carry_out(member.sid, (Left(member),))
-                connection.had_to_leave = reasons[0]
-            notice = {"office_id": connection.office_said, member.role: member.name}
-            await self._tell(LEFT, notice, member.sid)
+        async with connection.turn, self._turns.of(member.office_id):
+            reasons = [
+                change.reason
+                for change in self._changes(member.office_id)
+                if isinstance(change, Evicted) and change.member == member
+            ]
+            if not reasons:
+                return
+            try:
+                async with self._beside.turn({member.office_id}):
+                    await self._write_down_left(member, reasons[0])
+            except Exception as error:
+                self._report(f"That {member.name} had to leave could not be written down.", error)
+                self._beside.owe(member)
+            await self._put_out(connection, member, reasons[0])
+
+    async def _seat_again(self, member: Member) -> None:
+        """One that has lost its place, because this process was thought to have ended, has it again; or
+        leaves, if somebody else has it by now."""
+        connection = self.connections.get(member.sid)
+        if connection is None:
+            return
+        office_id = member.office_id
+        async with connection.turn, self._turns.of(office_id), self._beside.turn({office_id}):
+            is_here = self.offices.member(member.sid) == member
+            if not is_here or not self._beside.unseated(office_id, [member]):
+                return
+            if self._beside.is_free(member):
+                await self._records.joined(member, connection.version)
+                self._beside.wrote(office_id)
+            else:
+                await self._write_down_left(member, PLACE_TAKEN)
+                await self._put_out(connection, member, PLACE_TAKEN)
+
+    async def _put_out(self, connection: Connection, member: Member, reason: str) -> None:
+        """In the turns of both."""
+        await self._carry_out(member.sid, (Left(member),))
+        connection.had_to_leave = reason
+        notice = {"office_id": connection.office_said, member.role: member.name}
+        await self._tell(LEFT, notice, member.sid)
 
     async def _write_down(self, sid: str, effects: Effects) -> None:
         """All of it, before any of it holds."""
         for effect in effects:
             if isinstance(effect, Left):
-                await self._records.left(effect.member)
+                await self._write_down_left(effect.member)
             else:
                 await self._records.joined(effect.member, self.version_of(sid))
+                self._beside.wrote(effect.member.office_id)
+
+    async def _write_down_left(self, member: Member, reason: str = "") -> None:
+        """Unless its place has been given to somebody else."""
+        if self._beside.has(member):
+            await self._records.left(member, reason)
+            self._beside.wrote(member.office_id)
 
     async def _carry_out(self, sid: str, effects: Effects) -> None:
         """The others are told before who leaves is taken out, and after who enters has come in."""
@@ -252,24 +365,3 @@ class Memberships:
                 self.offices.apply(sid, (effect,))
                 await self.tell_office(ENTERED, notice, member)
             self.moved()
-
-
-class _Turn:
-    """Of an office: what moves somebody there goes one after the other."""
-
-    def __init__(self, turns: dict[str, tuple[asyncio.Lock, int]], office_id: str) -> None:
-        self._turns = turns
-        self._office_id = office_id
-
-    async def __aenter__(self) -> None:
-        lock, waiting = self._turns.get(self._office_id, (asyncio.Lock(), 0))
-        self._turns[self._office_id] = lock, waiting + 1
-        await lock.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        lock, waiting = self._turns[self._office_id]
-        lock.release()
-        if waiting == 1:
-            del self._turns[self._office_id]
-        else:
-            self._turns[self._office_id] = lock, waiting - 1

@@ -9,9 +9,10 @@ from typing import Final
 
 from federation.service.consumer_lease import ConsumerLease
 from storage.consumers import try_lock_consumer, unlock_consumer
-from storage.database import Database
+from storage.database import Database, Single
 
 _BEGINNING: Final = "offices are beginning"
+_SERVING: Final = "offices are served"
 
 
 class OfficeProcess:
@@ -22,9 +23,26 @@ class OfficeProcess:
         self._database = database
         self._lease = ConsumerLease(database.address)
         self._alive = AsyncExitStack()
+        self._session: Single | None = None
 
     async def start(self) -> None:
         await self._alive.enter_async_context(self._lease.held(_lock(self.name)))
+        self._session = self._lease.session
+
+    async def keep(self) -> bool:
+        """Takes the lock again if Postgres has let go of it; whether it had. Until then others may think that
+        this process has ended."""
+        is_same = self._session is not None and self._lease.session is self._session
+        if is_same and await self._lease.answers():
+            return False
+        await self._alive.aclose()
+        await self.start()
+        return True
+
+    async def serves(self, *, with_others: bool) -> bool:
+        """Whether no other process of the node serves offices without hearing this one, nor this one without
+        hearing others."""
+        return await self._lease.try_hold(_SERVING, shared=with_others)
 
     async def close(self) -> None:
         await self._alive.aclose()

@@ -7,15 +7,12 @@ called a second time: what came of the call stands in the records, or that nobod
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from bridge.connectors.offices.call_command import Help, NoOrder, Order, parse
 from bridge.connectors.offices.call_texts import (
-    INTERRUPTED,
     NOT_MADE,
     TOO_OLD,
-    address_of,
     answer_text,
     help_text,
     mistake_text,
@@ -29,10 +26,10 @@ from bridge.connectors.offices.ordering import (
     order_line,
 )
 from bridge.connectors.offices.service.direct_calls import DirectCalls
-from bridge.connectors.offices.service.record_rows import read_body, read_call
+from bridge.connectors.offices.service.order_answers import OrderAnswers, place_of
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.people.permissions import Level
-from bridge.people.place import Kind, Place
+from bridge.people.place import Place
 from bridge.people.service.identities import Identities
 from bridge.people.service.reader import Reader
 from bridge.people.service.telling import Telling
@@ -42,22 +39,13 @@ from bridge.service.routing_table import RoutingTable
 from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
 from federation.room_event import EventHead, RoomEvent, StreamedEvent
-from storage import office_orders, office_records
+from storage import office_orders
 from storage.connecting import ConnectionLost
 from storage.created_rooms import fetch_created
 from storage.office_orders import OrderRow
 
 NAME: Final = "offices-orders"
 MOST_ROOMS: Final = 10_000
-LOOKED_AT_EVERY: Final = 5.0
-"""Seconds between two looks for people who do not know yet what came of their calls."""
-NEVER_MADE_MS: Final = 30_000
-"""After which a call that is not written down is not made any more."""
-TOLD_WITHIN: Final = 3.0
-"""Seconds for which the message of a call is waited for, to which its caller is led."""
-SOON: Final = 0.1
-AT_ONCE: Final = 100
-KEPT_MS: Final = 90 * 24 * 3_600_000
 LAST_WORDS: Final = 2.0
 
 
@@ -88,14 +76,14 @@ class Ordering:
         self._telling = Telling(parts.settings, voice, monotonic)
         self._offices: BoundedCache[str, str] = BoundedCache(MOST_ROOMS)
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._answers = OrderAnswers(parts, self._telling, self._running.__contains__)
         self._reader = Reader(
             parts.side, parts.database, NAME, self._hear, parts.report, wanted=self._concerns
         )
 
     def start(self) -> None:
         self._reader.start()
-        self._looking = asyncio.create_task(self._look_for_ever())
+        self._answers.start()
 
     async def hear_no_more(self) -> None:
         """What is said from now on is heard the next time."""
@@ -103,9 +91,7 @@ class Ordering:
 
     async def close(self) -> None:
         await self.hear_no_more()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._answers.close()
         running = list(self._running.values())
         if running:
             await asyncio.wait(running, timeout=LAST_WORDS)
@@ -216,7 +202,7 @@ class Ordering:
     async def _carry_out(self, event: RoomEvent, office_id: str, order: Order, made: OrderRow) -> None:
         reason = self._calls.why_not(office_id, order.computer)
         if reason is not None:
-            await self._tell(event, made, Text.of(reason))
+            await self._answers.tell(event, made, Text.of(reason))
             return
         try:
             called = await self._calls.call(
@@ -230,73 +216,11 @@ class Ordering:
             )
         except ConnectionLost:
             # What cannot be written down is not called.
-            await self._tell(event, made, Text.of(NOT_MADE))
+            await self._answers.tell(event, made, Text.of(NOT_MADE))
             return
-        thread = await self._thread(event.room_id, made.call_id)
+        thread = await self._answers.thread(event.room_id, made.call_id)
         said = answer_text(order.computer, order.tool_name, called.answer, called.took_ms, thread)
-        await self._tell(event, made, said)
-
-    async def _thread(self, room_id: str, call_id: str) -> str | None:
-        """Where the call stands in the room, once that has been told of it."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TOLD_WITHIN):
-                while True:
-                    async with self._parts.database.transaction(readonly=True) as connection:
-                        if not await office_records.fetch_call(connection, call_id):
-                            return None
-                        call_event = await office_records.fetch_call_event(connection, call_id)
-                    if call_event is not None:
-                        return address_of(room_id, call_event)
-                    await asyncio.sleep(SOON)
-        return None
-
-    async def _tell(self, event: RoomEvent, made: OrderRow, said: Text) -> None:
-        await self._telling.tell(event, self._place(event.room_id), said, "answer")
-        async with self._parts.database.transaction() as connection:
-            await office_orders.set_told(connection, made.event_id)
+        await self._answers.tell(event, made, said)
 
     def _place(self, room_id: str) -> Place:
-        return Place(room_id, Kind.ROOM, speakers=(self._settings.names.node_user,))
-
-    # -- what a process before this one has left --
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except ConnectionLost:
-                pass  # the next look finds it
-            except Exception as error:
-                self._parts.report("What came of calls could not be told to whoever has made them.", error)
-            await asyncio.sleep(LOOKED_AT_EVERY)
-
-    async def _look(self) -> None:
-        now_ms = self._parts.now_ms()
-        async with self._parts.database.transaction() as connection:
-            untold = await office_orders.list_untold(connection, AT_ONCE)
-            await office_orders.prune(connection, now_ms - KEPT_MS, AT_ONCE)
-        for made in untold:
-            if made.event_id not in self._running:
-                await self._tell_of(made, now_ms)
-
-    async def _tell_of(self, made: OrderRow, now_ms: int) -> None:
-        async with self._parts.database.transaction(readonly=True) as connection:
-            called = await office_records.fetch_call(connection, made.call_id)
-            answered = await office_records.fetch_answer(connection, made.call_id)
-        if answered is None and (called or now_ms < made.at_ms + NEVER_MADE_MS):
-            return  # another process of the node may be at it
-        said = Text.of(INTERRUPTED)
-        if called and answered is not None:
-            call, body = read_call(made.call_id, called[0].body, called[0].at_ms), read_body(answered)
-            thread = await self._thread(made.room_id, made.call_id)
-            said = answer_text(call.computer, call.tool_name, body["answer"], body["took_ms"], thread)
-        try:
-            event = await self._parts.side.event(made.room_id, made.event_id)
-        except MatrixError:
-            event = None
-        if event is not None:
-            await self._tell(event, made, said)
-            return
-        # Nobody has asked any more.
-        async with self._parts.database.transaction() as connection:
-            await office_orders.set_told(connection, made.event_id)
+        return place_of(room_id, self._settings)

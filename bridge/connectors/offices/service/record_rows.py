@@ -6,10 +6,11 @@ from typing import Any, Final
 import orjson
 
 from bridge.connectors.offices.call_events import ToolCall
+from bridge.connectors.offices.companions import Seated
 from bridge.connectors.offices.flat_error import interrupted
 from bridge.connectors.offices.masking import Masked, masked
-from bridge.connectors.offices.office import Member
-from bridge.connectors.offices.protocol_version import ProtocolVersion
+from bridge.connectors.offices.office import AGENT, COMPUTER, Member
+from bridge.connectors.offices.protocol_version import ProtocolVersion, parse
 from bridge.connectors.offices.relay import Relay
 from storage.office_records import NewRecord, RecordRow
 
@@ -22,6 +23,7 @@ ELSEWHERE: Final = "@"
 """How the id of a call begins that a member of another node has made: that node tells the room of it."""
 PROCESS: Final = "process"
 """In what is written down of members and calls: the process of the node by which they are there."""
+SID: Final = "sid"
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of an answer: more does not come in one frame of the transport."""
@@ -38,12 +40,14 @@ def of_member(
     process: str = "",
     reason: str = "",
 ) -> NewRecord:
-    """`process` is by whom it is connected; `reason` why it had to leave."""
+    """`process` is by whom it is connected, and its connection there is its `sid`; `reason` why it had to
+    leave."""
     said = {
         "role": member.role,
         "name": member.name,
         "version": None if version is None else str(version),
         PROCESS: process,
+        **({SID: member.sid} if process else {}),
         **({"reason": reason} if reason else {}),
     }
     return NewRecord(member.office_id, kind, None, orjson.dumps(said), at_ms)
@@ -101,6 +105,20 @@ def process_of(body: bytes) -> str:
     """Of a member or a call; empty in what was written before processes had names."""
     process = read_body(body).get(PROCESS)
     return process if isinstance(process, str) else ""
+
+
+def read_seated(body: bytes) -> Seated:
+    """What was written down when it joined."""
+    said = read_body(body)
+    version = said["version"]
+    sid = said.get(SID)
+    return Seated(
+        process=process_of(body),
+        sid=sid if isinstance(sid, str) else "",
+        role=AGENT if said["role"] == AGENT else COMPUTER,
+        name=said["name"],
+        version=None if version is None else parse(version),
+    )
 
 
 def read_call(call_id: str, body: bytes, at_ms: int) -> ToolCall:

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from bridge.connectors.offices.office import AGENT, COMPUTER, Member, is_elsewhere
+from bridge.connectors.offices.call_events import ToolCall
+from bridge.connectors.offices.office import Member, is_elsewhere
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.relay import Relay
 from bridge.connectors.offices.service import record_rows as records
@@ -13,7 +14,7 @@ from bridge.connectors.offices.service.archiving import Archiving
 from bridge.connectors.offices.service.journal import Journal
 from bridge.connectors.offices.service.office_process import OfficeProcess
 from bridge.connectors.offices.service.recording import Recording, RoomParts
-from bridge.connectors.offices.tool_list import tools_content
+from bridge.connectors.offices.tool_list import is_tools_content, tools_content
 from bridge.service.session import Report
 from storage import office_records
 
@@ -36,29 +37,30 @@ class OfficeRecords:
         self._journal = Journal(parts.database)
         self._recording = Recording(parts)
         self._archiving = Archiving(parts, archive_after)
-        self._process = OfficeProcess(parts.database)
+        self.process = OfficeProcess(parts.database)
         self._tools: dict[tuple[str, str], Mapping[str, Any]] = {}
         # Told when a Computer has said something new of what it can.
         self.learned: Callable[[], None] = lambda: None
+        # For other processes of the node: that something is written down which rooms are to be told; and of
+        # which Computer what is known.
+        self.wrote: Callable[[], None] = lambda: None
+        self.also_learned: Callable[[str, str, Mapping[str, Any]], None] = lambda office, name, said: None
 
     async def start(self) -> None:
         """Who was there when their process ended is there no more, and what was called there is answered by
         nobody any more."""
-        await self._process.start()
-        async with self._process.beginning():
+        await self.process.start()
+        async with self.process.beginning():
             async with self._database.transaction(readonly=True) as connection:
                 there = await office_records.fetch_there(connection)
                 unanswered = await office_records.fetch_unanswered(connection)
             bodies = [*(body for _, body in there), *(body for *_, body in unanswered)]
-            ended = await self._process.ended(map(records.process_of, bodies))
+            ended = await self.process.ended(map(records.process_of, bodies))
             for office_id, body in there:
-                said = records.read_body(body)
-                role = AGENT if said["role"] == AGENT else COMPUTER
                 if records.process_of(body) in ended:
-                    await self.left(Member("", role, said["name"], office_id))
-            for office_id, call_id, body in unanswered:
-                if records.process_of(body) in ended:
-                    await self._write(records.of_interrupted(office_id, call_id, self._now_ms()))
+                    one = records.read_seated(body)
+                    await self.left(Member(one.sid, one.role, one.name, office_id))
+            await self._interrupt(unanswered, ended)
         self._recording.start()
         self._archiving.start()
 
@@ -66,10 +68,26 @@ class OfficeRecords:
         await self._journal.close()
         await self._archiving.close()
         await self._recording.close()
-        await self._process.close()
+        await self.process.close()
+
+    async def interrupted(self, ended: Collection[str]) -> list[tuple[str, ToolCall]]:
+        """The calls that these processes had under way, which have ended, with their offices: nobody waits
+        for their answers. They are given to one process."""
+        async with self.process.beginning():
+            async with self._database.transaction(readonly=True) as connection:
+                unanswered = await office_records.fetch_unanswered(connection)
+            return await self._interrupt(unanswered, ended)
+
+    async def _interrupt(
+        self, unanswered: Collection[tuple[str, str, bytes]], ended: Collection[str]
+    ) -> list[tuple[str, ToolCall]]:
+        of_ended = [one for one in unanswered if records.process_of(one[2]) in ended]
+        for office_id, call_id, _ in of_ended:
+            await self._write(records.of_interrupted(office_id, call_id, self._now_ms()))
+        return [(office_id, records.read_call(call_id, body, 0)) for office_id, call_id, body in of_ended]
 
     async def joined(self, member: Member, version: ProtocolVersion | None) -> None:
-        record = records.of_member(records.JOINED, member, version, self._now_ms(), self._process.name)
+        record = records.of_member(records.JOINED, member, version, self._now_ms(), self.process.name)
         await self._write(record)
         self._archiving.wake()
 
@@ -81,7 +99,7 @@ class OfficeRecords:
         """The id by which it is known from now on."""
         elsewhere = records.ELSEWHERE if is_elsewhere(relay.caller) else ""
         call_id = relay.call_id or f"{elsewhere}{secrets.token_hex(12)}"
-        record = records.of_call(call_id, relay, self._secret_keys, self._now_ms(), self._process.name)
+        record = records.of_call(call_id, relay, self._secret_keys, self._now_ms(), self.process.name)
         await self._write(record)
         return call_id
 
@@ -105,7 +123,23 @@ class OfficeRecords:
             return
         self._tools[key] = content
         self.learned()
+        self.also_learned(*key, content)
         await self._write(records.of_tools(member, content, self._now_ms()))
+
+    def learn(self, office_id: str, name: str, content: object) -> None:
+        """As another process says, which has written it down."""
+        if is_tools_content(content):
+            assert isinstance(content, dict), "it has the form"
+            self._tools[office_id, name] = content
+            self.learned()
+
+    def forget(self, office_id: str, name: str) -> None:
+        """What a member can that has left another process."""
+        self._tools.pop((office_id, name), None)
+
+    def wake(self) -> None:
+        """Another process has written something down that rooms are to be told."""
+        self._recording.wake()
 
     def tools(self, office_id: str, name: str) -> tuple[str, ...] | None:
         """The names of what a Computer can; None before it was asked."""
@@ -122,3 +156,4 @@ class OfficeRecords:
     async def _write(self, record: office_records.NewRecord) -> None:
         await self._journal.write(record)
         self._recording.wake()
+        self.wrote()

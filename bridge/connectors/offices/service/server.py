@@ -10,6 +10,7 @@ import socketio
 from aiohttp import web
 from socketio.exceptions import ConnectionRefusedError as Refuse
 
+from bridge.connectors.offices.call_events import ToolCall
 from bridge.connectors.offices.declaration import reads_tasks
 from bridge.connectors.offices.direct_call import DirectCall, ask_for_tools, examine_call
 from bridge.connectors.offices.events import (
@@ -33,10 +34,12 @@ from bridge.connectors.offices.flat_error import (
     connected_elsewhere,
     flat,
 )
-from bridge.connectors.offices.office import COMPUTER, Join, Leave, Member
+from bridge.connectors.offices.office import COMPUTER, Join, Leave, Member, is_elsewhere
 from bridge.connectors.offices.office_name import NoOffice, office_name
 from bridge.connectors.offices.relay import Refusal, Relay, Rules, examine
+from bridge.connectors.offices.service.broker import Broker
 from bridge.connectors.offices.service.connection import Connection
+from bridge.connectors.offices.service.memberships import Beside as BesideMembers
 from bridge.connectors.offices.service.memberships import Memberships
 from bridge.connectors.offices.service.memberships import Records as MemberRecords
 from bridge.connectors.offices.service.memberships import Shared as SharedMembers
@@ -54,6 +57,8 @@ Check = Callable[[str | None], Awaitable[Grant | None]]
 HEADERS: Final = ("x-api-key", "access_token")
 """In which clients of before the handshake show their token."""
 LONGEST_TOKEN: Final = 1_000
+NOT_THERE: Final = frozenset({4, 5})
+"""The rules by which nobody of that name can be asked."""
 _NO_ANSWER: Final = ()
 
 
@@ -73,9 +78,18 @@ class Shared(SharedMembers, Protocol):
         ...
 
 
+class Beside(BesideMembers, Protocol):
+    """Other processes of this node."""
+
+    def updated(self, member: Member, notice: str) -> None:
+        """Something of this Computer has changed."""
+        ...
+
+
 class SmcpServer:
-    """`check` says whose a token is. `own` are the names by which others know this node. It answers between
-    `start` and `close`."""
+    """`check` says whose a token is. `own` are the names by which others know this node. `broker` and
+    `beside` are there where several processes of the node serve the same offices. It answers between `start`
+    and `close`."""
 
     def __init__(
         self,
@@ -87,20 +101,29 @@ class SmcpServer:
         report: Report,
         own: Collection[str] = (),
         shared: Shared | None = None,
+        broker: Broker | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self._settings = settings
         self._check = check
         self._report = report
         self._own = own
         self._shared = shared
+        self._broker = broker
+        self._beside = beside
         self._io = socketio.AsyncServer(
-            async_mode="aiohttp", namespaces=[NAMESPACE], logger=False, engineio_logger=False
+            async_mode="aiohttp",
+            namespaces=[NAMESPACE],
+            logger=False,
+            engineio_logger=False,
+            client_manager=broker,
         )
         self._io.register_namespace(_Namespace(self))
         self._relaying = Relaying(self, records, gate)
         self._memberships = Memberships(
-            settings.most_members, records, self.tell, gone=self._relaying.gone, report=report, shared=shared
-        )
+            settings.most_members, records, self.tell, gone=self._gone, report=report, shared=shared,
+            beside=beside,
+        )  # fmt: skip
         self._offices = self._memberships.offices
         self._connections = self._memberships.connections
         self._version_of = self._memberships.version_of
@@ -136,8 +159,8 @@ class SmcpServer:
         await self._io.shutdown()
 
     def members(self) -> tuple[Member, ...]:
-        """Who is in an office now, and connected here."""
-        return tuple(one for one in self._offices.all() if one.sid in self._connections)
+        """Who is in an office now, and connected to this node, by whatever process of it."""
+        return tuple(one for one in self._offices.all() if not is_elsewhere(one))
 
     def everybody(self) -> tuple[Member, ...]:
         """With members of other nodes, who are known by their users."""
@@ -154,9 +177,9 @@ class SmcpServer:
     # -- by who is no member --
 
     async def call(self, call: DirectCall) -> Flat:
-        in_flight = self._relaying.in_flight(call.caller.sid)
-        most = self._settings.most_calls_in_flight
-        found = examine_call(call, self._offices, in_flight=in_flight, most_in_flight=most)
+        found = self._examine_call(call)
+        if isinstance(found, Refusal) and await self._looked_again(found, call.office_id):
+            found = self._examine_call(call)
         if isinstance(found, Refusal):
             return found.answer
         if self._memberships.is_elsewhere(found.target.sid):
@@ -209,11 +232,17 @@ class SmcpServer:
             said = {"agent": relay.said["agent"], "req_id": relay.req_id}
             await self.tell(CANCELLED, said, relay.target.sid)
 
-    # -- what comes from members of other nodes --
+    # -- what comes from members of other nodes, and from other processes --
 
     async def follow(self, office_id: str) -> None:
-        """The room of an office says something new of who is there."""
+        """The room of an office says something new of who is there, or another process does."""
         await self._memberships.follow(office_id)
+
+    async def stop_call(self, office_id: str, call: ToolCall) -> None:
+        """One whose process has ended."""
+        target = self._offices.named(office_id, call.computer)
+        if target is not None and target.role == COMPUTER and not is_elsewhere(target):
+            await self.tell(CANCELLED, {"agent": call.agent, "req_id": call.req_id}, target.sid)
 
     async def asked(self, event: str, user: str, said: object) -> Flat:
         """By a member of another node, which is known here by its user."""
@@ -229,7 +258,7 @@ class SmcpServer:
         await self._relaying.cancel(user, req_id)
 
     async def told(self, user: str, notice: str) -> None:
-        """A Computer of another node has changed."""
+        """A Computer of another node has changed, or of another process."""
         member = self._offices.member(user)
         if member is not None and member.role == COMPUTER:
             await self._memberships.tell_office(notice, {"computer": member.name}, member)
@@ -298,7 +327,7 @@ class SmcpServer:
         if wrong is not None or not isinstance(said, dict):
             return flat(BAD_REQUEST, "" if wrong is None else wrong.sentence)
         if event == LIST:
-            return self._list(connection, said)
+            return await self._list(connection, said)
         if event == CANCEL:
             if not await self._relaying.cancel(connection.sid, said["req_id"]):
                 self.ignored_cancel(connection.grant.owner, said["req_id"])
@@ -335,8 +364,32 @@ class SmcpServer:
         return said if isinstance(office, NoOffice) else office.office_id
 
     async def _relay(self, event: str, sid: str, said: object) -> Flat:
-        found = examine(event, said, sid, self._offices, self._rules, in_flight=self._relaying.in_flight(sid))
+        found = self._examine(event, said, sid)
+        member = self._offices.member(sid)
+        if isinstance(found, Refusal) and member and await self._looked_again(found, member.office_id):
+            found = self._examine(event, said, sid)
         return found.answer if isinstance(found, Refusal) else await self._relaying.relay(found)
+
+    def _examine(self, event: str, said: object, sid: str) -> Refusal | Relay:
+        in_flight = self._relaying.in_flight(sid)
+        return examine(event, said, sid, self._offices, self._rules, in_flight=in_flight)
+
+    def _examine_call(self, call: DirectCall) -> Refusal | Relay:
+        in_flight = self._relaying.in_flight(call.caller.sid)
+        most = self._settings.most_calls_in_flight
+        return examine_call(call, self._offices, in_flight=in_flight, most_in_flight=most)
+
+    async def _looked_again(self, refused: Refusal, office_id: str) -> bool:
+        """Whoever is not there may have come to another process in this very moment."""
+        if self._beside is None or refused.rule not in NOT_THERE:
+            return False
+        await self._memberships.follow(office_id)
+        return True
+
+    async def _gone(self, sid: str) -> None:
+        await self._relaying.gone(sid)
+        if self._broker is not None:
+            self._broker.forget(sid)
 
     def _with_reason(self, connection: Connection, answer: Flat) -> Flat:
         """Whoever had to leave hears why from what it is refused next."""
@@ -344,13 +397,15 @@ class SmcpServer:
             return answer
         return {**answer, "details": {**answer.get("details", {}), "reason": connection.had_to_leave}}
 
-    def _list(self, connection: Connection, said: Mapping[str, Any]) -> Flat:
+    async def _list(self, connection: Connection, said: Mapping[str, Any]) -> Flat:
         member = self._offices.member(connection.sid)
         office_id = self._office_id(said["office_id"])
         is_own = member is not None and member.office_id == office_id
         if not is_own and not (self._settings.list_before_join and connection.grant.allows_office(office_id)):
             is_letter = self._settings.profile == "spec" and member is None
             return flat(NOT_IN_ROOM if is_letter else FORBIDDEN, "Not in office")
+        if self._beside is not None:
+            await self._memberships.follow(office_id)
         sessions = [self._session(one, said["office_id"]) for one in self._offices.members(office_id)]
         return {"sessions": sessions, "req_id": said["req_id"]}
 
@@ -370,6 +425,8 @@ class SmcpServer:
         await self._memberships.tell_office(notice, {"computer": member.name}, member)
         if self._shared is not None:
             await self._shared.tell(member, notice)
+        if self._beside is not None:
+            self._beside.updated(member, notice)
         return _NO_ANSWER
 
 

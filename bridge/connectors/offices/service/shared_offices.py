@@ -6,7 +6,7 @@ node reaches all, and after a node was cut off all of them see the same.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -106,6 +106,13 @@ class SharedOffices:
             parts.side, parts.database, NAME, self._hear, parts.report, wanted=self._concerns
         )
         self._looking: asyncio.Task[None] | None = None
+        # Where several processes of the node serve the same offices: how others are told what is for them.
+        self._say_room: Callable[[str], None] = lambda room_id: None
+        self._say_event: Callable[[RoomEvent], None] = lambda event: None
+
+    def pass_on(self, say_room: Callable[[str], None], say_event: Callable[[RoomEvent], None]) -> None:
+        """Before `start`."""
+        self._say_room, self._say_event = say_room, say_event
 
     def use(self, local: Local) -> None:
         """Once, before `start`."""
@@ -157,6 +164,19 @@ class SharedOffices:
             except PeerError as problem:
                 raise Unreachable(f"The office cannot be come into: {problem}") from None
             self._rooms[office_id] = room
+
+    def enter_soon(self, office_id: str) -> None:
+        """Members of another process of this node are there: whichever of them hears what is said in its room
+        has to know it."""
+        self._spawn(self._enter_quietly(office_id))
+
+    async def _enter_quietly(self, office_id: str) -> None:
+        """Where it cannot be come into now, it is tried again by the next who joins."""
+        assert self._local is not None, "it is given before the start"
+        if office_id not in self._rooms:
+            with suppress(Unreachable):
+                await self.enter(office_id)
+                await self._local.follow(office_id)
 
     def office_of(self, room_id: str) -> str | None:
         """Whose room that is, as far as members of this node have been in it."""
@@ -220,11 +240,33 @@ class SharedOffices:
                 changed[room.office_id] = room
                 continue
             if room.office_id in changed:
-                await self._follow(changed.pop(room.office_id))
+                await self._follow_for_all(changed.pop(room.office_id))
             if entry.kind == "timeline":
                 await self._said(room, event)
         for room in changed.values():
+            await self._follow_for_all(room)
+
+    async def _follow_for_all(self, room: _Room) -> None:
+        await self._follow(room)
+        self._say_room(room.room_id)
+
+    async def follow_room(self, room_id: str) -> None:
+        """The process has heard something there that reads for all."""
+        room = self._by_room.get(room_id)
+        if room is not None:
             await self._follow(room)
+
+    async def hear_passed(self, event: RoomEvent) -> None:
+        """What that one has heard of a member of another node."""
+        room = self._by_room.get(event.room_id)
+        if room is None or event.sender not in room.now.members:
+            return
+        assert self._local is not None, "it is given before the start"
+        match read(event.type, event.content):
+            case Response() as response if self._names.is_ours(response.to):
+                await self._carrying.hear(event.sender, response)
+            case Update(notice):
+                await self._local.told(event.sender, notice)
 
     async def _said(self, room: _Room, event: RoomEvent) -> None:
         if event.sender not in room.now.members or self._heard.get(event.event_id):
@@ -241,13 +283,17 @@ class SharedOffices:
             case Request() as request if self._names.is_ours(request.to):
                 self._spawn(self._answer(room, event, request))
             case Response() as response if self._names.is_ours(response.to):
-                self._spawn(self._carrying.hear(event.sender, response))
+                if self._carrying.has_asked(response):
+                    self._spawn(self._carrying.hear(event.sender, response))
+                else:
+                    self._say_event(event)
             case Cancel(id_, _) if id_ in self._answering:
                 user, req_id = self._answering[id_]
                 if user == event.sender:
                     await self._local.taken_back(user, req_id)
             case Update(notice):
                 await self._local.told(event.sender, notice)
+                self._say_event(event)
 
     async def _answer(self, room: _Room, event: RoomEvent, request: Request) -> None:
         """What a member of another node asks one of ours is looked at like what one of ours asks."""

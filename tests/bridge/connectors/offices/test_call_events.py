@@ -1,6 +1,7 @@
 """What a room is told of calls."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,12 @@ def test_a_call_is_the_root_of_a_thread() -> None:
         "params": {"a": 2, "token": "[hidden]", "b": "0.5"},
         "hidden": ["/token"],
     }
+
+
+def test_who_calls_without_being_a_member_is_marked() -> None:
+    """For programs: members may be called as anybody is."""
+    assert call_content(replace(call(), is_direct=True))[CALL]["direct"] is True
+    assert "direct" not in call_content(call())[CALL]
 
 
 @pytest.mark.parametrize("params", [{}, []])

@@ -2,6 +2,7 @@
 
 from bridge.connectors.offices.flat_error import (
     computer_not_found,
+    connected_elsewhere,
     cross_office,
     event_not_supported,
     flat,
@@ -40,6 +41,13 @@ def test_a_call_that_took_too_long_has_a_result() -> None:
         {"type": "text", "text": "The tool has not answered within 3 s, and was told to stop."}
     ]
     assert result_error("No.", error_code=4006)["meta"] == {"error_code": 4006}
+
+
+def test_who_is_no_member_is_told_where_a_computer_is() -> None:
+    """He may know; and has to have it called there."""
+    error = connected_elsewhere("x", "there.test")
+    assert error["code"] == 403
+    assert "is connected to there.test" in error["message"]
 
 
 def test_a_call_that_its_node_has_not_survived_has_one_too() -> None:

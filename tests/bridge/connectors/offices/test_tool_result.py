@@ -23,6 +23,7 @@ from bridge.connectors.offices.tool_result import (
     outcome_words,
     read_result,
     took_text,
+    whole_text,
 )
 from bridge.people.agent_words import LONGEST
 
@@ -123,6 +124,18 @@ def test_what_is_no_text_is_in_a_file() -> None:
         f"(image/png, {len(PNG)} bytes, in the file demo__add-1.png.)",
     ]
     assert read_result({"content": [IMAGE]}, "../.x/\n").files[0].name == "x-1.png"
+
+
+def test_all_that_a_tool_says_is_had_as_text() -> None:
+    """However long, and however it ended; of what is no text, that it is there."""
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    content = [{"type": "text", "text": "x\n" * 9_000}, picture]
+    outcome, said = whole_text({"content": content, "isError": True})
+    assert outcome is Outcome.ERROR
+    assert said == "x\n" * 9_000 + "\n(image/png, 2 bytes.)"
+    assert whole_text({"code": 404, "message": "nobody"}) == (Outcome.NOT_FOUND, "nobody")
+    assert whole_text({"structuredContent": {"a": 1}})[1] == '```json\n{\n  "a": 1\n}\n```'
+    assert whole_text(None) == (Outcome.ERROR, "")
 
 
 def test_what_stays_at_the_computer_is_no_file() -> None:

@@ -57,3 +57,17 @@ async def test_what_another_process_has_revoked_is_noticed(
         [row] = await elsewhere.kept()
         await elsewhere.revoke(row.token_id)
         await ended(agent)
+
+
+async def test_a_second_process_that_hears_nobody_says_so(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one sentence, which says what to do."""
+    monkeypatch.setattr(module, "OTHERS_LOOKED_FOR", 1)
+    async with offices_of(node) as (first, _, _), offices_of(node) as (second, _, _):
+        async with asyncio.timeout(PATIENCE):
+            while not second.problems:
+                await asyncio.sleep(0.02)
+        assert second.problems == [f"{module.NOT_HEARD} None"]
+        second.problems.clear()
+        assert first.problems == []

@@ -1,12 +1,14 @@
 """Who is in which office, with members of other nodes that a room would bring."""
 
 import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.connectors.offices.office import AGENT, COMPUTER, Join, Leave, Member
 from bridge.connectors.offices.service.connection import Connection
-from bridge.connectors.offices.service.memberships import Memberships, Unreachable
+from bridge.connectors.offices.service.memberships import PLACE_TAKEN, Memberships, Unreachable
 from bridge.connectors.offices.shared_room import NOBODY, Present, SharedRoom
 from tests.bridge.connectors.offices.service.clients import GRANTS, Written
 
@@ -46,6 +48,7 @@ class Place:
     told: list[tuple[str, Any, str]] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    beside: "Processes | None" = None
 
     def __post_init__(self) -> None:
         async def tell(event: str, said: Any, sid: str) -> None:
@@ -61,6 +64,7 @@ class Place:
             gone=gone,
             report=lambda sentence, error: self.problems.append(sentence),
             shared=self.room,
+            beside=self.beside,
         )
 
     async def join(self, sid: str, role: str, name: str, said: str = "o@a.test") -> tuple[bool, str | None]:
@@ -161,3 +165,111 @@ async def test_what_happens_at_once_goes_one_after_the_other() -> None:
     ]
     assert await asyncio.gather(*leaving) == [(True, None)] * 5
     assert [one.name for one in place.memberships.offices.members("o")] == ["feet"]
+
+
+@dataclass
+class Processes:
+    """What another process would have written down. `is_ours` says what of ours stands there."""
+
+    now: SharedRoom = NOBODY
+    is_ours: bool = True
+    is_taken: bool = False
+    problem: str = ""
+    turns: list[set[str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    owed: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def turn(self, office_ids: Collection[str]) -> AsyncIterator[None]:
+        if self.problem:
+            raise OSError(self.problem)
+        self.turns.append(set(office_ids))
+        yield
+
+    def wrote(self, office_id: str) -> None:
+        self.said.append(office_id)
+
+    async def look(self, office_id: str) -> None:
+        pass
+
+    def room(self, office_id: str) -> SharedRoom:
+        return self.now
+
+    def has(self, member: Member) -> bool:
+        return self.is_ours
+
+    def unseated(self, office_id: str, members: Iterable[Member]) -> list[Member]:
+        return [] if self.is_ours else list(members)
+
+    def is_free(self, member: Member) -> bool:
+        return not self.is_taken
+
+    def owe(self, member: Member) -> None:
+        self.owed.append(member.name)
+
+
+PARTNER = Present("far", AGENT, "partner", None, "")
+
+
+@dataclass
+class Beside(Place):
+    processes: Processes = field(default_factory=Processes)
+
+    def __post_init__(self) -> None:
+        self.beside = self.processes
+        super().__post_init__()
+
+
+async def test_members_of_another_process_are_of_this_node() -> None:
+    """They have what they have, and are asked as ours are; whoever comes and goes has the office to itself
+    meanwhile, and others are told of it."""
+    place = Beside()
+    place.processes.now = SharedRoom({PARTNER.user: PARTNER})
+    assert await place.join("1", AGENT, "boss") == (False, "Room already has an agent")
+    assert place.processes.said == []
+    assert await place.join("1", COMPUTER, "hands") == (True, None)
+    assert not place.memberships.is_elsewhere("far")
+    place.processes.now = NOBODY
+    await place.memberships.follow("o")
+    assert place.told == [("notify:leave_office", {"office_id": "o@a.test", "agent": "partner"}, "1")]
+    assert place.gone == ["far"]
+    connection = place.memberships.connections["1"]
+    assert await place.memberships.move(connection, Leave("o"), "o") == (True, None)
+    assert place.processes.turns == [{"o"}] * 3
+    assert place.processes.said == ["o", "o"]
+
+
+async def test_who_is_gone_and_cannot_be_written_down() -> None:
+    """Is gone all the same, and it is made up for."""
+    place = Beside()
+    await place.join("1", AGENT, "boss")
+    place.processes.problem = "full"
+    await place.memberships.end("1")
+    assert place.memberships.offices.agent("o") is None
+    assert place.processes.owed == ["boss"]
+    assert len(place.problems) == 1
+
+
+async def test_a_place_that_is_somebody_elses_by_now_is_not_given_up() -> None:
+    """What is written down of that name is not of who leaves."""
+    place = Beside()
+    await place.join("1", AGENT, "boss")
+    place.processes.is_ours = False
+    await place.memberships.end("1")
+    assert place.written.happened == [("joined", "boss")]
+
+
+async def test_a_process_that_was_thought_to_have_ended() -> None:
+    """Its members have their places again, or leave."""
+    place = Beside()
+    await place.join("1", AGENT, "boss")
+    place.processes.is_ours = False
+    await place.memberships.follow("o")
+    assert place.written.happened == [("joined", "boss")] * 2
+    assert place.memberships.offices.agent("o") is not None
+    place.processes.is_taken = True
+    await place.memberships.follow("o")
+    assert place.memberships.offices.agent("o") is None
+    assert place.told == [("notify:leave_office", {"office_id": "o@a.test", "agent": "boss"}, "1")]
+    assert place.memberships.connections["1"].had_to_leave == PLACE_TAKEN
+    assert place.written.happened == [("joined", "boss")] * 2

@@ -41,3 +41,36 @@ async def test_one_begins_after_the_other(database: Database) -> None:
     assert order == ["one", "other"]
     await one.close()
     await other.close()
+
+
+async def test_it_takes_its_lock_again(database: Database) -> None:
+    """When Postgres has let go of it; nothing is done while it has it."""
+    one, other = OfficeProcess(database), OfficeProcess(database)
+    await one.start()
+    assert not await one.keep()
+    await one._lease.close()
+    assert await other.ended([one.name]) == {one.name}
+    assert await one.keep()
+    assert await other.ended([one.name]) == frozenset()
+    assert not await one.keep()
+    # Something else has opened a session since: the lock is not in that one.
+    await one._lease.close()
+    async with one.beginning():
+        assert await one.keep()
+    assert await other.ended([one.name]) == frozenset()
+    await one.close()
+    await other.close()
+
+
+async def test_who_serves_beside_whom(database: Database) -> None:
+    """Those that hear each other, or one that hears nobody."""
+    alone, together, beside = (OfficeProcess(database) for _ in range(3))
+    assert await together.serves(with_others=True)
+    assert await beside.serves(with_others=True)
+    assert not await alone.serves(with_others=False)
+    for one in (together, beside, alone):
+        await one.close()
+    assert await alone.serves(with_others=False)
+    assert not await together.serves(with_others=True)
+    await alone.close()
+    await together.close()

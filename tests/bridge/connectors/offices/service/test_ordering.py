@@ -1,9 +1,8 @@
 """What people call in the rooms of offices."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -12,96 +11,17 @@ from bridge.agent_news import Registered
 from bridge.connectors.offices.call_events import CALL, RESULT
 from bridge.connectors.offices.events import TOOL_CALL
 from bridge.connectors.offices.office_room import OFFICE, alias
-from bridge.connectors.offices.ordering import call_id_of
-from bridge.connectors.offices.service import ordering as module
 from bridge.connectors.offices.settings import ApprovalRule
 from bridge.people.permissions import Level, Rights
 from bridge.people.text import MARK
 from federation.message_content import edit, in_thread, reaction, text
-from federation.room_event import RoomEvent
 from federation.room_request import RoomRequest
-from storage import office_orders
-from storage.office_orders import OrderRow
-from storage.office_records import NewRecord, insert_records
-from tests.bridge.connectors.offices.service.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.service.callers import ALICE, BOB, DONE, Stage, stage
+from tests.bridge.connectors.offices.service.clients import PATIENCE
 from tests.bridge.connectors.offices.service.connectors import offices_of
-from tests.bridge.connectors.offices.service.staffed import Staffed, staffed
-from tests.federation.service.nodes import Node, nodes, now_ms
+from tests.federation.service.nodes import nodes, now_ms
 from tests.support.agents import address
 from tests.support.postgres import Server
-
-DONE = {"content": [{"type": "text", "text": "3"}], "isError": False}
-CALLED = (
-    b'{"req_id": "r", "agent": "@alice:there.test", "computer": "hands", "tool_name": "add", "params": {},'
-    b' "hidden": [], "direct": true}'
-)
-ALICE, BOB = "@alice:there.test", "@bob:there.test"
-RIGHTS = Rights({"*": Level.LOOK, ALICE: Level.WORK})
-
-
-@dataclass
-class Stage:
-    house: Staffed
-    computer: Client
-    there: Node
-    room_id: str
-
-    async def say(self, body: str, user: str = ALICE, **more: Any) -> str:
-        return await self.send({**text(body), **more}, user)
-
-    async def send(self, content: dict[str, Any], user: str = ALICE) -> str:
-        return await self.there.rooms.send(self.room_id, user, "m.room.message", content)
-
-    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
-        """As people see it."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                for event in (await self.there.rooms.messages(self.room_id, limit=200)).events:
-                    if condition(event):
-                        return event
-                await asyncio.sleep(0.02)
-
-    async def answer(self, event_id: str) -> str:
-        """What is said to whoever has said this."""
-
-        def answers(event: RoomEvent) -> bool:
-            related = event.content.get("m.relates_to", {})
-            return event.sender != ALICE and related.get("m.in_reply_to", {}).get("event_id") == event_id
-
-        event = await self.until(answers)
-        assert MARK in event.content
-        return str(event.content["body"])
-
-    async def called(self) -> int:
-        """How often its tools were called, by all that was said until now."""
-        await self.answer(await self.say("!call help"))
-        heard = await self.computer.quiet()
-        return sum(event == TOOL_CALL for event, _ in heard)
-
-    async def untold(self) -> list[str]:
-        async with self.house.node.database.transaction(readonly=True) as connection:
-            return [row.event_id for row in await office_orders.list_untold(connection, 10)]
-
-
-@asynccontextmanager
-async def stage(server: Server, template: str, **settings: Any) -> AsyncIterator[Stage]:
-    async with nodes(server, template) as both:
-        here, there = await both.start("here.test", "there.test")
-        async with staffed(here, rights=RIGHTS, **settings) as house:
-            computer = await house.running.computer(token=house.token)
-            computer.answers[TOOL_CALL] = DONE
-            yield Stage(house, computer, there, await people_in(there, here))
-
-
-async def people_in(there: Node, here: Node) -> str:
-    async with asyncio.timeout(PATIENCE):
-        while await here.rooms.resolve_alias(alias("a", here.name)) is None:
-            await asyncio.sleep(0.01)
-    room_id = ""
-    for user in (ALICE, BOB):
-        await there.rooms.ensure_user(user)
-        room_id = await there.rooms.join(alias("a", here.name), user)
-    return room_id
 
 
 @pytest.fixture
@@ -241,46 +161,6 @@ async def test_a_computer_that_goes_is_answered_for(play: Stage) -> None:
     await play.computer.until(TOOL_CALL)
     await play.computer.close()
     assert "The Computer is not there" in await play.answer(said)
-
-
-async def test_what_a_kill_has_left_is_told(
-    postgres_server: Server, migrated_template: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is told once, as it is known; nothing is called again."""
-    monkeypatch.setattr(module, "LOOKED_AT_EVERY", 0.1)
-    async with nodes(postgres_server, migrated_template) as both:
-        here, there = await both.start("here.test", "there.test")
-        async with staffed(here, rights=RIGHTS) as house:
-            computer = await house.running.computer(token=house.token)
-            computer.answers[TOOL_CALL] = DONE
-            play = Stage(house, computer, there, await people_in(there, here))
-            done = await play.say("!call hands add a=1")
-            await play.answer(done)
-            lost, never = await play.say("as if it were heard"), await play.say("and this")
-        async with here.database.transaction() as connection:
-            # As if it had been killed: when the first was told and that was not written down, while the
-            # second was under way, and before the third was.
-            await connection.execute("UPDATE office_orders SET is_told = false")
-            for event_id in (lost, never):
-                order = OrderRow(event_id, play.room_id, call_id_of(event_id), now_ms() - 60_000)
-                await office_orders.insert_order(connection, order)
-            await insert_records(connection, [NewRecord("a", "called", call_id_of(lost), CALLED, now_ms())])
-        async with staffed(here, rights=RIGHTS) as house:
-            play.house = house
-            assert "nothing was called" in await play.answer(never)
-            assert "add on hands: ❌ Interrupted." in await play.answer(lost)
-            async with asyncio.timeout(PATIENCE):
-                while await play.untold():
-                    await asyncio.sleep(0.02)
-            interrupted = await play.until(
-                lambda event: event.content.get(RESULT, {}).get("outcome") == "interrupted"
-            )
-            assert interrupted.content[RESULT]["call_id"] == call_id_of(lost)
-            after = (await there.rooms.messages(play.room_id, limit=200)).events
-            # What had been told is the same message.
-            told = [event for event in after if "m.in_reply_to" in event.content.get("m.relates_to", {})]
-            answers = [event.content["m.relates_to"]["m.in_reply_to"]["event_id"] for event in told]
-            assert answers.count(done) == answers.count(lost) == answers.count(never) == 1
 
 
 async def test_of_nodes_that_share_an_office_one_does_it(

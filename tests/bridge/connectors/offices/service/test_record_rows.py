@@ -1,8 +1,10 @@
 """What is written down of what happens in an office."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from bridge.connectors.offices.companions import Seated
 from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol_version import ProtocolVersion
@@ -42,6 +44,13 @@ def test_secrets_of_a_call_are_written_down_nowhere() -> None:
     assert sorted(call.params.hidden) == ["/badge", "/password"]
 
 
+def test_a_call_by_who_is_no_member_is_known_as_one() -> None:
+    """Whatever members are called."""
+    for call_id, is_direct in (("", False), ("c", True)):
+        record = records.of_call("c", replace(relay(), call_id=call_id), [], 5)
+        assert records.read_call("c", record.body, 5).is_direct is is_direct
+
+
 def test_an_answer_is_written_down_as_it_was() -> None:
     """Unless it is no JSON, or more than is kept: then that it came is."""
     answer = {"content": [{"type": "text", "text": "3"}], "isError": False}
@@ -78,3 +87,13 @@ def test_an_answer_that_never_came_is_written_down_as_that() -> None:
 def test_tools_are_those_of_a_computer() -> None:
     record = records.of_tools(HANDS, {"hash": "x"}, 5)
     assert records.read_body(record.body) == {"name": "hands", "tools": {"hash": "x"}}
+
+
+def test_a_seat_is_read_again() -> None:
+    """By which process it is, and by which of its connections; what was written before that stood there has
+    neither."""
+    version = ProtocolVersion(0, 4, 0)
+    record = records.of_member(records.JOINED, BOSS, version, 5, "p")
+    assert records.read_seated(record.body) == Seated("p", "s", AGENT, "boss", version)
+    old = json.dumps({"role": "computer", "name": "hands", "version": None}).encode()
+    assert records.read_seated(old) == Seated("", "", COMPUTER, "hands", None)

@@ -1,5 +1,7 @@
 """Writes down who comes and goes and what is called."""
 
+from dataclasses import replace
+
 from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
 from bridge.connectors.offices.flat_error import interrupted
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
@@ -32,6 +34,30 @@ async def test_a_call_and_its_answer_belong_together(node: Node) -> None:
     async with node.database.transaction(readonly=True) as connection:
         calls = await list_calls(connection, "a", None, 10)
     assert {call.call_id: call.answer is not None for call in calls} == {ids[0]: True, ids[1]: False}
+    await written.close()
+
+
+async def test_a_call_may_bring_its_id(node: Node) -> None:
+    """One by who is no member, and that is written down, too."""
+    written = records_of(node)
+    assert await written.called(replace(relay(), call_id="mine")) == "mine"
+    async with node.database.transaction(readonly=True) as connection:
+        [call] = await list_calls(connection, "a", None, 10)
+    assert (call.call_id, read_body(call.call)["direct"]) == ("mine", True)
+    await written.close()
+
+
+async def test_tools_are_known_once_they_were_asked_for(node: Node) -> None:
+    """By their names; who has left has none."""
+    written = records_of(node)
+    learned: list[object] = []
+    written.learned = lambda: learned.append(written.tools("a", "hands"))
+    assert written.tools("a", "hands") is None
+    for tools in ([], [{"name": "add"}, {"name": "sub"}], [{"name": "add"}, {"name": "sub"}]):
+        await written.looked(relay("client:get_tools"), {"tools": tools})
+    assert learned == [(), ("add", "sub")]
+    await written.left(HANDS)
+    assert written.tools("a", "hands") is None
     await written.close()
 
 

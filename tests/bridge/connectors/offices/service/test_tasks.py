@@ -163,6 +163,7 @@ async def test_an_answer_of_the_next_connection_does_not_count(house: Staffed) -
     await agent.until(TASK)
     await agent.close()
     assert error_code((await house.ended(made.key)).answer) is ErrorCode.NODE_UNREACHABLE
+    await house.known("boss", lambda agent: not agent.is_here)
     again = await boss(house, {"success": True, "output": "new"})
     assert not any(event == TASK for event, _ in await again.quiet())
     other = await house.submit("2", "boss")
@@ -177,6 +178,8 @@ async def test_what_was_begun_ends_with_the_node(node: Node) -> None:
         agent = await boss(house, under_way())
         begun, waiting = await house.submit("1", "boss"), await house.submit("2", "boss")
         await agent.until(TASK)
+        # Before its Agent goes.
+        await house.centre.close()
     async with staffed(node) as house:
         answer = (await house.ended(begun.key)).answer
         assert error_code(answer) is ErrorCode.NODE_UNREACHABLE
