@@ -14,7 +14,7 @@ import pytest
 
 from bridge.connectors.offices.office_room import member_address
 from bridge.connectors.offices.service.connector import NOT_HEARD
-from tests.bridge.connectors.offices.service.brokers import zenoh_router
+from tests.bridge.connectors.offices.service.brokers import redis_server, zenoh_router
 from tests.process.agent_nodes import PATIENCE, AgentNode, agent_nodes
 from tests.support.ports import lasting_port
 from tests.support.postgres import Server
@@ -86,9 +86,13 @@ async def hosted(palaver: Path, postgres_server: Server, migrated_template: str)
         one, other = await stack.enter_async_context(
             two_processes(palaver, postgres_server, migrated_template, router.address.url)
         )
-        code, said = await one.palaver("offices", "token", "create", "everybody", "--json")
-        assert code == 0, said
-        yield Hosted(one, other, json.loads(said)["token"])
+        yield Hosted(one, other, await token_of(one))
+
+
+async def token_of(node: AgentNode) -> str:
+    code, said = await node.palaver("offices", "token", "create", "everybody", "--json")
+    assert code == 0, said
+    return str(json.loads(said)["token"])
 
 
 async def paired(hosted: Hosted, peers: Peers) -> Pair:
@@ -191,6 +195,24 @@ async def test_the_agents_process_is_killed_during_a_call(hosted: Hosted, peers:
     await agent.do("join", office=x.office, name=agent.name)
     assert await computer.until("notify:enter_office") == {"office_id": x.office, "agent": agent.name}
     await pair.walk(walk_call)
+
+
+async def test_two_processes_by_a_redis(
+    palaver: Path, postgres_server: Server, migrated_template: str, peers: Peers, tmp_path: Path
+) -> None:
+    """With a password, which stands in a file, and nowhere else."""
+    async with AsyncExitStack() as stack:
+        redis = await stack.enter_async_context(redis_server())
+        secret = tmp_path / "broker-password"
+        secret.write_text(f"{redis.password}\n")
+        said = f'{redis.address.url}"\nbroker_password_file = "{secret}'
+        one, other = await stack.enter_async_context(
+            two_processes(palaver, postgres_server, migrated_template, said)
+        )
+        pair = await paired(Hosted(one, other, await token_of(one)), peers)
+        await pair.walk(walk_call)
+        await pair.walk(walk_lost_computer)
+        assert not any(redis.password in str(line) for line in [*one.log, *other.log])
 
 
 async def test_a_process_without_a_broker_says_so(

@@ -51,6 +51,7 @@ ALL_LOOKED_AT_EVERY: Final = 10.0
 """Seconds. What the broker did not bring is noticed then."""
 
 
+FOLLOWED_AGAIN: Final = 1.0
 MOST_KNOWN: Final = 1_000
 
 
@@ -62,6 +63,10 @@ class Local(Protocol):
     """Those who are connected to this process."""
 
     async def follow(self, office_id: str) -> None: ...
+
+    def companions(self, office_id: str) -> Collection[str]:
+        """As far as it has followed."""
+        ...
 
     async def told(self, sid: str, notice: str) -> None: ...
 
@@ -107,6 +112,7 @@ class Companions:
         self._is_all_wanted = False
         self._next_look = 0.0
         self._is_troubled = False
+        self._is_closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
 
@@ -127,6 +133,7 @@ class Companions:
 
     async def close(self) -> None:
         """Once everybody has left."""
+        self._is_closed = True
         tasks = [*self._tasks, *([] if self._looking is None else [self._looking])]
         for task in tasks:
             task.cancel()
@@ -228,7 +235,7 @@ class Companions:
 
     def _follow_soon(self, office_id: str) -> None:
         """Once for all that is said until then."""
-        if office_id not in self._following:
+        if office_id not in self._following and not self._is_closed:
             self._following.add(office_id)
             self._spawn(self._follow(office_id))
 
@@ -239,6 +246,13 @@ class Companions:
             await self._local.follow(office_id)
         if self.room(office_id).members:
             self.others(office_id)
+        if not self._has_followed(office_id):
+            # Somebody is in the way who is on its way out.
+            asyncio.get_running_loop().call_later(FOLLOWED_AGAIN, self._follow_soon, office_id)
+
+    def _has_followed(self, office_id: str) -> bool:
+        assert self._local is not None, "it is given before the start"
+        return frozenset(self.room(office_id).members) == frozenset(self._local.companions(office_id))
 
     def _say_changed(self, office_ids: Iterable[str]) -> None:
         for office_id in office_ids:
@@ -281,7 +295,8 @@ class Companions:
         for office_id, body in there:
             found.setdefault(office_id, []).append(read_seated(body))
         for office_id in {*found, *self._written}:
-            if tuple(found.get(office_id, ())) != self._written.get(office_id, ()):
+            is_known = tuple(found.get(office_id, ())) == self._written.get(office_id, ())
+            if not is_known or not self._has_followed(office_id):
                 self._follow_soon(office_id)
 
     async def _put_away(self) -> None:

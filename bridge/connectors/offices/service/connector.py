@@ -32,6 +32,8 @@ NAME: Final = CONNECTOR
 LOOKED_AT_EVERY: Final = 10.0
 """Seconds. A token that another process has revoked, or whose time is over, is noticed then."""
 
+REVOKED: Final = "revoked"
+"""Some token; which, the database says."""
 OTHERS_LOOKED_FOR: Final = 3
 """Seconds."""
 NOT_HEARD: Final = (
@@ -97,6 +99,8 @@ class OfficesConnector:
         self._passing: Passing | None = None
         if self._broker is not None:
             self._passing = Passing(self._broker, self._records, self._approving, self._shared, report=report)
+        if self._broker is not None:
+            self._broker.hear(REVOKED, lambda said: self._look.set())
         self.reaching = Reaching(parts, routes, self.server, self._records, self._shared)
         tokens.on_revoked(self._revoke)
 
@@ -172,6 +176,8 @@ class OfficesConnector:
     def _revoke(self, token_id: str) -> None:
         self._revoked.add(token_id)
         self._look.set()
+        if self._broker is not None:
+            self._broker.say(REVOKED, {}, keeps=True)
 
     async def _look_for_ever(self) -> None:
         while True:

@@ -263,6 +263,11 @@ class Memberships:
         async with self._turns.of(office_id):
             await self._follow(office_id)
 
+    def companions(self, office_id: str) -> frozenset[str]:
+        """The connections of those in it that are connected to other processes."""
+        here = self.offices.members(office_id)
+        return frozenset(one.sid for one in here if one.sid in self._others and not is_elsewhere(one))
+
     # -- inside --
 
     def _changes(self, office_id: str) -> list[Gone | Evicted | Come]:
@@ -277,19 +282,31 @@ class Memberships:
         """In the office's turn. Who has to leave here does so in its own."""
         for change in self._changes(office_id):
             if isinstance(change, Gone):
-                effects = self.offices.decide(change.user, Disconnect())
-                assert not isinstance(effects, Refused), "nobody is kept"
-                await self._carry_out(change.user, effects)
-                self.offices.forget(change.user)
-                self._others.pop(change.user, None)
+                if self._is_in(change.user, office_id):
+                    await self._take_out(change.user)
             elif isinstance(change, Come):
                 one = change.member
+                if self.offices.member(one.user) is not None:
+                    # A connection is in one office: it has left the other one, which is looked at later.
+                    await self._take_out(one.user)
                 join = Join(one.role, one.name, office_id)
                 effects = self.offices.decide(one.user, join)
                 # Whoever is in the way is on its way out, and then it is looked at again.
                 if not isinstance(effects, Refused):
                     self._others[one.user] = one
                     await self._carry_out(one.user, effects)
+
+    async def _take_out(self, sid: str) -> None:
+        """One that is not connected here."""
+        effects = self.offices.decide(sid, Disconnect())
+        assert not isinstance(effects, Refused), "nobody is kept"
+        await self._carry_out(sid, effects)
+        self.offices.forget(sid)
+        self._others.pop(sid, None)
+
+    def _is_in(self, sid: str, office_id: str) -> bool:
+        member = self.offices.member(sid)
+        return member is not None and member.office_id == office_id
 
     async def _evict(self, member: Member) -> None:
         """It is told why when it asks for something next; published clients hear no reason in a notice."""

@@ -29,7 +29,7 @@ class RedisLink:
         except ImportError:
             raise LocalError(
                 "offices.broker names a Redis, and what speaks with one is not installed.",
-                "Install it: pip install 'palaver[redis]'.",
+                "Install the package redis where Palaver is installed; palaver[redis] brings it.",
             ) from None
         self._broken: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         self._channel = channel

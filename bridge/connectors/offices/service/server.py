@@ -238,6 +238,9 @@ class SmcpServer:
         """The room of an office says something new of who is there, or another process does."""
         await self._memberships.follow(office_id)
 
+    def companions(self, office_id: str) -> Collection[str]:
+        return self._memberships.companions(office_id)
+
     async def stop_call(self, office_id: str, call: ToolCall) -> None:
         """One whose process has ended."""
         target = self._offices.named(office_id, call.computer)

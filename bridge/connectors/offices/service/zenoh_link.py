@@ -32,7 +32,7 @@ class ZenohLink:
         except ImportError:
             raise LocalError(
                 "offices.broker names a router of Zenoh, and what speaks with one is not installed.",
-                "Install it: pip install 'palaver[zenoh]'.",
+                "Install the package eclipse-zenoh where Palaver is installed; palaver[zenoh] brings it.",
             ) from None
         self._zenoh: Any = zenoh
         self._key = key

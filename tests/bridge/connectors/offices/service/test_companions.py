@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bridge.connectors.offices.service.connector import LOOKED_AT_EVERY
 from storage import office_records
 from storage.database import connect_once
 from tests.bridge.connectors.offices.service.clients import PATIENCE
@@ -351,3 +352,47 @@ async def test_postgres_ends_all_sessions(processes: Processes) -> None:
     assert not any(event == "notify:leave_office" for event, _ in [*boss.heard, *hands.heard])
     for one in (processes.one, processes.other):
         one.running.problems.clear()
+
+
+async def test_a_token_that_is_revoked_by_another_process(processes: Processes) -> None:
+    """Ends its connections at once, wherever they are."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    rows = await processes.one.tokens.kept()
+    async with asyncio.timeout(LOOKED_AT_EVERY / 2):
+        for row in rows:
+            await processes.one.tokens.revoke(row.token_id)
+        await asyncio.gather(boss.io.wait(), hands.io.wait())
+
+
+async def test_an_agent_that_goes_from_office_to_office(processes: Processes) -> None:
+    """In whatever order the other process hears of it, it is where it is, and nowhere else."""
+    boss = await processes.one.client()
+    offices = ("kitchen", "cellar", "attic")
+    there = {office: await processes.other.computer("hands", office) for office in offices}
+    for number in range(30):
+        office = offices[number % 3]
+        assert await boss.join("agent", "boss", office) == [True, None]
+        assert await there[office].until("notify:enter_office") == {"office_id": office, "agent": "boss"}
+        assert await boss.leave(office) == [True, None]
+    assert await boss.join("agent", "boss", "kitchen") == [True, None]
+    server = processes.other.connector.server
+    async with asyncio.timeout(5):
+        while {m.office_id for m in server.members() if m.name == "boss"} != {"kitchen"}:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_was_not_followed_is_noticed(processes: Processes) -> None:
+    """Whatever went wrong: a look at all of it finds that somebody is missing, or is there who should not
+    be."""
+    await processes.one.agent()
+    server, (companions, _) = processes.other.connector.server, processes.other.parts
+    async with asyncio.timeout(5):
+        while not server.companions("kitchen"):
+            await asyncio.sleep(0.02)
+    [sid] = server.companions("kitchen")
+    await server._memberships._take_out(sid)
+    assert server.companions("kitchen") == frozenset()
+    companions._look_at_all_soon()
+    async with asyncio.timeout(5):
+        while server.companions("kitchen") != {sid}:
+            await asyncio.sleep(0.02)

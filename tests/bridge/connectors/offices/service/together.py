@@ -27,6 +27,7 @@ class Process:
     running: Running
     connector: OfficesConnector
     token: str
+    tokens: OfficeTokens
 
     async def agent(self, name: str = "boss", office: str = "kitchen") -> Client:
         return await self.running.agent(name, office, token=self.token)
@@ -69,7 +70,7 @@ class Processes:
 
 async def process(stack: AsyncExitStack, node: Node, broker: BrokerAddress, **settings: Any) -> Process:
     running, connector, tokens = await stack.enter_async_context(offices_of(node, broker=broker, **settings))
-    return Process(running, connector, await token_of(tokens))
+    return Process(running, connector, await token_of(tokens), tokens)
 
 
 async def token_of(tokens: OfficeTokens) -> str:
