@@ -287,8 +287,8 @@ class PortalsBehave:
         await asked_again(portal)
         after = await shown(portal)
         assert after[: len(before)] == before
-        # What was asked last, its answer and its sign.
-        assert len(after) == len(before) + 3
+        # What was asked last and its answer; and a sign, where it was seen waiting.
+        assert len(after) in {len(before) + 2, len(before) + 3}
         assert (portal.directory / "cook" / name).read_text() == "x\n"
 
     async def test_nothing_went_wrong(self, portal: Portal) -> None:

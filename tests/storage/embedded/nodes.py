@@ -124,7 +124,10 @@ async def end_of(pid: int) -> None:
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
-            await asyncio.to_thread(select.select, [handle], [], [])
+            # `select` takes no handle above 1023, and some run has that many open.
+            waiting = select.poll()
+            waiting.register(handle, select.POLLIN)
+            await asyncio.to_thread(waiting.poll)
         finally:
             os.close(handle)
 
