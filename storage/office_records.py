@@ -100,15 +100,22 @@ async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
     return event_id
 
 
-async def fetch_there(connection: Connection) -> list[tuple[str, bytes]]:
-    """Of everybody who has joined and not left: the office, and what was written down of the join. Who came
-    first is first."""
-    return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_there)]
+class There(NamedTuple):
+    """Somebody who has joined and not left: what was written down of the join, and as how much."""
+
+    office_id: str
+    position: int
+    body: bytes
 
 
-async def fetch_there_in(connection: Connection, office_id: str) -> list[bytes]:
+async def fetch_there(connection: Connection) -> list[There]:
+    """Everybody; who came first is first."""
+    return [There(*row) for row in await connection.fetch(SQL.fetch_there)]
+
+
+async def fetch_there_in(connection: Connection, office_id: str) -> list[There]:
     """The same of one office."""
-    return [row[0] for row in await connection.fetch(SQL.fetch_there_in, office_id)]
+    return [There(office_id, *row) for row in await connection.fetch(SQL.fetch_there_in, office_id)]
 
 
 async def lock_office(connection: Connection, office_id: str) -> None:

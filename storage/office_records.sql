@@ -54,7 +54,7 @@ SELECT body FROM office_records WHERE call_id = $1 AND kind = 'answered' ORDER B
 
 -- Who was there last, as far as it was written down, in the order of their coming.
 -- name: fetch_there
-SELECT office_id, body FROM (
+SELECT office_id, position, body FROM (
     SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body, position
     FROM office_records WHERE kind IN ('joined', 'left')
     ORDER BY office_id, convert_from(body, 'UTF8')::json ->> 'name', position DESC
@@ -62,7 +62,7 @@ SELECT office_id, body FROM (
 
 -- The same of one office.
 -- name: fetch_there_in
-SELECT body FROM (
+SELECT position, body FROM (
     SELECT DISTINCT ON (convert_from(body, 'UTF8')::json ->> 'name') kind, body, position
     FROM office_records WHERE office_id = $1 AND kind IN ('joined', 'left')
     ORDER BY convert_from(body, 'UTF8')::json ->> 'name', position DESC

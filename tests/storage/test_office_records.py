@@ -79,7 +79,7 @@ async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
                 record("joined", name="eyes", role="computer"),
             ],
         )
-        there = [(office_id, json.loads(body)["name"]) for office_id, body in await fetch_there(connection)]
+        there = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_there(connection)]
     assert sorted(there) == [("a", "boss"), ("a", "eyes"), ("b", "hands")]
 
 
@@ -158,10 +158,12 @@ async def test_who_is_there_in_one_office(database: Database) -> None:
         ]  # fmt: skip
         said = [record(kind, office_id=office, name=name) for kind, name, office in moves]
         await insert_records(connection, said)
-        there = [json.loads(body)["name"] for body in await fetch_there_in(connection, "a")]
+        there = [json.loads(one.body)["name"] for one in await fetch_there_in(connection, "a")]
         assert there == ["boss", "hands"]
-        everywhere = [(office, json.loads(body)["name"]) for office, body in await fetch_there(connection)]
+        everywhere = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_there(connection)]
         assert everywhere == [("a", "boss"), ("b", "feet"), ("a", "hands")]
+        positions = [one.position for one in await fetch_there(connection)]
+        assert positions == sorted(positions)
         assert await fetch_there_in(connection, "c") == []
 
 

@@ -20,13 +20,15 @@ from bridge.connectors.offices.shared_room import Present, SharedRoom
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """Connected to `process` as `sid`, which is empty for who came before connections were written down."""
+    """Connected to `process` as `sid`, which is empty for who came before connections were written down.
+    `since` counts all that is written down of offices."""
 
     process: str
     sid: str
     role: str
     name: str
     version: ProtocolVersion | None
+    since: int = 0
 
 
 def seated(said: Iterable[Seated]) -> tuple[Seated, ...]:
@@ -43,7 +45,7 @@ def companions(there: Iterable[Seated], process: str) -> SharedRoom:
     """Those of other processes, by their connections: as if an office of several nodes had them."""
     return SharedRoom(
         {
-            one.sid: Present(one.sid, one.role, one.name, one.version, "")
+            one.sid: Present(one.sid, one.role, one.name, one.version, "", one.since)
             for one in there
             if one.process != process and one.sid
         }

@@ -62,14 +62,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The others are told before it is taken out."""
+    """The others are told, and not who left."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The others are told after it has come in."""
+    """The others are told, and not who came."""
 
     member: Member
 

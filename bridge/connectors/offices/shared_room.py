@@ -29,13 +29,15 @@ LONGEST_KEY: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """`box` is the public key for what only its node is to read."""
+    """`box` is the public key for what only its node is to read. `since` orders where one of this node has
+    been: a later one is newer."""
 
     user: str
     role: str
     name: str
     version: ProtocolVersion | None
     box: str
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)

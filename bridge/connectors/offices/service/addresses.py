@@ -191,7 +191,7 @@ class Addresses:
         async with self._database.transaction(readonly=True) as connection:
             there = await office_records.fetch_there(connection)
         node_id = self._routes.node_id
-        members = {member_address(office_id, read_body(body)["name"], node_id) for office_id, body in there}
+        members = {member_address(one.office_id, read_body(one.body)["name"], node_id) for one in there}
         return [
             agent
             for agent in self._routes.table.agents_of(node_id).values()

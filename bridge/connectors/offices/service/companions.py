@@ -31,6 +31,7 @@ from bridge.service.session import Report
 from storage import office_records
 from storage.connecting import ConnectionLost
 from storage.database import Connection, Database
+from storage.office_records import There
 
 CHANGED: Final = "changed"
 """Who is in an office."""
@@ -183,7 +184,7 @@ class Companions:
     async def look(self, office_id: str) -> None:
         """In the office's turn of this process, so that what is older does not come later."""
 
-        async def fetch(connection: Connection) -> list[bytes]:
+        async def fetch(connection: Connection) -> list[There]:
             return await office_records.fetch_there_in(connection, office_id)
 
         self._note(office_id, map(read_seated, await self._database.look(fetch)))
@@ -292,8 +293,8 @@ class Companions:
         async with self._database.transaction(readonly=True) as connection:
             there = await office_records.fetch_there(connection)
         found: dict[str, list[Seated]] = {}
-        for office_id, body in there:
-            found.setdefault(office_id, []).append(read_seated(body))
+        for one in there:
+            found.setdefault(one.office_id, []).append(read_seated(one))
         for office_id in {*found, *self._written}:
             is_known = tuple(found.get(office_id, ())) == self._written.get(office_id, ())
             if not is_known or not self._has_followed(office_id):

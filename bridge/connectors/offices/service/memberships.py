@@ -11,7 +11,6 @@ from bridge.connectors.offices.events import ENTERED, LEFT
 from bridge.connectors.offices.office import (
     Disconnect,
     Effects,
-    Entered,
     Join,
     Leave,
     Left,
@@ -287,7 +286,10 @@ class Memberships:
             elif isinstance(change, Come):
                 one = change.member
                 if self.offices.member(one.user) is not None:
-                    # A connection is in one office: it has left the other one, which is looked at later.
+                    # A connection is in one office, and has left the other one. Which of them is known by an
+                    # older look: each is looked at in its own turn, and this one is again.
+                    if one.since < self._others[one.user].since:
+                        continue
                     await self._take_out(one.user)
                 join = Join(one.role, one.name, office_id)
                 effects = self.offices.decide(one.user, join)
@@ -297,12 +299,15 @@ class Memberships:
                     await self._carry_out(one.user, effects)
 
     async def _take_out(self, sid: str) -> None:
-        """One that is not connected here."""
+        """One that is not connected here. It may be by another office's turn: nothing is waited for before it
+        holds."""
         effects = self.offices.decide(sid, Disconnect())
         assert not isinstance(effects, Refused), "nobody is kept"
-        await self._carry_out(sid, effects)
+        self.offices.apply(sid, effects)
         self.offices.forget(sid)
         self._others.pop(sid, None)
+        for effect in effects:
+            await self._tell_left(effect.member)
 
     def _is_in(self, sid: str, office_id: str) -> bool:
         member = self.offices.member(sid)
@@ -370,15 +375,20 @@ class Memberships:
             self._beside.wrote(member.office_id)
 
     async def _carry_out(self, sid: str, effects: Effects) -> None:
-        """The others are told before who leaves is taken out, and after who enters has come in."""
+        """It holds before the others are told."""
         for effect in effects:
-            member = effect.member
-            notice = {"office_id": member.office_id, member.role: member.name}
+            self.offices.apply(sid, (effect,))
             if isinstance(effect, Left):
-                await self.tell_office(LEFT, notice, member)
-                self.offices.apply(sid, (effect,))
-                await self._gone(sid)
-            elif isinstance(effect, Entered):
-                self.offices.apply(sid, (effect,))
-                await self.tell_office(ENTERED, notice, member)
-            self.moved()
+                await self._tell_left(effect.member)
+            else:
+                await self.tell_office(ENTERED, _notice(effect.member), effect.member)
+                self.moved()
+
+    async def _tell_left(self, member: Member) -> None:
+        await self.tell_office(LEFT, _notice(member), member)
+        await self._gone(member.sid)
+        self.moved()
+
+
+def _notice(member: Member) -> dict[str, Any]:
+    return {"office_id": member.office_id, member.role: member.name}

@@ -12,7 +12,7 @@ from bridge.connectors.offices.masking import Masked, masked
 from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol_version import ProtocolVersion, parse
 from bridge.connectors.offices.relay import Relay
-from storage.office_records import NewRecord, RecordRow
+from storage.office_records import NewRecord, RecordRow, There
 
 JOINED: Final = "joined"
 LEFT: Final = "left"
@@ -107,17 +107,18 @@ def process_of(body: bytes) -> str:
     return process if isinstance(process, str) else ""
 
 
-def read_seated(body: bytes) -> Seated:
+def read_seated(there: There) -> Seated:
     """What was written down when it joined."""
-    said = read_body(body)
+    said = read_body(there.body)
     version = said["version"]
     sid = said.get(SID)
     return Seated(
-        process=process_of(body),
+        process=process_of(there.body),
         sid=sid if isinstance(sid, str) else "",
         role=AGENT if said["role"] == AGENT else COMPUTER,
         name=said["name"],
         version=None if version is None else parse(version),
+        since=there.position,
     )
 
 

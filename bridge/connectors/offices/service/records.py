@@ -54,12 +54,12 @@ class OfficeRecords:
             async with self._database.transaction(readonly=True) as connection:
                 there = await office_records.fetch_there(connection)
                 unanswered = await office_records.fetch_unanswered(connection)
-            bodies = [*(body for _, body in there), *(body for *_, body in unanswered)]
+            bodies = [*(one.body for one in there), *(body for *_, body in unanswered)]
             ended = await self.process.ended(map(records.process_of, bodies))
-            for office_id, body in there:
-                if records.process_of(body) in ended:
-                    one = records.read_seated(body)
-                    await self.left(Member(one.sid, one.role, one.name, office_id))
+            for one in there:
+                if records.process_of(one.body) in ended:
+                    seat = records.read_seated(one)
+                    await self.left(Member(seat.sid, seat.role, seat.name, one.office_id))
             await self._interrupt(unanswered, ended)
         self._recording.start()
         self._archiving.start()

@@ -7,7 +7,7 @@ from bridge.connectors.offices.shared_room import Present
 
 V04 = ProtocolVersion(0, 4, 0)
 BOSS = Seated("p1", "s1", AGENT, "boss", V04)
-HANDS = Seated("p2", "s2", COMPUTER, "hands", V04)
+HANDS = Seated("p2", "s2", COMPUTER, "hands", V04, 7)
 CHIEF = Seated("p2", "s3", AGENT, "chief", None)
 
 
@@ -22,7 +22,7 @@ def test_companions_are_those_of_other_processes() -> None:
     """By their connections. Who has none that is known came before any was written down, and is no process's
     that serves with others."""
     there = [BOSS, HANDS, Seated("p3", "", COMPUTER, "old", None)]
-    assert companions(there, "p1").members == {"s2": Present("s2", COMPUTER, "hands", V04, "")}
+    assert companions(there, "p1").members == {"s2": Present("s2", COMPUTER, "hands", V04, "", 7)}
     assert set(companions(there, "p2").members) == {"s1"}
     assert set(companions(there, "p9").members) == {"s1", "s2"}
     assert processes(there) == {"p1", "p2", "p3"}

@@ -325,7 +325,9 @@ async def test_all_come_and_go_at_once(processes: Processes) -> None:
         assert len([one for one in inside.values() if one[1:] == (office, "agent")]) <= 1
         for number, (_, where, _) in inside.items():
             if where == office:
-                assert await names(clients[number], office) == there
+                async with asyncio.timeout(PATIENCE):
+                    while await names(clients[number], office) != there:
+                        await asyncio.sleep(0.05)
         for one in both:
             async with asyncio.timeout(PATIENCE):
                 while {m.name for m in one.connector.server.members() if m.office_id == office} != there:

@@ -1,9 +1,9 @@
 """Who is in which office, with members of other nodes that a room would bring."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.connectors.offices.office import AGENT, COMPUTER, Join, Leave, Member
@@ -48,11 +48,14 @@ class Place:
     told: list[tuple[str, Any, str]] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    until: Callable[[], Awaitable[object]] | None = None
     beside: "Processes | None" = None
 
     def __post_init__(self) -> None:
         async def tell(event: str, said: Any, sid: str) -> None:
             self.told.append((event, said, sid))
+            if self.until is not None:
+                await self.until()
 
         async def gone(sid: str) -> None:
             self.gone.append(sid)
@@ -169,9 +172,11 @@ async def test_what_happens_at_once_goes_one_after_the_other() -> None:
 
 @dataclass
 class Processes:
-    """What another process would have written down. `is_ours` says what of ours stands there."""
+    """What another process would have written down, as it was looked at for each office. `is_ours` says what
+    of ours stands there."""
 
     now: SharedRoom = NOBODY
+    elsewhere: dict[str, SharedRoom] = field(default_factory=dict)
     is_ours: bool = True
     is_taken: bool = False
     problem: str = ""
@@ -193,7 +198,7 @@ class Processes:
         pass
 
     def room(self, office_id: str) -> SharedRoom:
-        return self.now
+        return self.elsewhere.get(office_id, NOBODY) if office_id != "o" else self.now
 
     def has(self, member: Member) -> bool:
         return self.is_ours
@@ -273,3 +278,40 @@ async def test_a_process_that_was_thought_to_have_ended() -> None:
     assert place.told == [("notify:leave_office", {"office_id": "o@a.test", "agent": "boss"}, "1")]
     assert place.memberships.connections["1"].had_to_leave == PLACE_TAKEN
     assert place.written.happened == [("joined", "boss")] * 2
+
+
+async def test_a_companion_goes_to_another_office() -> None:
+    """That it has come there may be known before that it has left. It is where it was last, and nowhere else,
+    in whatever order the offices are looked at."""
+    place = Beside()
+    memberships, processes = place.memberships, place.processes
+    processes.now = SharedRoom({PARTNER.user: PARTNER})
+    await memberships.follow("o")
+    processes.elsewhere["p"] = SharedRoom({PARTNER.user: replace(PARTNER, since=2)})
+    await memberships.follow("p")
+    assert list(memberships.offices.all()) == [Member("far", AGENT, "partner", "p")]
+    await memberships.follow("o")  # of which no more is known than before
+    assert list(memberships.offices.all()) == [Member("far", AGENT, "partner", "p")]
+    processes.now = NOBODY
+    await memberships.follow("o")
+    assert list(memberships.offices.all()) == [Member("far", AGENT, "partner", "p")]
+
+
+async def test_a_companion_goes_while_others_are_told_that_it_has_left() -> None:
+    """Nobody is taken out twice."""
+    place = Beside()
+    memberships, processes = place.memberships, place.processes
+    processes.now = SharedRoom({PARTNER.user: PARTNER})
+    await place.join("1", COMPUTER, "hands")
+    goes = asyncio.Event()
+    place.until = goes.wait
+    processes.now = NOBODY
+    processes.elsewhere["p"] = SharedRoom({PARTNER.user: replace(PARTNER, since=2)})
+    leaving = asyncio.create_task(memberships.follow("o"))
+    await asyncio.sleep(0)
+    await memberships.follow("p")
+    goes.set()
+    await leaving
+    assert memberships.offices.member("far") == Member("far", AGENT, "partner", "p")
+    assert memberships.companions("p") == {"far"}
+    assert [event for event, *_ in place.told] == ["notify:leave_office"]

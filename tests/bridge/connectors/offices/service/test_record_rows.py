@@ -10,7 +10,7 @@ from bridge.connectors.offices.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol_version import ProtocolVersion
 from bridge.connectors.offices.relay import Relay
 from bridge.connectors.offices.service import record_rows as records
-from storage.office_records import NewRecord, RecordRow
+from storage.office_records import NewRecord, RecordRow, There
 
 BOSS, HANDS = Member("s", AGENT, "boss", "a"), Member("t", COMPUTER, "hands", "a")
 
@@ -94,6 +94,6 @@ def test_a_seat_is_read_again() -> None:
     neither."""
     version = ProtocolVersion(0, 4, 0)
     record = records.of_member(records.JOINED, BOSS, version, 5, "p")
-    assert records.read_seated(record.body) == Seated("p", "s", AGENT, "boss", version)
+    assert records.read_seated(There("o", 7, record.body)) == Seated("p", "s", AGENT, "boss", version, 7)
     old = json.dumps({"role": "computer", "name": "hands", "version": None}).encode()
-    assert records.read_seated(old) == Seated("", "", COMPUTER, "hands", None)
+    assert records.read_seated(There("o", 3, old)) == Seated("", "", COMPUTER, "hands", None, 3)
