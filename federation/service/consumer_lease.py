@@ -26,6 +26,19 @@ _BROKEN: Final = (
 )  # fmt: skip
 
 
+class Held:
+    """A lock of a lease, as it was taken."""
+
+    def __init__(self, lease: "ConsumerLease") -> None:
+        self._lease = lease
+        self._session = lease.session
+
+    @property
+    def holds(self) -> bool:
+        """False once its session has ended: somebody else may have the lock by now."""
+        return self._session is not None and self._lease.session is self._session
+
+
 class ConsumerLease:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
@@ -61,13 +74,13 @@ class ConsumerLease:
                 await connection.close(timeout=5.0)
 
     @contextlib.asynccontextmanager
-    async def held(self, name: str) -> AsyncIterator[None]:
+    async def held(self, name: str) -> AsyncIterator[Held]:
         """Wait until nobody else reads under the name."""
         async with self._readers.setdefault(name, asyncio.Lock()):
             while not await self._try_lock(name):  # noqa: ASYNC110 - it is another process's
                 await asyncio.sleep(ASKED_AGAIN)
             try:
-                yield
+                yield Held(self)
             finally:
                 await self._unlock(name)
 

@@ -197,7 +197,7 @@ class RoomMaking(RoomNaming):
 
     # -- what is written down --
 
-    def _making(self, mark: str) -> AbstractAsyncContextManager[None]:
+    def _making(self, mark: str) -> AbstractAsyncContextManager[object]:
         """Held by whoever makes the room: a few locks are enough for all rooms."""
         return self._lease.held(f"making rooms {int(mark, 16) % _LOCKS}")
 

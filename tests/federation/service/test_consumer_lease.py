@@ -44,15 +44,17 @@ async def test_a_session_that_ends_leaves_its_locks(database: Database) -> None:
     """However it ends; and whoever had it asks for a new one."""
     one, other = ConsumerLease(database.address), ConsumerLease(database.address)
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(one.held("a"))
+        taken = await stack.enter_async_context(one.held("a"))
+        assert taken.holds
         admin = await connect_once(database.address)
         await admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
             " WHERE locktype = 'advisory' AND datname = current_database()"
         )
         await admin.close()
-        async with other.held("a"):
-            pass
+        async with other.held("a") as again:
+            assert not await one.answers()
+            assert (taken.holds, again.holds) == (False, True)
     async with one.held("a"), pool_on(database.address) as pool, pool.connection() as connection:
         count = await connection.fetchval(
             "SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database"

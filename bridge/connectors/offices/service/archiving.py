@@ -68,22 +68,26 @@ class Archiving:
     # -- inside --
 
     async def _work_for_ever(self) -> None:
-        async with self._lease.held(NAME):
-            while True:
-                self._wanted.clear()
-                try:
-                    await self._work()
-                except ConnectionLost as lost:
-                    self._parts.report("Rooms of offices are archived and brought back later.", lost)
-                    await asyncio.sleep(AGAIN)
-                    continue
-                except Exception as error:
-                    self._parts.report("Rooms of offices could not be archived or brought back.", error)
-                    await asyncio.sleep(AGAIN)
-                    continue
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._pause()):
-                        await self._wanted.wait()
+        while True:
+            async with self._lease.held(NAME) as held:
+                while held.holds:
+                    await self._work_once()
+
+    async def _work_once(self) -> None:
+        self._wanted.clear()
+        try:
+            await self._work()
+        except ConnectionLost as lost:
+            self._parts.report("Rooms of offices are archived and brought back later.", lost)
+            await asyncio.sleep(AGAIN)
+            return
+        except Exception as error:
+            self._parts.report("Rooms of offices could not be archived or brought back.", error)
+            await asyncio.sleep(AGAIN)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause()):
+                await self._wanted.wait()
 
     def _pause(self) -> float:
         return max(0.0, min(LOOKED_AT_EVERY, self._next_look - self._monotonic()))

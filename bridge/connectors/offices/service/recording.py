@@ -47,7 +47,7 @@ from bridge.service.ghosts import Ghosts
 from bridge.service.session import Report
 from federation.bounded_cache import BoundedCache
 from federation.errors import MatrixError
-from federation.service.consumer_lease import ConsumerLease
+from federation.service.consumer_lease import ConsumerLease, Held
 from storage import office_records
 from storage.connecting import ConnectionLost
 from storage.database import Database
@@ -107,6 +107,7 @@ class Recording:
         self._lease = ConsumerLease(parts.database.address)
         self._wanted = asyncio.Event()
         self._rooms: BoundedCache[str, str] = BoundedCache(MOST_ROOMS)
+        self._held = Held(self._lease)
         self._telling: asyncio.Task[None] | None = None
         # Set, and replaced, when something has been told.
         self._passed = asyncio.Event()
@@ -138,25 +139,29 @@ class Recording:
     # -- inside --
 
     async def _tell_for_ever(self) -> None:
-        async with self._lease.held(NAME):
-            while True:
-                self._wanted.clear()
-                try:
-                    told = await self._tell()
-                    if not told:
-                        await self._prune()
-                except (ConnectionLost, _Later) as lost:
-                    self._parts.report("The rooms of offices are told later.", lost)
-                    await asyncio.sleep(AGAIN)
-                    continue
-                except Exception as error:
-                    self._parts.report("The rooms of offices could not be told.", error)
-                    await asyncio.sleep(AGAIN)
-                    continue
-                if not told:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(LOOKED_AT_EVERY):
-                            await self._wanted.wait()
+        while True:
+            async with self._lease.held(NAME) as self._held:
+                while self._held.holds:
+                    await self._tell_some()
+
+    async def _tell_some(self) -> None:
+        self._wanted.clear()
+        try:
+            told = await self._tell()
+            if not told:
+                await self._prune()
+        except (ConnectionLost, _Later) as lost:
+            self._parts.report("The rooms of offices are told later.", lost)
+            await asyncio.sleep(AGAIN)
+            return
+        except Exception as error:
+            self._parts.report("The rooms of offices could not be told.", error)
+            await asyncio.sleep(AGAIN)
+            return
+        if not told:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOKED_AT_EVERY):
+                    await self._wanted.wait()
 
     async def _tell(self) -> bool:
         """Some of it; whether there was any. What is told together is decided first."""
@@ -187,6 +192,8 @@ class Recording:
             await self._told([row.position for rows in messages for row in rows], NOT_TAKEN)
             return
         for rows in messages:
+            if not self._held.holds:
+                return  # another process tells it, and what is after it
             await self._tell_one(room_id, rows)
 
     async def _tell_one(self, room_id: str, rows: Sequence[RecordRow]) -> None:

@@ -208,6 +208,8 @@ async def test_a_process_that_was_only_thought_dead(processes: Processes) -> Non
     somebody else is told so, and leaves."""
     boss, hands = await processes.one.agent(), await processes.other.computer()
     feet = await processes.other.computer("feet")
+    for _ in range(2):
+        await boss.until("notify:enter_office")
     await processes.other.die()
     for _ in range(2):
         await boss.until("notify:leave_office")
@@ -352,6 +354,10 @@ async def test_postgres_ends_all_sessions(processes: Processes) -> None:
     assert await boss.until("notify:enter_office") == {"office_id": "kitchen", "computer": "feet"}
     assert await names(boss) == await names(hands) == await names(feet) == {"boss", "hands", "feet"}
     assert not any(event == "notify:leave_office" for event, _ in [*boss.heard, *hands.heard])
+    recordings = [one.connector._records._recording for one in (processes.one, processes.other)]
+    async with asyncio.timeout(PATIENCE):  # one of them tells rooms, and the other waits for it to end
+        while sum(one._held.holds for one in recordings) != 1:
+            await asyncio.sleep(0.05)
     for one in (processes.one, processes.other):
         one.running.problems.clear()
 
