@@ -217,7 +217,7 @@ class KnownRooms:
         if await self.resident(room_id) is None:
             return None
         try:
-            if not await self._fetching.make_whole(room_id):
+            if not await self._fetching.make_whole(room_id, BELIEVED):
                 return None
         except ConnectionLost:
             # It was kept up all the time, and a homeserver that does not answer changes nothing.

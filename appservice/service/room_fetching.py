@@ -6,6 +6,7 @@ it is at least as new as what was fetched, or what is newer follows it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -50,12 +51,14 @@ class RoomFetching:
         )
         return [user for user in found if self._is_ours(user)]
 
-    async def make_whole(self, room_id: str) -> bool:
-        """False when nobody of ours is there, whatever was believed. What the homeserver cannot do now is
-        raised."""
-        return await self._fetching.run(room_id, partial(self._make_whole, room_id))
+    async def make_whole(self, room_id: str, believed: timedelta) -> bool:
+        """Unless it has become whole since, no longer than this ago. False when nobody of ours is there,
+        whatever was believed. What the homeserver cannot do now is raised."""
+        return await self._fetching.run(room_id, partial(self._make_whole, room_id, believed))
 
-    async def _make_whole(self, room_id: str) -> bool:
+    async def _make_whole(self, room_id: str, believed: timedelta) -> bool:
+        if await self._is_whole(room_id, believed) and await self.residents(room_id):
+            return True
         fetched = 0
         while fetched < MOST_FETCHES:
             residents = await self.residents(room_id)
@@ -73,6 +76,12 @@ class RoomFetching:
             if await self._merge(room_id, begun, events):
                 break
         return True
+
+    async def _is_whole(self, room_id: str, believed: timedelta) -> bool:
+        known = await self._database.look(
+            partial(rooms.fetch_entry, room_id=room_id, type_=b"", state_key=b"", age=believed)
+        )
+        return known is not None and known[0] == "whole"
 
     async def _merge(self, room_id: str, begun: Fetch, events: Sequence[Mapping[str, Any]]) -> bool:
         entries: dict[tuple[bytes, bytes], GuestEntry] = {}

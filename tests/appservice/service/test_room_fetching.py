@@ -42,7 +42,7 @@ async def test_events_that_cannot_be_read_are_left_out(guest: Guest, monkeypatch
         return [*odd, *found, elsewhere, elsewhere]
 
     room = RoomFetching(guest.database, fetch, registration="palaver", is_ours=OURS.owns_user)
-    assert await room.make_whole(ROOM)
+    assert await room.make_whole(ROOM, DAY)
     known = await guest.database.look(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
     assert known is not None
     assert (known[0], {entry.type for entry in known[1]}) == ("whole", {b"m.room.member", b"m.room.topic"})
@@ -58,16 +58,16 @@ async def test_those_are_asked_as_who_are_ours(guest: Guest) -> None:
         guest.database, telling.fetch, registration="palaver", is_ours=lambda user: user == OTHER
     )
     assert await ours.residents(ROOM) == [OTHER]
-    assert await ours.make_whole(ROOM)
+    assert await ours.make_whole(ROOM, DAY)
     assert telling.asked == [(ROOM, OTHER)]
     nobody = RoomFetching(guest.database, telling.fetch, registration="palaver", is_ours=lambda user: False)
-    assert not await nobody.make_whole(ROOM)
+    assert not await nobody.make_whole(ROOM, DAY)
 
 
 async def test_nobody_is_asked_about_a_room_that_is_not_known(guest: Guest) -> None:
     """False: nobody of ours is there."""
     telling = with_ghost(guest)
-    assert not await fetching(telling).make_whole(ROOM)
+    assert not await fetching(telling).make_whole(ROOM, DAY)
     assert telling.asked == []
 
 
@@ -82,7 +82,7 @@ async def test_only_who_is_not_there_is_taken_out(guest: Guest, status: int) -> 
 
     room = RoomFetching(guest.database, refuse, registration="palaver", is_ours=OURS.owns_user)
     with pytest.raises(MatrixError, match="No"):
-        await room.make_whole(ROOM)
+        await room.make_whole(ROOM, DAY)
     assert await room.residents(ROOM) == [GHOST]
 
 
@@ -93,12 +93,12 @@ async def test_two_processes_fetch_one_room(guest: Guest) -> None:
     one, two = fetching(telling), fetching(telling)
     gate = asyncio.Event()
     telling.during = gate.wait
-    late = asyncio.create_task(one.make_whole(ROOM))
+    late = asyncio.create_task(one.make_whole(ROOM, DAY))
     while not telling.asked:
         await asyncio.sleep(0)
     telling.topic("second")
     await telling.tell()
-    assert await two.make_whole(ROOM)
+    assert await two.make_whole(ROOM, DAY)
     gate.set()
     assert await late
     known = await guest.database.look(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
@@ -113,7 +113,7 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Guest) -> None:
     room = fetching(telling)
     async with guest.database.transaction() as connection:
         await lock_registration(connection, "palaver")
-        asked = asyncio.create_task(room.make_whole(ROOM))
+        asked = asyncio.create_task(room.make_whole(ROOM, DAY))
         while not telling.asked:
             await asyncio.sleep(0)
         done, _ = await asyncio.wait([asked], timeout=0.05)
@@ -124,3 +124,15 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Guest) -> None:
     known = await guest.database.look(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
     assert known[0] == "in part"
+
+
+async def test_what_has_become_whole_meanwhile_is_not_fetched_again(guest: Guest) -> None:
+    """Whoever found it in part asks after somebody else's answer has come. What is too old is fetched."""
+    telling = with_ghost(guest)
+    await telling.tell()
+    room = fetching(telling)
+    for _ in range(2):
+        assert await room.make_whole(ROOM, DAY)
+    assert len(telling.asked) == 1
+    assert await room.make_whole(ROOM, -DAY)
+    assert len(telling.asked) == 2
