@@ -18,6 +18,10 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.CannotConnectNowError,
     ConnectionError,
 )
+BROKEN = (*LOST, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""All that asyncpg raises on a connection that is breaking. Between the server's farewell and the end of the
+stream it calls a use of the connection a wrong use of itself, or finds itself in a state that it does not
+know."""
 
 
 class ConnectionLost(LocalError):

@@ -11,7 +11,6 @@ from typing import Literal, Self, TypeAlias, TypeVar
 
 from storage.address import DatabaseAddress
 from storage.connecting import refusal, refuse_version
-from storage.lending import BROKEN as BROKEN
 from storage.lending import Lender
 from storage.opening import Single as Single
 from storage.opening import connect_once as connect_once

@@ -8,18 +8,14 @@ from typing import TypeVar
 
 import asyncpg
 
-from storage.connecting import LOST, ConnectionLost, is_connection_loss, refusal
+from storage.connecting import BROKEN, ConnectionLost, is_connection_loss, refusal
 from storage.opening import Single
 from storage.pool import Pool
 
 T = TypeVar("T")
 
-# All that asyncpg raises on a connection that is breaking. Between the server's farewell and the end of the
-# stream it calls a use of the connection a wrong use of itself, or finds itself in a state that it does not
-# know.
-BROKEN = (*LOST, asyncpg.InterfaceError, asyncpg.InternalClientError)
-
 RETRY_INTERVAL = 0.05
+SETTLED_WITHIN = 5.0  # seconds: a statement that was cancelled and is under way still is left to Postgres
 
 
 class Lender:
@@ -97,8 +93,10 @@ class Lender:
     async def _settle(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
         try:
             if isinstance(error, asyncio.CancelledError):
-                # What was cancelled may still be under way; this is carried out after it.
-                await connection.execute("ROLLBACK" if is_open else "SELECT 1")
+                # What was cancelled may still be under way; this is carried out after it. A statement that
+                # had not come to Postgres yet when it was asked to cancel it is not cancelled.
+                async with asyncio.timeout(SETTLED_WITHIN):
+                    await connection.execute("ROLLBACK" if is_open else "SELECT 1")
             elif connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
         except BaseException as failed:

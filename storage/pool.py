@@ -6,11 +6,13 @@ first, so that what is warm in this process and in Postgres stays warm.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 
 import asyncpg
 
 from storage.address import DatabaseAddress
+from storage.connecting import BROKEN
 from storage.opening import Single, open_connection
 
 UNUSED = 300.0  # seconds: after as long a connection that nobody needed is closed
@@ -57,7 +59,7 @@ class Pool:
         try:
             if self._in_use():
                 await self._all_back.wait()
-            await asyncio.gather(*(connection.close() for connection in self.connections))
+            await asyncio.gather(*map(_close, self.connections))
         except BaseException:
             self.terminate()
             raise
@@ -181,3 +183,9 @@ class Pool:
         del self._idle[:spare]
         self._fewest = len(self._idle)
         self._sweep = asyncio.get_running_loop().call_later(UNUSED, self._close_unused)
+
+
+async def _close(connection: Single) -> None:
+    """Of one that Postgres has ended already nothing is left to be said."""
+    with contextlib.suppress(*BROKEN):
+        await connection.close()

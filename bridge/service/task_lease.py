@@ -11,7 +11,8 @@ from typing import Final
 from bridge.service.session import Report, Session
 from storage import tasks
 from storage.address import DatabaseAddress
-from storage.database import BROKEN, Single
+from storage.connecting import BROKEN
+from storage.database import Single
 
 TASKS_AT_ONCE: Final = 100
 """That are loaded together: each may hold a quarter of a megabyte."""

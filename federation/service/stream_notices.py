@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from storage import room_stream
-from storage.connecting import ConnectionLost
-from storage.database import BROKEN, Connection, Database
+from storage.connecting import BROKEN, ConnectionLost
+from storage.database import Connection, Database
 
 ASKED_EVERY: Final = 1.0
 """Seconds between two looks whether there is another process, and before a connection is made anew."""

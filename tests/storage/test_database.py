@@ -190,7 +190,12 @@ async def test_a_statement_that_is_cancelled_gives_its_connection_back(
     database_address: DatabaseAddress,
 ) -> None:
     """The same one, and with nothing under way on it."""
-    async with pool_on(database_address, maximum=1) as database:
+    state = "SELECT state FROM pg_stat_activity WHERE pid = $1"
+    async with (
+        pool_on(database_address, maximum=1) as database,
+        pool_on(database_address) as others,
+        others.connection() as onlooker,
+    ):
 
         async def sleep(connection: Connection) -> None:
             await connection.execute("SELECT pg_sleep(600)")
@@ -203,7 +208,8 @@ async def test_a_statement_that_is_cancelled_gives_its_connection_back(
             before = await connection.fetchval("SELECT pg_backend_pid()")
         for work in (database.look(sleep), sleep_by_itself()):
             task = asyncio.create_task(work)
-            await until(lambda: database.stats.idle == 0)
+            while await onlooker.fetchval(state, before) != "active":
+                pass
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from storage import lending as module
 from storage.address import DatabaseAddress
 from storage.connecting import ConnectionLost
 from storage.errors import LocalError
@@ -60,6 +61,28 @@ async def test_what_is_cancelled_is_over_before_the_connection_is_given_back(
         assert not connection.is_in_transaction()
         assert await connection.fetchval("SELECT 1") == 1
         lender.pool.give_back(connection)
+
+
+async def test_what_is_cancelled_too_early_is_not_waited_for(
+    lender: Lender, onlooker: Single, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Postgres may be asked to cancel a statement before it has come there. It goes on by itself, and its
+    connection is nobody's."""
+    monkeypatch.setattr(module, "SETTLED_WITHIN", 0.05)
+
+    async def too_early(**asked: object) -> None:
+        pass
+
+    monkeypatch.setattr(asyncpg.connect_utils, "_cancel", too_early)
+    connection = await lender.pool.take()
+    working = asyncio.create_task(connection.execute("SELECT pg_sleep(600)"))
+    await until_at_work(onlooker, connection)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await working
+    await lender.end(connection, cancelled.value, is_open=False)
+    assert connection.is_closed()
+    assert lender.pool.counts() == (0, 0)
 
 
 async def test_what_cannot_be_rolled_back_is_dropped(lender: Lender) -> None:

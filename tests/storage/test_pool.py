@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -199,3 +200,13 @@ async def test_closing_that_is_given_up_ends_every_connection(database_address: 
         closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)
         assert kept.is_closed()
+
+
+async def test_closing_what_postgres_has_ended(database_address: DatabaseAddress) -> None:
+    """Is no error, also when it is noticed only then."""
+    async with pool(database_address, 2, 2) as shared:
+        for connection in shared.connections:
+            transport = connection._transport  # type: ignore[attr-defined]
+            transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
+        await shared.close()
+        assert shared.counts() == (0, 0)
