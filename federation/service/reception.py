@@ -149,7 +149,9 @@ class Reception:
         async def take(draft: RoomDraft) -> Answered | None:
             if not (await draft.joined()).get(self._server_name):
                 return None
-            # Whether they are new is seen when they are written.
+            # Whether they are new is seen when they are written. What the room ends with is known.
+            if not new.isdisjoint(draft.extremities):
+                return None
             draft.learn(new, {})
             receipts = await take_in(draft, batch)
             if not all(isinstance(receipt, Accepted) for receipt in receipts.values()):

@@ -95,6 +95,25 @@ async def test_a_repeated_transaction_changes_nothing(database: Database) -> Non
         assert again["pdus"] == {other.event_id: {} for other in others}
 
 
+@pytest.mark.parametrize("number", [1, 2])
+async def test_what_ends_the_room_comes_again_after_a_restart(database: Database, number: int) -> None:
+    """The answer was lost with the process: it is given again, also to another server that has the same
+    events. The new process has not seen them yet."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        await join(here, room)
+        said = [room.say(BOB) for _ in range(number)]
+        first = await Inbox(database, here.graph, NoEdus()).take_in("b.example", "1", {"pdus": raw(*said)})
+        async with graph_on(pool, room) as again:
+            inbox = Inbox(pool, again.graph, NoEdus())
+            assert await inbox.take_in("b.example", "1", {"pdus": raw(*said)}) == first
+        async with graph_on(pool, room) as again:
+            other = json.loads(
+                await Inbox(pool, again.graph, NoEdus()).take_in("a.example", "1", {"pdus": raw(*said)})
+            )
+            assert other["pdus"] == {one.event_id: {} for one in said}
+
+
 async def test_messages_at_the_head_of_a_room_need_no_transaction(database: Database) -> None:
     """They are written by one statement, with all that belongs to them, also when the room is not what this
     process remembers: then it looks. What changes the state, comes a second time, or follows what is not
