@@ -267,6 +267,10 @@ class Memberships:
         here = self.offices.members(office_id)
         return frozenset(one.sid for one in here if one.sid in self._others and not is_elsewhere(one))
 
+    def is_used(self, office_id: str) -> bool:
+        """Whether any of this node is in it, by whatever process."""
+        return any(not is_elsewhere(one) for one in self.offices.members(office_id))
+
     # -- inside --
 
     def _changes(self, office_id: str) -> list[Gone | Evicted | Come]:

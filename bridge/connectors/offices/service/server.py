@@ -241,6 +241,9 @@ class SmcpServer:
     def companions(self, office_id: str) -> Collection[str]:
         return self._memberships.companions(office_id)
 
+    def is_used(self, office_id: str) -> bool:
+        return self._memberships.is_used(office_id)
+
     async def stop_call(self, office_id: str, call: ToolCall) -> None:
         """One whose process has ended."""
         target = self._offices.named(office_id, call.computer)

@@ -1,5 +1,4 @@
-"""Offices that several nodes share: comes into their rooms, follows who is in them, and hears what members of
-other nodes ask.
+"""Offices that several nodes share: what members of other nodes ask there, and what they are asked.
 
 Everything is in the room: who is there, who sits, what is asked and what is answered. So what reaches one
 node reaches all, and after a node was cut off all of them see the same.
@@ -8,59 +7,45 @@ node reaches all, and after a node was cut off all of them see the same.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from bridge.connectors.offices.call_events import CALL
 from bridge.connectors.offices.flat_error import BAD_REQUEST, TOO_MANY, Flat, flat
 from bridge.connectors.offices.office import Member
-from bridge.connectors.offices.office_name import OfficeName, office_name
-from bridge.connectors.offices.office_room import MEMBER, OFFICE, SEAT, member_address, own_office
+from bridge.connectors.offices.office_room import member_address
 from bridge.connectors.offices.relay import Relay
 from bridge.connectors.offices.service.carrying import Carrying
 from bridge.connectors.offices.service.memberships import Unreachable
 from bridge.connectors.offices.service.recording import RoomParts
 from bridge.connectors.offices.service.relaying import Answered, Forget
 from bridge.connectors.offices.service.sealing import Sealing
-from bridge.connectors.offices.shared_room import (
-    NOBODY,
-    SharedRoom,
-    may_take_part,
-    read_allowed,
-    shared_room,
-)
+from bridge.connectors.offices.service.shared_rooms import STATE, Room, SharedRooms
+from bridge.connectors.offices.service.shared_rooms import Local as RoomsLocal
+from bridge.connectors.offices.shared_room import NOBODY, SharedRoom
 from bridge.connectors.offices.travelling import TYPES, Cancel, Request, Response, Update, read
 from bridge.ghost import NoGhost
 from bridge.people.message import MESSAGE
 from bridge.people.service.reader import Reader
 from federation.bounded_cache import BoundedCache
-from federation.errors import MatrixError, PeerError
 from federation.room_event import EventHead, RoomEvent, StreamedEvent
 from storage import office_records
 
 NAME: Final = "offices-shared"
 PATIENCE: Final = 30.0
-"""Seconds for coming into the room of another node, and for telling it of who has come here."""
+"""Seconds for telling the room of another node who has come here."""
 FAREWELL: Final = 5.0
-LOOKED_AT_EVERY: Final = 20.0
-"""Seconds. What the stream did not say of a room is noticed then."""
 MOST_TASKS: Final = 1_000
 """What is under way at the same time. Beyond that messages of calls are not looked for."""
 NOTED_EVERY: Final = 0.05
 NOTED_FOR: Final = 5.0
-MOST_SAID: Final = 1_000
-"""Users who say that they are members of one office: of more nobody wants to know."""
 MOST_HEARD: Final = 10_000
 MOST_ASKED: Final = 200
 """Requests of one member of another node that are on their way, those among them that are still being
 read."""
-_STATE: Final = frozenset({MEMBER, SEAT, OFFICE, "m.room.member"})
 
 
-class Local(Protocol):
+class Local(RoomsLocal, Protocol):
     """Those who are connected here."""
-
-    async def follow(self, office_id: str) -> None: ...
 
     async def asked(self, event: str, user: str, said: object) -> Flat: ...
 
@@ -77,15 +62,6 @@ class Tells(Protocol):
     async def until_told(self, office_id: str) -> None: ...
 
 
-@dataclass(eq=False, slots=True)
-class _Room:
-    office_id: str
-    room_id: str
-    allowed: tuple[str, ...] = ()
-    now: SharedRoom = NOBODY
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class SharedOffices:
     """Offices of other nodes, and those of this one into which others may come. It runs between `start` and
     `close`."""
@@ -96,16 +72,13 @@ class SharedOffices:
         self._tells = tells
         self._carrying = Carrying(parts, sealing)
         self._local: Local | None = None
-        self._rooms: dict[str, _Room] = {}
-        self._by_room: dict[str, _Room] = {}
-        self._entering: dict[str, asyncio.Lock] = {}
+        self._rooms = SharedRooms(parts)
         self._heard: BoundedCache[str, bool] = BoundedCache(MOST_HEARD)
         self._answering: dict[str, tuple[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reader = Reader(
             parts.side, parts.database, NAME, self._hear, parts.report, wanted=self._concerns
         )
-        self._looking: asyncio.Task[None] | None = None
         # Where several processes of the node serve the same offices: how others are told what is for them.
         self._say_room: Callable[[str], None] = lambda room_id: None
         self._say_event: Callable[[RoomEvent], None] = lambda event: None
@@ -117,53 +90,28 @@ class SharedOffices:
     def use(self, local: Local) -> None:
         """Once, before `start`."""
         self._local = local
+        self._rooms.use(local)
 
     def start(self) -> None:
         self._reader.start()
-        self._looking = asyncio.create_task(self._look_for_ever())
+        self._rooms.start()
 
     async def close(self) -> None:
         """Once everybody here has left, of which other nodes are told."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
-                for office_id in self._rooms:
+                for office_id in self._rooms.offices():
                     await self._tells.until_told(office_id)
-        tasks = [*self._tasks, *([] if self._looking is None else [self._looking])]
-        for task in tasks:
+        await self._rooms.close()
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._reader.close()
 
     # -- what memberships ask --
 
     async def enter(self, office_id: str) -> None:
-        name = office_name(office_id, ())
-        assert isinstance(name, OfficeName), "it is the id of one"
-        if (name.server is None and not self._parts.nodes) or office_id in self._rooms:
-            return
-        lock = self._entering.setdefault(office_id, asyncio.Lock())
-        async with lock:
-            if office_id in self._rooms:
-                return
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    room = _Room(office_id, await self._parts.room_of(office_id))
-                    if name.server is None:
-                        await self._let_in_others(room)
-                    # From now on everything that happens there is heard, and is looked at again.
-                    self._by_room[room.room_id] = room
-                    await self._look(room)
-                    if not may_take_part(self._names.node_user, room.allowed):
-                        del self._by_room[room.room_id]
-                        await self._parts.side.leave(room.room_id, self._names.node_user)
-                        raise Unreachable(f"{name.server} does not let members of this node in")
-            except TimeoutError:
-                raise Unreachable(f"The office of {name.server or 'this node'} does not answer") from None
-            except MatrixError as refused:
-                raise Unreachable(f"The office cannot be come into: {refused.text}") from None
-            except PeerError as problem:
-                raise Unreachable(f"The office cannot be come into: {problem}") from None
-            self._rooms[office_id] = room
+        await self._rooms.enter(office_id)
 
     def enter_soon(self, office_id: str) -> None:
         """Members of another process of this node are there: whichever of them hears what is said in its room
@@ -173,18 +121,18 @@ class SharedOffices:
     async def _enter_quietly(self, office_id: str) -> None:
         """Where it cannot be come into now, it is tried again by the next who joins."""
         assert self._local is not None, "it is given before the start"
-        if office_id not in self._rooms:
+        if self._rooms.of(office_id) is None:
             with suppress(Unreachable):
                 await self.enter(office_id)
                 await self._local.follow(office_id)
 
     def office_of(self, room_id: str) -> str | None:
         """Whose room that is, as far as members of this node have been in it."""
-        room = self._by_room.get(room_id)
+        room = self._rooms.called(room_id)
         return None if room is None else room.office_id
 
     def room(self, office_id: str) -> SharedRoom:
-        room = self._rooms.get(office_id)
+        room = self._rooms.of(office_id)
         return NOBODY if room is None else room.now
 
     def user(self, member: Member) -> str:
@@ -193,7 +141,7 @@ class SharedOffices:
         return "" if ghost is None or isinstance(ghost, NoGhost) else ghost
 
     async def settled(self, office_id: str) -> None:
-        if office_id not in self._rooms:
+        if self._rooms.of(office_id) is None:
             return
         try:
             async with asyncio.timeout(PATIENCE):
@@ -204,18 +152,18 @@ class SharedOffices:
     # -- what is asked of members of other nodes --
 
     async def ask(self, relay: Relay, answered: Answered) -> Forget:
-        room, user = self._rooms[relay.target.office_id], relay.target.sid
+        room, user = self._room_of(relay.target), relay.target.sid
         there = room.now.members.get(user)
         speaker = self.user(relay.caller)
         assert there is not None, "it is a member of another node"
         return await self._carrying.ask(room.room_id, speaker, there, relay, answered)
 
     async def stop(self, relay: Relay) -> None:
-        room = self._rooms[relay.target.office_id]
+        room = self._room_of(relay.target)
         self._spawn(self._carrying.stop(room.room_id, self.user(relay.caller), relay))
 
     async def tell(self, member: Member, notice: str) -> None:
-        room = self._rooms.get(member.office_id)
+        room = self._rooms.of(member.office_id)
         own = self.user(member)
         if room is not None and own and room.now.members:
             self._spawn(self._carrying.tell(room.room_id, own, notice))
@@ -223,20 +171,20 @@ class SharedOffices:
     # -- what happens in rooms --
 
     def _concerns(self, event: EventHead) -> bool:
-        if event.room_id not in self._by_room:
+        if self._rooms.called(event.room_id) is None:
             return False
         if event.type in TYPES or event.type == MESSAGE:
             return not self._names.is_ours(event.sender)
-        return event.type in _STATE
+        return event.type in STATE
 
     async def _hear(self, entries: Sequence[StreamedEvent]) -> None:
-        changed: dict[str, _Room] = {}
+        changed: dict[str, Room] = {}
         for entry in entries:
             event = entry.event
-            room = self._by_room.get(event.room_id)
+            room = self._rooms.called(event.room_id)
             if room is None or entry.kind == "invite":
                 continue
-            if event.type in _STATE:
+            if event.type in STATE:
                 changed[room.office_id] = room
                 continue
             if room.office_id in changed:
@@ -246,19 +194,19 @@ class SharedOffices:
         for room in changed.values():
             await self._follow_for_all(room)
 
-    async def _follow_for_all(self, room: _Room) -> None:
-        await self._follow(room)
+    async def _follow_for_all(self, room: Room) -> None:
+        await self._rooms.follow(room)
         self._say_room(room.room_id)
 
     async def follow_room(self, room_id: str) -> None:
         """The process has heard something there that reads for all."""
-        room = self._by_room.get(room_id)
+        room = self._rooms.called(room_id)
         if room is not None:
-            await self._follow(room)
+            await self._rooms.follow(room)
 
     async def hear_passed(self, event: RoomEvent) -> None:
         """What that one has heard of a member of another node."""
-        room = self._by_room.get(event.room_id)
+        room = self._rooms.called(event.room_id)
         if room is None or event.sender not in room.now.members:
             return
         assert self._local is not None, "it is given before the start"
@@ -268,7 +216,7 @@ class SharedOffices:
             case Update(notice):
                 await self._local.told(event.sender, notice)
 
-    async def _said(self, room: _Room, event: RoomEvent) -> None:
+    async def _said(self, room: Room, event: RoomEvent) -> None:
         if event.sender not in room.now.members or self._heard.get(event.event_id):
             return
         self._heard.put(event.event_id, True)
@@ -295,7 +243,7 @@ class SharedOffices:
                 await self._local.told(event.sender, notice)
                 self._say_event(event)
 
-    async def _answer(self, room: _Room, event: RoomEvent, request: Request) -> None:
+    async def _answer(self, room: Room, event: RoomEvent, request: Request) -> None:
         """What a member of another node asks one of ours is looked at like what one of ours asks."""
         assert self._local is not None, "it is given before the start"
         asker = room.now.members.get(event.sender)
@@ -333,51 +281,12 @@ class SharedOffices:
         async with self._parts.database.transaction() as connection:
             await office_records.set_call_event(connection, call_id, event_id)
 
-    # -- who is there --
-
-    async def _let_in_others(self, room: _Room) -> None:
-        """Who may is said in the room, for every node to read."""
-        settings = self._parts.settings
-        content = own_office(room.office_id, settings, self._parts.nodes)
-        await self._parts.side.set_state(room.room_id, settings.node_user, OFFICE, content)
-
-    async def _follow(self, room: _Room) -> None:
-        assert self._local is not None, "it is given before the start"
-        before = room.now
-        try:
-            await self._look(room)
-        except MatrixError as refused:
-            self._parts.report(f"Who is in the office {room.office_id} could not be looked up.", refused)
-            return
-        if room.office_id in self._rooms and room.now != before:
-            await self._local.follow(room.office_id)
-
-    async def _look(self, room: _Room) -> None:
-        side, room_id = self._parts.side, room.room_id
-        async with room.turn:
-            office = await side.state_event(room_id, OFFICE)
-            room.allowed = () if office is None else read_allowed(office.content)
-            said = [
-                one
-                for one in await side.state(room_id, MEMBER)
-                if one.content and may_take_part(one.sender, room.allowed)
-            ][:MOST_SAID]
-            joined = {one.sender for one in said if await side.membership(room_id, one.sender) == "join"}
-            everybody = shared_room(said, await side.state_event(room_id, SEAT), joined, room.allowed)
-            # Who of ours is there we know better: the room is told a moment later.
-            others = {user: one for user, one in everybody.members.items() if not self._names.is_ours(user)}
-            room.now = SharedRoom(others)
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(LOOKED_AT_EVERY)
-            for room in tuple(self._rooms.values()):
-                try:
-                    await self._follow(room)
-                except Exception as error:
-                    self._parts.report(f"Who is in the office {room.office_id} is looked up later.", error)
-
     # -- inside --
+
+    def _room_of(self, member: Member) -> Room:
+        room = self._rooms.of(member.office_id)
+        assert room is not None, "somebody of ours is there who has asked"
+        return room
 
     def _spawn(self, doing: Any) -> None:
         async def run() -> None:

@@ -1,0 +1,40 @@
+"""Which rooms of shared offices a node knows."""
+
+import asyncio
+
+import pytest
+
+from bridge.connectors.offices.service import shared_rooms as module
+from bridge.connectors.offices.service.shared_offices import SharedOffices
+from tests.bridge.connectors.offices.service.clients import PATIENCE
+from tests.bridge.connectors.offices.service.test_shared_offices import OFFICE, Places, adds, places, seen
+
+__all__ = ["places"]
+
+
+async def test_an_office_that_nobody_here_is_in_any_more(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is forgotten, and known again with the next who joins."""
+    boss = await places.home.agent("boss", "kitchen")
+    hands = await places.away.computer("hands", OFFICE)
+    server = places.away.running.server
+    await seen(hands, OFFICE, "boss", "hands")
+    monkeypatch.setattr(module, "KEPT_FOR", 0.0)
+    monkeypatch.setattr(module, "LOOKED_AT_EVERY", 0.01)
+    await hands.leave(OFFICE)
+    shared = server._memberships._shared
+    assert isinstance(shared, SharedOffices)
+    rooms = shared._rooms
+    # A look that has begun its pause would end it first.
+    await rooms.close()
+    rooms.start()
+    async with asyncio.timeout(PATIENCE):
+        while server.everybody():
+            await asyncio.sleep(0.01)
+    assert (rooms._by_office, rooms._by_room, rooms._entering._locks) == ({}, {}, {})
+    monkeypatch.undo()
+    assert await hands.join("computer", "hands", OFFICE) == [True, None]
+    hands.answers["client:tool_call"] = adds
+    await seen(boss, "kitchen", "boss", "hands")
+    assert (await boss.call("hands", a=1, b=2))["content"] == [{"type": "text", "text": "3"}]
