@@ -80,6 +80,18 @@ def shared_room(
     return SharedRoom(members)
 
 
+def sits(seat: RoomEvent | None, own: Collection[str]) -> str | None:
+    """Who else has the seat, as its state says: one of another node may have been quicker, and stays."""
+    if seat is None or not seat.content or seat.sender in own:
+        return None
+    return seat.sender
+
+
+def keeps_seat(said: RoomEvent | None, membership: str | None) -> bool:
+    """Whether that one is an Agent still, by what it says of itself, and in the room."""
+    return said is not None and said.content.get("role") == AGENT and membership == "join"
+
+
 def may_take_part(user: str, allowed: Collection[str]) -> bool:
     """`allowed` names servers, and users by pattern."""
     server = domain(user)

@@ -37,6 +37,7 @@ from bridge.connectors.offices.protocol_version import parse
 from bridge.connectors.offices.service import record_rows as records
 from bridge.connectors.offices.service.coming_in import come_into
 from bridge.connectors.offices.service.sealing import Sealing
+from bridge.connectors.offices.shared_room import keeps_seat, sits
 from bridge.connectors.offices.tool_result import read_result
 from bridge.ghost import NoGhost
 from bridge.matrix_side import MatrixSide
@@ -260,14 +261,13 @@ class Recording:
         return event_id
 
     async def _is_free(self, room_id: str, ghost: str) -> bool:
-        """Whether nobody else sits there: one of another node may have been quicker, and stays."""
-        seat = await self._parts.side.state_event(room_id, SEAT)
-        if seat is None or not seat.content or seat.sender in {ghost, self._names.node_user}:
+        """Whether nobody else sits there."""
+        side = self._parts.side
+        other = sits(await side.state_event(room_id, SEAT), {ghost, self._names.node_user})
+        if other is None:
             return True
-        said = await self._parts.side.state_event(room_id, MEMBER, seat.sender)
-        if said is None or said.content.get("role") != AGENT:
-            return True
-        return await self._parts.side.membership(room_id, seat.sender) != "join"
+        said = await side.state_event(room_id, MEMBER, other)
+        return not keeps_seat(said, await side.membership(room_id, other))
 
     async def _left(self, room_id: str, row: RecordRow) -> str:
         role, name, _ = records.member_of_record(row)

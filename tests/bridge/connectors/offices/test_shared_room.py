@@ -14,10 +14,12 @@ from bridge.connectors.offices.shared_room import (
     Present,
     SharedRoom,
     changes,
+    keeps_seat,
     may_take_part,
     read_allowed,
     read_member,
     shared_room,
+    sits,
 )
 from federation.room_event import RoomEvent
 
@@ -145,3 +147,18 @@ def test_who_has_to_leave(there: Present, member: Member, reason: str) -> None:
 def test_whoever_sits_stays() -> None:
     """Our own agent in our own seat, also when it comes back by another connection."""
     assert changes(room(present(BOSS, AGENT, "boss")), [OUR_AGENT], {"sid2": BOSS}, {}) == []
+
+
+def test_who_has_the_seat() -> None:
+    """Of those that are not ours. An empty state is an empty seat; who says no more that it is an Agent, or
+    is not in the room, has left it."""
+    assert sits(None, {BOSS}) is None
+    assert sits(seat(BOSS), {BOSS}) is None
+    assert sits(replace(seat(CHIEF), content={}), {BOSS}) is None
+    assert sits(seat(CHIEF), {BOSS}) == CHIEF
+    assert keeps_seat(said(CHIEF, "agent"), "join")
+    assert not keeps_seat(said(CHIEF, "agent"), "leave")
+    assert not keeps_seat(said(CHIEF, "agent"), None)
+    assert not keeps_seat(said(CHIEF, "computer"), "join")
+    assert not keeps_seat(replace(said(CHIEF), content={}), "join")
+    assert not keeps_seat(None, "join")

@@ -133,12 +133,23 @@ async def test_what_a_computer_can_is_state(node: Node) -> None:
 async def test_many_calls_are_one_message(node: Node, monkeypatch: Any) -> None:
     """Each of them is in one, once; whoever looks back has them all."""
     monkeypatch.setattr(module, "CALM", 4)
-    async with offices_of(node) as (running, _, tokens):
+    async with offices_of(node) as (running, connector, tokens):
         token = await tokens.create("all", ["agent", "computer"])
         agent, computer = await running.agent(token=token), await running.computer(token=token)
         await told(node)
         computer.answers[TOOL_CALL] = DONE
-        await asyncio.gather(*(agent.call("hands", f"{number}") for number in range(90)))
+        recording, are_made = connector._records._recording, asyncio.Event()
+        tell = recording._tell
+
+        async def tell_later() -> bool:
+            await are_made.wait()
+            return await tell()
+
+        monkeypatch.setattr(recording, "_tell", tell_later)
+        await asyncio.gather(*(agent.call("hands", f"{number}") for number in range(60)))
+        are_made.set()
+        for number in range(60, 90):
+            await agent.call("hands", f"{number}")
         events = of_calls(await told(node))
         digests = [part for kind, part, _ in events if kind == "digest"]
         gathered = [call["req_id"] for part in digests for call in part["calls"]]
