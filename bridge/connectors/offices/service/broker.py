@@ -77,6 +77,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         self._waiting: asyncio.Queue[_Saying] = asyncio.Queue(MOST_WAITING)
         self._bytes_waiting = 0
         self._kept: list[_Saying] = []
+        self._bytes_kept = 0
         # One for all connections of others: what one of them acknowledges late belongs to nothing newer.
         self._numbers = itertools.count(1)
         self._is_away = False
@@ -219,9 +220,9 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         """What is asked is not said later: who asked has been told by then that nothing came of it."""
         if saying.lost is not None:
             saying.lost()
-        bytes_kept = sum(len(one.data) for one in self._kept)
-        if saying.keeps and bytes_kept + len(saying.data) <= MOST_BYTES_WAITING:
+        if saying.keeps and self._bytes_kept + len(saying.data) <= MOST_BYTES_WAITING:
             self._kept.append(saying)
+            self._bytes_kept += len(saying.data)
 
     def _lost(self, sid: str, number: int) -> None:
         callback = self.callbacks.get(sid, {}).pop(number, None)
@@ -237,7 +238,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
     def _began(self) -> None:
         self._is_away = False
         self._there.set()
-        kept, self._kept = self._kept, []
+        kept, self._kept, self._bytes_kept = self._kept, [], 0
         for saying in kept:
             with suppress(asyncio.QueueFull):
                 self._queue(saying)
