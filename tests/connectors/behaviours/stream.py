@@ -87,6 +87,8 @@ class StreamBehaves:
         """By the head of each event alone; whoever comes after is told what it wants itself."""
         alice = await ground.user("alice")
         room_id = await ground.room(alice)
+        # A homeserver tells a guest late what the room began with.
+        await ground.until_event(await ground.say(room_id, alice, "zeroth"))
         name = ground.named("reader")
         reading = ground.side.subscription(name, from_now=True, wanted=messages_of(room_id))
         async with reading as subscription:
