@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -267,6 +268,9 @@ async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, An
         raise
 
     loop.add_signal_handler(signal.SIGHUP, node.reload)
+    # What there is now stays: a full collection, which everything waits for, need not look at it again.
+    gc.collect()
+    gc.freeze()
     announce(node.summary())
     log.info("Started.", server_name=config.server_name, version=node.version)
     await leaving

@@ -31,12 +31,12 @@ def text(body: str, *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
 def formatted(
     body: str, html: "Html", *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
 ) -> Content:
-    """A text with its form. `body` says the same to whoever shows no HTML."""
-    return {
-        **text(body, msgtype=msgtype, mentions=mentions),
-        "format": HTML,
-        "formatted_body": str(html),
-    }
+    """A text with its form, if it has one: a single paragraph of plain words looks the same without. `body`
+    says the same to whoever shows no HTML."""
+    said, plain = text(body, msgtype=msgtype, mentions=mentions), Html(body)
+    if str(html) in (str(plain), str(paragraph(plain))):
+        return said
+    return {**said, "format": HTML, "formatted_body": str(html)}
 
 
 class Html:

@@ -4,13 +4,18 @@ from functools import partial
 from statistics import quantiles
 from typing import Any
 
-from bench._appservice.sides import BOT, GUEST, THREADS
+from bench._appservice.sides import BESIDE, BOT, GUEST, THREADS
 from bench._appservice.stage import AT_ONCE, Stage
 from bench._federation.processes import TICK
 from bench._harness.measurement import Measurement, rate
 from bench._harness.row import Row, Side, Unit
 
-NAMES = {GUEST: "Palaver", BOT: "a bare mautrix bot", THREADS: "that bot answering in threads"}
+NAMES = {
+    GUEST: "Palaver",
+    BESIDE: "Palaver",
+    BOT: "a bare mautrix bot",
+    THREADS: "that bot answering in threads",
+}
 LONE, MANY = "lone", "many"
 WHAT = {LONE: "one message at a time", MANY: f"{AT_ONCE} messages at once"}
 
@@ -56,7 +61,7 @@ def rows() -> list[Row[Stage]]:
         )
     ]
     ours, threads = (
-        Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (GUEST, THREADS)
+        Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (BESIDE, THREADS)
     )
     what = f"{answered} in a thread, {WHAT[MANY]}"
     made.append(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 GUEST, BOT = "guest", "bot"
-THREADS = "bot in threads"
-"""The same bot in a room in which it answers as the guest does: in a thread of each question."""
+THREADS, BESIDE = "bot in threads", "guest beside the bot in threads"
+"""The same bot in a room in which it answers as the guest does, in a thread of each question; and the guest
+in a room that is as new as that one."""
 
 
 @dataclass(frozen=True, slots=True)

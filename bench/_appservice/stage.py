@@ -15,7 +15,7 @@ from typing import Any
 from bench._appservice import bare_bot, guest_node
 from bench._appservice.homeserver import Homeserver, homeserver
 from bench._appservice.requests import requests_answered
-from bench._appservice.sides import BOT, GUEST, THREADS, Answerer, Person, Settings, as_dict
+from bench._appservice.sides import BESIDE, BOT, GUEST, THREADS, Answerer, Person, Settings, as_dict
 from bench._federation.processes import cpu_seconds, family_cpu_seconds
 from bench._federation.runs import Runs
 from bench._harness.child import Child, child, python_module
@@ -27,7 +27,7 @@ PEOPLE = 64
 """Nobody of them asks for more than two tasks a second, which is as many as a person may."""
 AT_ONCE = 32
 JOINING_AT_ONCE = 8
-BOTS_ROOM, THREADS_ROOM = "bare-bots", "bare-bots-in-threads"
+BOTS_ROOM, THREADS_ROOM, BESIDE_ROOM = "bare-bots", "bare-bots-in-threads", "beside-the-bots"
 START_SECONDS = 60.0
 COMMAND_SECONDS = 300.0
 QUIET_SECONDS, QUIET_SHARE, QUIET_PATIENCE = 0.4, 0.1, 60.0
@@ -103,7 +103,7 @@ async def stage() -> AsyncIterator[Stage]:
         synapse = host.synapse
         aliases = {
             side: f"#{name}:{synapse.server_name}"
-            for side, name in ((BOT, BOTS_ROOM), (THREADS, THREADS_ROOM))
+            for side, name in ((BOT, BOTS_ROOM), (THREADS, THREADS_ROOM), (BESIDE, BESIDE_ROOM))
         }
         bot_place = bare_bot.prepared(directory / "bot", host, aliases[BOT], aliases[THREADS])
         guest_place = await guest_node.prepared(directory / "guest", authority, host, behind_node)
@@ -123,13 +123,21 @@ async def stage() -> AsyncIterator[Stage]:
         agents_room = await _join(people, f"#agents-default:{synapse.server_name}")
 
         agent = f"@_agent_{guest_node.AGENT}:{synapse.server_name}"
+        await people[0].invite(rooms[BESIDE], agent)
+        async with asyncio.timeout(START_SECONDS):
+            while agent not in await people[0].joined_members(rooms[BESIDE]):  # noqa: ASYNC110 - a homeserver is asked
+                await asyncio.sleep(0.1)
         settings = Settings(
             homeserver=synapse.url,
             authority=str(guest_place.authority),
             people=tuple(Person(one.user_id, one.access_token) for one in people),
             answerers={
                 GUEST: Answerer(agent, guest_node.AGENT, agents_room),
-                **{side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side]) for side in rooms},
+                BESIDE: Answerer(agent, guest_node.AGENT, rooms[BESIDE]),
+                **{
+                    side: Answerer(bot_place.user_id, bare_bot.LOCALPART, rooms[side])
+                    for side in (BOT, THREADS)
+                },
             },
         )
         command = python_module("bench._appservice.load_generator", json.dumps(as_dict(settings)))

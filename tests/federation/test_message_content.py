@@ -67,6 +67,15 @@ def test_a_text_says_whom_it_is_meant_for() -> None:
     )
 
 
+@pytest.mark.parametrize("said", ["hi", "a < b & c", "two\nlines", ""])
+def test_plain_words_have_no_form(said: str) -> None:
+    """They look the same without; whatever is more than one paragraph of them has one."""
+    for html in (Html(said), paragraph(said)):
+        assert formatted(said, html) == text(said)
+    for html in (bold(said), paragraph(said) + paragraph(said), Html(f"{said}.")):
+        assert formatted(said, html)["formatted_body"] == str(html)
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")))
 def test_text_never_becomes_a_tag(said: str) -> None:
     """Whatever an agent says is read as what it said, and nothing of it as HTML."""

@@ -26,7 +26,7 @@ from federation.own_server_acl import refuse_shutting_out
 from federation.service.single_flight import SingleFlight
 
 MAX_TS: Final = 2**53 - 1
-AT_ONCE: Final = 10
+AT_ONCE: Final = 32
 """How many events of one user a room is sent at the same time."""
 STATE: Final = "state"
 _REDACTION: Final = "m.room.redaction"

@@ -114,7 +114,7 @@ async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending:
     """As it was begun. What belongs to different threads is sent at the same time, but not all of it."""
     living.rooms.held = asyncio.Event()
     asked: list[Any] = [text(f"main {n}") for n in range(3)]
-    asked += [in_thread(f"$t{n % 20}", text(f"thread {n}")) for n in range(40)]
+    asked += [in_thread(f"$t{n % 50}", text(f"thread {n}")) for n in range(100)]
     asked += [reaction("$1", "👍"), edit("$1", text("edited"))]
     async with asyncio.TaskGroup() as group:
         for n, content in enumerate(asked):
@@ -124,8 +124,8 @@ async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending:
         living.rooms.held.set()
     bodies = living.rooms.bodies(ROOM)
     assert [body for body in bodies if body.startswith("main")] == ["main 0", "main 1", "main 2"]
-    for n in range(20):
-        assert bodies.index(f"thread {n}") < bodies.index(f"thread {n + 20}")
+    for n in range(50):
+        assert bodies.index(f"thread {n}") < bodies.index(f"thread {n + 50}")
     assert living.rooms.most_at_once == AT_ONCE
 
 

@@ -38,7 +38,6 @@ async def test_in_a_chat_with_the_node(play: Stage) -> None:
         assert answer.sender == NODE
         assert answer.content["msgtype"] == "m.notice"
         assert all(part in answer.content["body"] for part in parts), (line, answer.content["body"])
-        assert answer.content["formatted_body"]
     assert scene.notebook.problems == []
 
 
