@@ -72,6 +72,11 @@ def read_result(answer: object, name: str) -> ToolResult:
     return ToolResult(outcome, words.text, tuple(files), len(output.encode("utf-8", "replace")))
 
 
+def outcome_of(answer: object) -> Outcome:
+    """Without reading what was said."""
+    return _outcome(answer if isinstance(answer, dict) else {})
+
+
 def whole_text(answer: object) -> tuple[Outcome, str]:
     """All that a tool has said in words, for programs and terminals; of what is no text, that it is there."""
     said: Mapping[str, Any] = answer if isinstance(answer, dict) else {}

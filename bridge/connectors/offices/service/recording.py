@@ -38,7 +38,7 @@ from bridge.connectors.offices.service import record_rows as records
 from bridge.connectors.offices.service.coming_in import come_into
 from bridge.connectors.offices.service.sealing import Sealing
 from bridge.connectors.offices.shared_room import keeps_seat, sits
-from bridge.connectors.offices.tool_result import read_result
+from bridge.connectors.offices.tool_result import outcome_of, read_result
 from bridge.ghost import NoGhost
 from bridge.matrix_side import MatrixSide
 from bridge.people.message import MESSAGE
@@ -60,6 +60,9 @@ CALM: Final = 40
 """Records of one office that are told one by one; of more the calls are gathered."""
 AGAIN: Final = 2.0
 LOOKED_AT_EVERY: Final = 5.0
+GATHERED_FOR: Final = 0.25
+"""Seconds between two looks while something happens: what comes in quick succession is told together, and is
+in nobody's way until then."""
 LOOKED_FOR_EVERY: Final = 0.5
 """Whether another process has told a room."""
 KEPT_MS: Final = 90 * 24 * 3_600 * 1_000
@@ -110,6 +113,8 @@ class Recording:
         self._rooms: BoundedCache[str, str] = BoundedCache(MOST_ROOMS)
         self._held = Held(self._lease)
         self._telling: asyncio.Task[None] | None = None
+        # Set when somebody waits for what the rooms know.
+        self._hurry = asyncio.Event()
         # Set, and replaced, when something has been told.
         self._passed = asyncio.Event()
 
@@ -133,9 +138,8 @@ class Recording:
             async with self._parts.database.transaction(readonly=True) as connection:
                 if not await office_records.has_untold_moves(connection, office_id):
                     return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOKED_FOR_EVERY):
-                    await passed.wait()
+            self._hurry.set()
+            await _wait(passed, LOOKED_FOR_EVERY)
 
     # -- inside --
 
@@ -160,12 +164,13 @@ class Recording:
             await asyncio.sleep(AGAIN)
             return
         if not told:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOKED_AT_EVERY):
-                    await self._wanted.wait()
+            await _wait(self._wanted, LOOKED_AT_EVERY)
+        elif told < AT_ONCE:
+            await _wait(self._hurry, GATHERED_FOR)
+            self._hurry.clear()
 
-    async def _tell(self) -> bool:
-        """Some of it; whether there was any. What is told together is decided first."""
+    async def _tell(self) -> int:
+        """Some of it; how much there was. What is told together is decided first."""
         async with self._parts.database.transaction() as connection:
             untold = await office_records.fetch_untold(connection, AT_ONCE)
             elsewhere = [row.position for row in untold if is_told_elsewhere(row)]
@@ -181,7 +186,7 @@ class Recording:
             by_office.setdefault(row.office_id, {}).setdefault(message, []).append(row)
         for office_id, messages in by_office.items():
             await self._tell_office(office_id, list(messages.values()))
-        return bool(untold)
+        return len(untold)
 
     async def _tell_office(self, office_id: str, messages: Sequence[Sequence[RecordRow]]) -> None:
         try:
@@ -219,7 +224,7 @@ class Recording:
     async def _say_many(self, room_id: str, rows: Sequence[RecordRow]) -> str:
         answers = {row.call_id: row for row in rows if row.kind == records.ANSWERED}
         entries = [
-            DigestEntry(_call(row), *_outcome(row, answers[row.call_id]))
+            DigestEntry(_call(row), *_outcome(answers[row.call_id]))
             for row in rows
             if row.kind == records.CALLED
         ]
@@ -366,9 +371,15 @@ def _call(row: RecordRow) -> ToolCall:
     return records.read_call(row.call_id, row.body, row.at_ms)
 
 
-def _outcome(call: RecordRow, answer: RecordRow) -> tuple[Any, int]:
+def _outcome(answer: RecordRow) -> tuple[Any, int]:
     said = records.read_body(answer.body)
-    return read_result(said["answer"], _call(call).tool_name).outcome, said["took_ms"]
+    return outcome_of(said["answer"]), said["took_ms"]
+
+
+async def _wait(happened: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await happened.wait()
 
 
 def is_told_elsewhere(row: RecordRow) -> bool:

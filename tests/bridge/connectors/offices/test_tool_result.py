@@ -20,6 +20,7 @@ from bridge.connectors.offices.tool_result import (
     MOST_FILES,
     Outcome,
     ToolResult,
+    outcome_of,
     outcome_words,
     read_result,
     took_text,
@@ -70,7 +71,7 @@ def test_an_answer_says_how_it_ended(answer: dict[str, Any], outcome: Outcome, s
     "answer", [None, 5, "done", [], {}, {"content": "x"}, {"code": "404"}, {"code": True}]
 )
 def test_what_is_no_answer_has_failed(answer: object) -> None:
-    assert read_result(answer, "x").outcome is Outcome.ERROR
+    assert read_result(answer, "x").outcome is outcome_of(answer) is Outcome.ERROR
 
 
 def test_parts_stand_below_each_other() -> None:

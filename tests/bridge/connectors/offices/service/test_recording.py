@@ -141,7 +141,7 @@ async def test_many_calls_are_one_message(node: Node, monkeypatch: Any) -> None:
         recording, are_made = connector._records._recording, asyncio.Event()
         tell = recording._tell
 
-        async def tell_later() -> bool:
+        async def tell_later() -> int:
             await are_made.wait()
             return await tell()
 
@@ -157,6 +157,21 @@ async def test_many_calls_are_one_message(node: Node, monkeypatch: Any) -> None:
         assert digests
         assert sorted([*gathered, *alone], key=int) == [f"{number}" for number in range(90)]
         assert len([1 for kind, _, _ in events if kind == "result"]) == len(alone)
+
+
+async def test_one_call_after_the_other_is_much_at_once(node: Node, monkeypatch: Any) -> None:
+    """Where they come in quick succession: what happens is told four times a second."""
+    monkeypatch.setattr(module, "CALM", 4)
+    monkeypatch.setattr(module, "GATHERED_FOR", 1.0)
+    async with offices_of(node) as (running, _, tokens):
+        token = await tokens.create("all", ["agent", "computer"])
+        agent, computer = await running.agent(token=token), await running.computer(token=token)
+        await told(node)
+        computer.answers[TOOL_CALL] = DONE
+        for number in range(20):
+            await agent.call("hands", f"{number}")
+        events = of_calls(await told(node))
+        assert sum(len(part["calls"]) for kind, part, _ in events if kind == "digest") >= 10
 
 
 async def test_nothing_is_told_twice(node: Node) -> None:
