@@ -6,21 +6,25 @@ from typing import Any
 
 HIDDEN = "[hidden]"
 SECRET_NAME = re.compile(
-    r"(password|passwd|secret|token|authorization|cookie|credential|private_?key|signing_?key|seed)",
+    r"(password|passwd|secret|token|authorization|cookie|credential|api_?key|private_?key|signing_?key|seed)",
     re.IGNORECASE,
 )
+# Strangers write what is searched: each begins with fixed letters, and nothing is gone through twice.
 SECRET_SHAPES = (
     # postgresql://user:password@host
-    (re.compile(r"(\b[a-z][a-z0-9+.\-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE), rf"\1:{HIDDEN}@"),
+    (re.compile(r"(://[^\s/:@]*):[^\s/@]+@"), rf"\1:{HIDDEN}@"),
     # Authorization: Bearer …, and the same word anywhere else
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=\-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     # access_token=… in a URL, "password": "…" in a body
     (
         re.compile(
-            r"([\"']?\b\w*(?:password|secret|token)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+", re.IGNORECASE
+            r"((?:password|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+", re.IGNORECASE
         ),
         rf"\1{HIDDEN}",
     ),
+    # what others give out: a signed token of the web, GitHub's, keys to models
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), HIDDEN),
+    (re.compile(r"\b(gh[oprsu]_|github_pat_|sk-)\w[\w-]{19,}"), rf"\1{HIDDEN}"),
     # a token of an agent, or for an office; its first part is no secret
     (re.compile(r"(\bpl[vo]_[0-9A-Za-z]{10})[0-9A-Za-z]+"), rf"\1{HIDDEN}"),
     # a line of a signing key file

@@ -20,6 +20,12 @@ SEED = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
         '{"password": "hunter2secret"}',
         "as_token: hunter2secret",
         "client_secret='hunter2secret'",
+        "x-api-key: hunter2secret",
+        "API_KEY=hunter2secret",
+        f"{'a.' * 50}://palaver:hunter2secret@db",
+        "got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.hunter2secret",
+        "clone with ghp_hunter2secrethunter2secret",
+        "asks with sk-proj-hunter2secrethunter2",
     ],
 )
 def test_known_shapes_are_blanked_inside_longer_texts(text: str) -> None:
@@ -69,3 +75,25 @@ def test_what_is_no_secret_stays() -> None:
         "token": None,
     }
     assert redact(None, "info", dict(event)) == event
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a.",
+        "a://",
+        "a://b:",
+        "token ",
+        "token =",
+        "bearer ",
+        "eyJaaaaaaaa.",
+        "-----BEGIN ",
+        "ed25519 a",
+        "sk-a",
+        "'",
+        " ",
+    ],
+)
+def test_a_long_text_is_gone_through_once(part: str) -> None:
+    """Whatever a stranger has put into it: gone through from each beginning, these would take hours."""
+    assert redact_text(part * (1_000_000 // len(part))) is not None

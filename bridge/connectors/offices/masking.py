@@ -46,11 +46,6 @@ _MOST_BITS: Final = 160
 _UNSENDABLE: Final = re.compile("[\0\ud800-\udfff]")
 # A secret that a cut goes through is not known by its shape: more is looked at than is kept.
 _MARGIN: Final = 512
-# A URL may begin at each of these letters, and each time the run is gone through in search of its colon.
-_RUN: Final = re.compile(r"[a-z0-9+.\-]{65,}", re.IGNORECASE)
-_BEGINNING: Final = re.compile(r"[+.\-][a-z]", re.IGNORECASE)
-_LONGEST_RUN: Final = 64
-_MOST_BEGINNINGS: Final = 16
 # Bytes that the smallest thing needs that can stand for any value, and that are kept for saying `MORE`.
 _ROOM: Final = 64
 _KEPT: Final = 48
@@ -68,6 +63,17 @@ _SIGNS: Final = (
     "password",
     "secret",
     "token",
+    "api_key",
+    "api-key",
+    "apikey",
+    "eyj",
+    "gho_",
+    "ghp_",
+    "ghr_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "sk-",
     "plv_",
     "plo_",
     "ed25519 ",
@@ -255,8 +261,6 @@ def _without_secrets(text: str) -> tuple[str, bool]:
     may_hold_one = _may_hold_secret(looked_at)
     if "\0" in looked_at or not looked_at.isascii():
         looked_at = _UNSENDABLE.sub("\ufffd", looked_at)
-    if len(looked_at) > _LONGEST_RUN:
-        looked_at = _RUN.sub(_shorter_run, looked_at)
     shown = redact_text(looked_at) if may_hold_one else looked_at
     is_hidden = shown != looked_at
     if len(text) > LONGEST_TEXT + _MARGIN:
@@ -270,15 +274,6 @@ def _may_hold_secret(text: str) -> bool:
         return True
     folded = text.lower()
     return any(sign in folded for sign in _SIGNS)
-
-
-def _shorter_run(found: re.Match[str]) -> str:
-    """Nobody writes one with so many beginnings, unless to keep us busy. Without a blank in it a secret of
-    which it is a part keeps its shape."""
-    run = found[0]
-    if len(_BEGINNING.findall(run)) <= _MOST_BEGINNINGS:
-        return run
-    return f"{run[:_LONGEST_RUN]}…[{len(run) - _LONGEST_RUN}-more]"
 
 
 def _leaf(value: object) -> Any:

@@ -187,16 +187,16 @@ def test_a_text_fits_to_the_last_character() -> None:
 
 
 def test_what_is_often_written_stays_whole() -> None:
-    """Only text that has been made to keep us busy is cut within a line."""
+    """Long runs without a blank, which could be the beginning of something else at each letter."""
     texts = [
         "-" * 200,
         "x" * 3_000,
         "1.2.3.4" * 50,
         "deploy-eu-west-1.prod.example-company.com/a-b-c/d.e.f.g" * 30,
+        "../" * 50,
+        "a." * 100,
     ]
-    texts += ["eyJhbGciOiJIUzI1NiJ9." * 3 + "A-b" * 10, "../" * 50]
     assert masked(texts) == Masked(texts, ())
-    assert masked("a." * 100).value == "a." * 32 + "…[136-more]"
     assert "a." not in masked(f"https://me:{'a.' * 100}@db/x").value
 
 
