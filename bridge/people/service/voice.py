@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bridge.matrix_side import MatrixSide
 from bridge.people.message import MESSAGE, REACTION
+from bridge.people.service.room_names import RoomNames
 from bridge.people.text import Kind, Text, content_of
 from bridge.service.session import Report
 from federation.errors import MatrixError
@@ -29,6 +30,7 @@ class Voice:
         self._database = database
         self._node_user = node_user
         self._report = report
+        self._names = RoomNames(side)
         self._once = asyncio.Lock()
 
     async def speaker(self, room_id: str, wanted: Sequence[str | None]) -> str | None:
@@ -42,6 +44,7 @@ class Voice:
         self, room_id: str, speaker: str, content: Mapping[str, Any], name: str | None = None
     ) -> str | None:
         """The event; None if the room does not take it. `name` is what makes it the same one again."""
+        content = await self._names.without_list(room_id, content)
         return await self._try(
             room_id, self._side.send(room_id, speaker, MESSAGE, content, transaction_id=name)
         )
