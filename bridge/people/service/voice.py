@@ -44,10 +44,13 @@ class Voice:
         self, room_id: str, speaker: str, content: Mapping[str, Any], name: str | None = None
     ) -> str | None:
         """The event; None if the room does not take it. `name` is what makes it the same one again."""
-        content = await self._names.without_list(room_id, content)
-        return await self._try(
+        content = self._names.without_list(room_id, content)
+        event_id = await self._try(
             room_id, self._side.send(room_id, speaker, MESSAGE, content, transaction_id=name)
         )
+        if event_id is not None:
+            await self._names.learn(room_id)
+        return event_id
 
     async def edit(
         self, room_id: str, event_id: str, content: Mapping[str, Any], name: str | None = None

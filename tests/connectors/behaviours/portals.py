@@ -77,7 +77,7 @@ class PortalsBehave:
             "m.in_reply_to": {"event_id": asked},
             "is_falling_back": True,
         }
-        assert "m.mentions" not in answer["content"]
+        assert answer["content"].get("m.mentions", {}) == {}
         assert answer["content"]["formatted_body"] == (
             "<p>All of <strong>them</strong>, &lt;b&gt;all&lt;/b&gt;.</p>"
         )
