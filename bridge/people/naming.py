@@ -18,7 +18,7 @@ LONGEST_BODY: Final = 4_000
 _MENTIONS: Final = "m.mentions"
 _REPLACES: Final = "m.new_content"
 _ALL: Final = "@room"
-# The localpart is a pattern in the older rules.
+# Where one of these is in a name, a homeserver may take it for a pattern.
 _PATTERN: Final = frozenset("*?")
 
 
@@ -29,9 +29,10 @@ def names_of(members: Collection[Member]) -> frozenset[str] | None:
     names = {_ALL}
     for member in members:
         local = localpart(member.user_id) or ""
-        if not _PATTERN.isdisjoint(local):
+        shown = member.displayname or ""
+        if not _PATTERN.isdisjoint(f"{local}{shown}"):
             return None
-        names |= {local.casefold(), (member.displayname or "").casefold()}
+        names |= {local.casefold(), shown.casefold()}
     return frozenset(names - {""})
 
 

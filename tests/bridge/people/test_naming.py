@@ -44,5 +44,6 @@ def test_where_names_are_not_known_it_is_said() -> None:
     assert names_of(many) is None
     assert names_of(many[1:]) is not None
     assert names_of([Member("@al*:a", "join", None)]) is None
+    assert names_of([Member("@alice:a", "join", "Al?ce")]) is None
     assert without_list(text("done"), None) == text("done")
     assert "" not in (names_of([Member("@alice:a", "join", "")]) or {""})
