@@ -108,7 +108,11 @@ class SharedRooms:
                         await self._let_in_others(room)
                     # From now on everything that happens there is heard, and is looked at again.
                     self._by_room[room.room_id] = room
-                    await self._look(room)
+                    try:
+                        await self._look(room)
+                    except BaseException:
+                        del self._by_room[room.room_id]
+                        raise
                     if not may_take_part(self._names.node_user, room.allowed):
                         del self._by_room[room.room_id]
                         await self._parts.side.leave(room.room_id, self._names.node_user)

@@ -6,6 +6,7 @@ import pytest
 
 from bridge.connectors.offices.service import shared_rooms as module
 from bridge.connectors.offices.service.shared_offices import SharedOffices
+from federation.errors import MatrixError
 from tests.bridge.connectors.offices.service.clients import PATIENCE
 from tests.bridge.connectors.offices.service.test_shared_offices import OFFICE, Places, adds, places, seen
 
@@ -38,3 +39,23 @@ async def test_an_office_that_nobody_here_is_in_any_more(
     hands.answers["client:tool_call"] = adds
     await seen(boss, "kitchen", "boss", "hands")
     assert (await boss.call("hands", a=1, b=2))["content"] == [{"type": "text", "text": "3"}]
+
+
+async def test_an_office_that_cannot_be_looked_at_is_not_known(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is kept of it, and the next who joins tries again."""
+    await places.home.computer("hands", "kitchen")
+    shared = places.away.running.server._memberships._shared
+    assert isinstance(shared, SharedOffices)
+
+    async def refuse(room: module.Room) -> None:
+        raise MatrixError("M_UNKNOWN", "not now", 500)
+
+    client = await places.away.running.client(token=places.away.token)
+    with monkeypatch.context() as patched:
+        patched.setattr(shared._rooms, "_look", refuse)
+        joined, why = await client.join("agent", "boss", OFFICE)
+        assert (joined, "not now" in why) == (False, True)
+        assert (shared._rooms._by_office, shared._rooms._by_room) == ({}, {})
+    assert await client.join("agent", "boss", OFFICE) == [True, None]
