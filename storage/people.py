@@ -11,6 +11,7 @@ import orjson
 
 from storage.database import Connection
 from storage.statements import load
+from storage.tasks import TaskRow
 
 SQL = load("storage", "people.sql")
 
@@ -52,6 +53,17 @@ class EndedRow(NamedTuple):
 async def insert_shown(connection: Connection, row: ShownRow) -> None:
     """What is known of the task already stays."""
     await connection.execute(SQL.insert_shown, *row)
+
+
+async def accept_asked(
+    connection: Connection, row: TaskRow, at_once: int | None, shown: ShownRow
+) -> int | None:
+    """The task of a person that its agent may have at once, and the thread in which it is shown, by one
+    statement. None, and nothing of it, if it is not that simple, as with `tasks.accept_task`. No number of a
+    task is looked at: it gives the new one."""
+    thread = shown.room_id, shown.root, shown.request, shown.asked_by, shown.is_threaded, shown.made_at
+    task: int | None = await connection.fetchval(SQL.accept_asked, *row[1:], at_once, *thread)
+    return task
 
 
 async def keep_shown(connection: Connection, row: ShownRow) -> ShownRow:

@@ -8,6 +8,25 @@ INSERT INTO people_tasks (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (task) DO NOTHING;
 
+-- A task that a person has asked for, if its agent may have it at once (`accept_task` in `tasks.sql`), and the thread in
+-- which it is shown: both or neither. Its requester and its agent are those of the task.
+-- name: accept_asked
+WITH taken AS (
+    INSERT INTO tasks (
+        requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+        version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+    )
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
+    WHERE $23::integer IS NULL OR agent_has_room($5, $23)
+    ON CONFLICT (requester_node, request_id) DO NOTHING
+    RETURNING id
+)
+INSERT INTO people_tasks (
+    task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, made_at
+)
+SELECT id, $1, $2, $5, $24, $25, $26, $27, $28, $29 FROM taken
+RETURNING task;
+
 -- What is known of the task already stays. Either way this gives what is known of it now.
 -- name: keep_shown
 INSERT INTO people_tasks (

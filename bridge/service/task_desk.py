@@ -7,6 +7,7 @@ what follows from it. A step that another process was quicker with is decided ag
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from bridge.address import AgentAddress
@@ -21,7 +22,7 @@ from bridge.service.task_intake import Submitted, TaskIntake
 from bridge.service.task_lease import TASKS_AT_ONCE, TaskLease
 from bridge.service.task_notice import TaskNotices
 from bridge.service.task_steps import AgentDuty, TaskSteps
-from bridge.service.task_store import TaskStore, storable
+from bridge.service.task_store import Keep, TaskStore, storable
 from bridge.service.task_sweep import KEPT_MS, SWEEP, TaskSweep, runner_name
 from bridge.service.task_timers import TaskTimers
 from bridge.task import State, Task
@@ -180,14 +181,18 @@ class TaskDesk:
         self, connection: Connection, request: TaskRequest, *, is_allowed: bool = False
     ) -> Submitted:
         """In the transaction of the caller, who calls `go_on` after its end: so that a reader's cursor is
-        kept with it. "a repeated request id gets the stored answer". `is_allowed`: `take_in_read` has found
+        kept with it. "a repeated request id gets the stored answer". `is_allowed`: `take_in_with` has found
         it to be within the limits."""
         return await self._intake.take_in(connection, request, is_allowed=is_allowed)
 
     async def take_in_read(self, request: TaskRequest, place: Place) -> Submitted | None:
         """What most often becomes of a request that was read, by one statement with the reader's place; then
         it is on its way. None, or a refusal: nothing was written, not even the place. Raises `TakenOver`."""
-        submitted = await self._intake.take_read(request, place)
+        return await self.take_in_with(request, partial(tasks.accept_task, place=place))
+
+    async def take_in_with(self, request: TaskRequest, keep: Keep) -> Submitted | None:
+        """The same with what else `keep` writes by that statement."""
+        submitted = await self._intake.take_at_once(request, keep)
         if submitted is not None:
             self.go_on(submitted)
         return submitted

@@ -8,7 +8,7 @@ from bridge.routing import Local, Remote, Unknown
 from bridge.service.agent_queues import AgentQueues
 from bridge.service.task_lease import TaskLease
 from bridge.service.task_steps import FORESEEN_MS, TaskSteps
-from bridge.service.task_store import TaskStore, same_work
+from bridge.service.task_store import Keep, TaskStore, same_work
 from bridge.service.task_timers import TaskTimers
 from bridge.task import Step, Task, receive
 from bridge.task_error import TaskError
@@ -16,7 +16,6 @@ from bridge.task_limits import TaskLimiter
 from bridge.task_messages import Accept, AskAgain, Error, Message
 from bridge.task_ports import Routes
 from bridge.task_request import TaskRequest, check, invalid
-from storage.consumers import Place
 from storage.database import Connection, Database
 
 
@@ -74,10 +73,10 @@ class TaskIntake:
             return Submitted(new, is_new=True, step=step._replace(task=new))
         return await self._ask_again(connection, request)
 
-    async def take_read(self, request: TaskRequest, place: Place) -> Submitted | None:
-        """Together with the place of the reader that read of it, by one statement: if its agent is here and
-        may have it at once, and it was not asked for before. None: it is not that simple. Then, and with a
-        refusal, nothing was written, and it was found to be within the limits, or beyond them."""
+    async def take_at_once(self, request: TaskRequest, keep: Keep) -> Submitted | None:
+        """Together with what else `keep` writes, by one statement: if its agent is here and may have it at
+        once, and it was not asked for before. None: it is not that simple. Then, and with a refusal, nothing
+        was written, and it was found to be within the limits, or beyond them."""
         refusal = self._refusal(request)
         if refusal is not None:
             return Submitted(None, refusal)
@@ -97,7 +96,7 @@ class TaskIntake:
             step = self._accepted(request, now_ms)
         async with self._database.statements() as connection:
             desk = self._lease.number
-            new = await self._store.accept(connection, step.task, desk, settings.at_once, place)
+            new = await self._store.accept(connection, step.task, desk, settings.at_once, keep)
         return None if new is None else Submitted(new, is_new=True, step=step._replace(task=new))
 
     def foresee(self, request: TaskRequest) -> None:

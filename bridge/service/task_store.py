@@ -4,9 +4,9 @@ What is remembered may be out of date; a step that was decided upon it is then n
 again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -22,6 +22,9 @@ from storage.consumers import Place
 from storage.database import Connection, Database
 from storage.tasks import StepRow, TaskRow
 
+Keep: TypeAlias = Callable[[Connection, TaskRow, int | None], Awaitable[int | None]]
+"""Writes a task that its agent may have now, and something that belongs to it, by one statement, as
+`tasks.accept_task` does: given is how many tasks the agent takes at once. None: nothing was written."""
 REMEMBERED: Final = 64 << 20
 """Bytes, of what the tasks hold."""
 OVERHEAD: Final = 2_000
@@ -69,14 +72,14 @@ class TaskStore:
         return None if number is None else task.changed(id=number)
 
     async def accept(
-        self, connection: Connection, task: Task, desk: int, at_once: int | None, place: Place
+        self, connection: Connection, task: Task, desk: int, at_once: int | None, keep: Keep
     ) -> Task | None:
-        """The same by one statement, if its agent has room for it, with the place of the reader that read of
-        it. None: nothing was written."""
+        """The same by one statement, if its agent has room for it, with what else belongs to it. None:
+        nothing was written."""
         made, self._new_row = self._new_row, None
         is_it = made is not None and made[0] is task and made[1] == desk
         row = made[2] if made is not None and is_it else row_of(task, desk)
-        number = await tasks.accept_task(connection, row, at_once, place)
+        number = await keep(connection, row, at_once)
         return None if number is None else task.changed(id=number)
 
     async def step(self, connection: Connection, after: Task, desk: int) -> bool:

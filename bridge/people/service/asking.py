@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from bridge.address import AgentAddress
@@ -11,7 +12,7 @@ from bridge.people.hearing import Asked
 from bridge.people.permissions import Level
 from bridge.people.place import Place
 from bridge.people.requester import requester
-from bridge.people.service.shown_tasks import ShownTasks
+from bridge.people.service.shown_tasks import NOT_YET, ShownTasks
 from bridge.people.service.telling import Telling
 from bridge.people.thread import Shown
 from bridge.people.thread_context import context_of
@@ -71,7 +72,7 @@ class Asking:
         request: str,
         context: str,
     ) -> TaskError | None:
-        """The task and the thread in which it is shown are one commit."""
+        """The task and the thread in which it is shown are one commit, and most often one statement."""
         made = request_for(
             agent,
             asked.prompt,
@@ -81,22 +82,24 @@ class Asking:
             requester=address,
             context=context,
         )
-        async with self._database.transaction() as connection:
-            submitted = await self._desk.take_in(connection, made)
-            if submitted.task is not None:
-                shown = Shown(
-                    task=submitted.task.id,
-                    key=made.key,
-                    agent=agent,
-                    room_id=event.room_id,
-                    root=asked.root or request,
-                    request=request,
-                    asked_by=event.sender,
-                    is_threaded=asked.root is not None,
-                    made_at=self._now_ms(),
-                )
-                await self._tasks.insert(connection, shown)
-        self._desk.go_on(submitted)
+        shown = Shown(
+            task=NOT_YET,
+            key=made.key,
+            agent=agent,
+            room_id=event.room_id,
+            root=asked.root or request,
+            request=request,
+            asked_by=event.sender,
+            is_threaded=asked.root is not None,
+            made_at=self._now_ms(),
+        )
+        submitted = await self._desk.take_in_with(made, self._tasks.with_thread(shown))
+        if submitted is None:
+            async with self._database.transaction() as connection:
+                submitted = await self._desk.take_in(connection, made, is_allowed=True)
+                if submitted.task is not None:
+                    await self._tasks.insert(connection, replace(shown, task=submitted.task.id))
+            self._desk.go_on(submitted)
         return submitted.refusal
 
     async def _context(self, room_id: str, asked: Asked, request: str) -> str:

@@ -81,7 +81,7 @@ class People:
             side, settings, self._identities, ghosts, namespaces_of or self._main_namespace, report
         )
         self._voice = Voice(side, database, settings.node_user, report)
-        self._tasks = ShownTasks(database)
+        self._tasks = ShownTasks(database, monotonic=monotonic)
         self._memory = RoomMemory(side, self._identities, self.rooms)
         showing = Showing(
             side,

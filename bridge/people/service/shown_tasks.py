@@ -1,17 +1,32 @@
-"""Tasks as people see them, in the database."""
+"""Tasks as people see them, in the database.
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+What has just been begun is known without looking: most tasks are asked for, answered and done with within a
+second, and by one process.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from bridge.address import AgentAddress
 from bridge.people.thread import Shown, Sign
+from bridge.service.task_store import Keep
 from bridge.task_request import TaskKey
+from federation.bounded_cache import BoundedCache
 from storage import people
 from storage.database import Connection, Database
 from storage.people import EndedRow, ShownRow
+from storage.tasks import TaskRow
 
 MOST_OF_THREAD = 50
 """Tasks of one thread that are looked at, the newest."""
+NOT_YET: Final = 0
+"""The number of a task that has none yet."""
+BELIEVED: Final = 1.0
+"""Seconds for which what this process has begun to show is taken to be as this process has left it. Another
+one may withdraw it meanwhile."""
+MOST_NEW: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +85,34 @@ def shown_of(row: ShownRow) -> Shown:
 
 
 class ShownTasks:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
+        self._monotonic = monotonic
+        # What has just been begun here, each with when.
+        self._new: BoundedCache[int, tuple[float, Shown]] = BoundedCache(MOST_NEW)
+
+    def with_thread(self, shown: Shown) -> Keep:
+        """Writes a task that a person has asked for together with this."""
+
+        async def keep(connection: Connection, row: TaskRow, at_once: int | None) -> int | None:
+            task = await people.accept_asked(connection, row, at_once, row_of(shown))
+            if task is not None:
+                self._new.put(task, (self._monotonic(), replace(shown, task=task)))
+            return task
+
+        return keep
 
     async def insert(self, connection: Connection, shown: Shown) -> None:
         """In the transaction of the caller."""
         await people.insert_shown(connection, row_of(shown))
 
     async def fetch(self, task: int) -> Shown | None:
+        new = self._new.get(task)
+        if new is not None:
+            begun, shown = new
+            if self._monotonic() - begun < BELIEVED:
+                return shown
+            self._new.forget(task)
         row = await self._database.look(lambda connection: people.fetch_shown(connection, task))
         return None if row is None else shown_of(row)
 
@@ -118,19 +153,25 @@ class ShownTasks:
     async def set_sign(self, task: int, sign: Sign | None, event_id: str | None) -> None:
         async with self._database.statements() as connection:
             await people.set_sign(connection, task, None if sign is None else sign.value, event_id)
+        self._is_now(task, sign=sign, sign_event=event_id)
 
     async def set_progress(self, task: int, event_id: str) -> None:
         async with self._database.statements() as connection:
             await people.set_progress(connection, task, event_id)
+        self._is_now(task, progress=event_id)
 
     async def set_answer(self, task: int, event_id: str) -> None:
         async with self._database.statements() as connection:
             await people.set_answer(connection, task, event_id)
+        self._is_now(task, answer=event_id)
 
     async def withdraw(self, task: int, event_id: str) -> bool:
         """Whether it is this event by which it is withdrawn."""
-        async with self._database.transaction() as connection:
-            return await people.withdraw(connection, task, event_id) == event_id
+        try:
+            async with self._database.transaction() as connection:
+                return await people.withdraw(connection, task, event_id) == event_id
+        finally:
+            self._new.forget(task)
 
     async def set_cancelled(self, task: int, event_id: str) -> None:
         async with self._database.statements() as connection:
@@ -145,3 +186,9 @@ class ShownTasks:
     async def prune(self, made_before: int, limit: int) -> int:
         async with self._database.transaction() as connection:
             return await people.prune_shown(connection, made_before, limit)
+
+    def _is_now(self, task: int, **changed: Any) -> None:
+        new = self._new.get(task)
+        if new is not None:
+            begun, shown = new
+            self._new.put(task, (begun, replace(shown, **changed)))

@@ -1,6 +1,7 @@
 """Tasks as the database has them, and as a process remembers them."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from bridge.task_answer import Answer, failure
 from bridge.task_error import ErrorCode, TaskError
 from bridge.task_messages import Accept, Due, Message, Result, Start
 from bridge.task_request import Origin, TaskKey
+from storage import tasks
 from storage.consumers import take_over
 from storage.database import Database
 from tests.support.desk import request
@@ -90,7 +92,13 @@ async def test_a_row_that_was_made_before_is_of_this_task_and_this_desk(database
             term = await take_over(connection, "reader", 0)
             if foreseen:
                 store.foresee_new(task, 7)
-            new = await store.accept(connection, task, desk, None, ("reader", term, 2 * number + 1))
+            new = await store.accept(
+                connection,
+                task,
+                desk,
+                None,
+                partial(tasks.accept_task, place=("reader", term, 2 * number + 1)),
+            )
             assert new is not None
             assert await store.fetch(connection, task.key) == new
             ended = then(new, Start("agent-1", NOW + 5), Result(FAILURE))
