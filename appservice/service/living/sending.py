@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -26,8 +26,10 @@ from federation.own_server_acl import refuse_shutting_out
 from federation.service.single_flight import SingleFlight
 
 MAX_TS: Final = 2**53 - 1
-AT_ONCE: Final = 32
-"""How many events of one user a room is sent at the same time."""
+AT_ONCE: Final = 6
+"""How many events a room is sent at the same time. A homeserver puts ten ends of a room's history into an event
+at most, and two groups of events are under way in it at once: what is more leaves ends behind, and all that
+there are a Synapse writes anew with each group. People speak there as well."""
 STATE: Final = "state"
 _REDACTION: Final = "m.room.redaction"
 
@@ -36,8 +38,9 @@ class Sending(HasParts):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._before = SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
-        self._turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
-        self._room: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
+        self._lanes: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+        self._senders: WeakValueDictionary[Place, asyncio.Semaphore] = WeakValueDictionary()
+        self._rooms: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lost_joins = LostJoins(parts.client, parts.rooms, parts.namespaces.node_user)
         self._saying: SingleFlight[tuple[str, str, str], str] = SingleFlight()
 
@@ -91,11 +94,11 @@ class Sending(HasParts):
         path = Path.v3.rooms[room_id].state[type_]
         path = path[state_key] if state_key else path
         saying = _Saying(room_id, sender, path, type_, content, ts, STATE)
-        async with self._turn(saying):
+        async with self._lane(saying):
             current = await self._parts.rooms.state_event(room_id, type_, state_key)
             if current is not None and is_same(dict(current.content), dict(content)):
                 return current.event_id
-            event_id = await self._put(path, saying)
+            event_id = await self._put_in_turn(path, saying)
             said_at = self._parts.now_ms() if ts is None else ts
             await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, said_at)
         return event_id
@@ -127,7 +130,10 @@ class Sending(HasParts):
         said = {name: value for name, value in saying.content.items() if name != TRANSACTION_KEY}
         if transaction_id is None:
             # One that nobody has used: the homeserver has one count for all of our users.
-            return await self._put_in_turn(replace(saying, content=said), secrets.token_hex(16))
+            async with self._lane(saying):
+                return await self._put_in_turn(
+                    saying.path[secrets.token_hex(16)], replace(saying, content=said)
+                )
         key = transaction_key(saying.sender, saying.room_id, transaction_id)
         saying = replace(saying, content={**said, TRANSACTION_KEY: key})
         # Whoever stops waiting does not stop the event.
@@ -136,12 +142,12 @@ class Sending(HasParts):
 
     async def _put_once(self, saying: "_Saying", key: str) -> str:
         sender, room_id = saying.sender, saying.room_id
-        async with self._turn(saying):
+        async with self._lane(saying):
             before = await self._before.find(sender, room_id, key)
             if before is not None:
                 return before
             try:
-                event_id = await self._put(saying.path[key], saying)
+                event_id = await self._put_in_turn(saying.path[key], saying)
             except MatrixError:
                 raise
             except BaseException:
@@ -150,9 +156,14 @@ class Sending(HasParts):
             self._before.sent(sender, room_id, key, event_id)
         return event_id
 
-    async def _put_in_turn(self, saying: "_Saying", transaction_id: str) -> str:
-        async with self._turn(saying):
-            return await self._put(saying.path[transaction_id], saying)
+    async def _put_in_turn(self, path: PathBuilder, saying: "_Saying") -> str:
+        """Whoever came first is let in first, but nobody with more than all that a room is sent at once:
+        who says much there does not keep the others waiting."""
+        room_id = saying.room_id
+        own = self._senders.setdefault((saying.sender, room_id), asyncio.Semaphore(AT_ONCE))
+        room = self._rooms.setdefault(room_id, asyncio.Semaphore(AT_ONCE))
+        async with own, room:
+            return await self._put(path, saying)
 
     async def _put(self, path: PathBuilder, saying: "_Saying") -> str:
         try:
@@ -206,17 +217,11 @@ class Sending(HasParts):
             raise await self._refusal(room_id, user, refused) from None
         return "state_key" in found
 
-    @asynccontextmanager
-    async def _turn(self, saying: "_Saying") -> AsyncIterator[None]:
-        """Whoever came first is let in first."""
-        sender, room_id, lane = saying.sender, saying.room_id, saying.lane
-        async with AsyncExitStack() as stack:
-            if lane is not None:
-                turn = self._turns.setdefault((sender, room_id, lane), asyncio.Lock())
-                await stack.enter_async_context(turn)
-            room = self._room.setdefault((sender, room_id), asyncio.Semaphore(AT_ONCE))
-            await stack.enter_async_context(room)
-            yield
+    def _lane(self, saying: "_Saying") -> AbstractAsyncContextManager[object]:
+        """One after the other, in the order in which they came."""
+        if saying.lane is None:
+            return nullcontext()
+        return self._lanes.setdefault((saying.sender, saying.room_id, saying.lane), asyncio.Lock())
 
 
 @dataclass(frozen=True, slots=True)
