@@ -16,13 +16,17 @@ NAMES = {
     BOT: "a bare mautrix bot",
     THREADS: "that bot answering in threads",
 }
-LONE, MANY = "lone", "many"
-WHAT = {LONE: "one message at a time", MANY: f"{AT_ONCE} messages at once"}
+LONE, MANY, AFTER = "lone", "many", "after"
+WHAT = {
+    LONE: "one message at a time",
+    MANY: f"{AT_ONCE} messages at once",
+    AFTER: "one message at a time, after all that",
+}
 
 
 async def _next(subject: Stage, seconds: float, side: str, load: str, row: str) -> dict[str, Any]:
-    how = {} if load == LONE else {"at_once": AT_ONCE}
-    return await subject.runs[side, load].next(row, partial(subject.ask, side, load, seconds=seconds, **how))
+    do, how = (MANY, {"at_once": AT_ONCE}) if load == MANY else (LONE, {})
+    return await subject.runs[side, load].next(row, partial(subject.ask, side, do, seconds=seconds, **how))
 
 
 async def per_second(subject: Stage, seconds: float, *, side: str, load: str) -> Measurement:
@@ -53,41 +57,48 @@ def _compared(name: str, what: str, unit: Unit, sample: Any, *, counts: bool = F
 
 
 def rows() -> list[Row[Stage]]:
-    """Throughput decides; the rest informs."""
-    ms, answered = Unit.MILLISECONDS, "messages of a person answered"
-    made = [
-        _compared(
-            MANY, f"{answered}, {WHAT[MANY]}", Unit.PER_SECOND, partial(per_second, load=MANY), counts=True
-        )
-    ]
-    ours, threads = (
-        Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (BESIDE, THREADS)
-    )
+    """Throughput decides; the rest informs. In this order, for a room is not what it was afterwards."""
+    answered = "messages of a person answered"
+    what = f"{answered}, {WHAT[MANY]}"
+    many = _compared(MANY, what, Unit.PER_SECOND, partial(per_second, load=MANY), counts=True)
+    ours, other = (Side(NAMES[side], partial(per_second, side=side, load=MANY)) for side in (BESIDE, THREADS))
     what = f"{answered} in a thread, {WHAT[MANY]}"
-    made.append(
-        Row(name="many-threads", what=what, unit=Unit.PER_SECOND, ours=ours, other=threads, counts=False)
-    )
-    for load in (LONE, MANY):
-        made += [
-            _compared(
-                f"{load}-p{percent}",
-                f"message to answer, {WHAT[load]}, p{percent}",
-                ms,
-                partial(latency, load=load, percent=percent),
-            )
-            for percent in (50, 95)
-        ]
-        made += [
-            _compared(
-                f"{load}-{of}", f"CPU per message, {WHAT[load]}, {whose}", ms, partial(cpu, load=load, of=of)
-            )
-            for of, whose in (
-                ("own", "the guest's own"),
-                ("synapse", "Synapse"),
-                ("synapse-postgres", "Postgres of Synapse"),
-            )
-        ]
-        ours = Side(NAMES[GUEST], partial(cpu, side=GUEST, load=load, of="guest-postgres"))
-        what = f"CPU per message, {WHAT[load]}, our Postgres"
-        made.append(Row(name=f"{load}-postgres", what=what, unit=ms, ours=ours))
-    return made
+    threads = Row(name="many-threads", what=what, unit=Unit.PER_SECOND, ours=ours, other=other, counts=False)
+    return [
+        *_latencies(LONE),
+        *_costs(LONE),
+        many,
+        *_latencies(MANY),
+        *_costs(MANY),
+        *_latencies(AFTER),
+        threads,
+    ]
+
+
+def _latencies(load: str) -> list[Row[Stage]]:
+    return [
+        _compared(
+            f"{load}-p{percent}",
+            f"message to answer, {WHAT[load]}, p{percent}",
+            Unit.MILLISECONDS,
+            partial(latency, load=load, percent=percent),
+        )
+        for percent in (50, 95)
+    ]
+
+
+def _costs(load: str) -> list[Row[Stage]]:
+    what, ms = f"CPU per message, {WHAT[load]}", Unit.MILLISECONDS
+    whose = {
+        "own": "the guest's own",
+        "synapse": "Synapse",
+        "synapse-postgres": "Postgres of Synapse",
+    }
+    ours = Side(NAMES[GUEST], partial(cpu, side=GUEST, load=load, of="guest-postgres"))
+    return [
+        *(
+            _compared(f"{load}-{of}", f"{what}, {name}", ms, partial(cpu, load=load, of=of))
+            for of, name in whose.items()
+        ),
+        Row(name=f"{load}-postgres", what=f"{what}, our Postgres", unit=ms, ours=ours),
+    ]

@@ -17,6 +17,8 @@ WAIT_MS = 10_000
 PAUSE = 0.1
 """Seconds. An answer of `/sync` costs a Synapse more than an event does: who waits for many at once reads ten
 times a second."""
+MARKED_EVERY = 1.0
+"""Seconds. What a person has not read a Synapse counts anew for each of his answers of `/sync`, by thread."""
 PROMPT = "What does the scale say? Next reading at noon. " * 4
 
 
@@ -94,6 +96,7 @@ class Asking:
         return json.dumps({"presence": nothing, "account_data": nothing, "room": room})
 
     async def _read(self, wanted: str, since: str, pause: float) -> None:
+        marked = perf_counter()
         while True:
             answer = await self._reader.sync_once(since=since, timeout_ms=WAIT_MS, filter=wanted)
             now = perf_counter()
@@ -103,6 +106,9 @@ class Asking:
                 assert not room["timeline"]["limited"], "more was said than is read at once"
                 for event in room["timeline"]["events"]:
                     self._seen(event, now)
+                if now - marked >= MARKED_EVERY:
+                    marked = now
+                    await self._reader.read(self._answerer.room_id, event["event_id"])
             await asyncio.sleep(pause)
 
     def _seen(self, event: Mapping[str, Any], now: float) -> None:

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.synapse import Synapse
 
 _SAMPLE: Final = "synapse_http_server_requests_received_total"
-_READING: Final = frozenset({"SyncRestServlet", "MetricsResource"})
+_READING: Final = frozenset({"SyncRestServlet", "ReceiptRestServlet", "MetricsResource"})
 
 
 async def requests_answered(synapse: Synapse) -> float:

@@ -27,9 +27,9 @@ from federation.service.single_flight import SingleFlight
 
 MAX_TS: Final = 2**53 - 1
 AT_ONCE: Final = 6
-"""How many events a room is sent at the same time. A homeserver puts ten ends of a room's history into an event
-at most, and two groups of events are under way in it at once: what is more leaves ends behind, and all that
-there are a Synapse writes anew with each group. People speak there as well."""
+"""How many events a room is sent at the same time. What is more leaves ends behind in its history: an event
+is tied to ten of them at most, and those that are made meanwhile are tied to much the same ones. A Synapse
+writes all that there are anew with each group of events."""
 STATE: Final = "state"
 _REDACTION: Final = "m.room.redaction"
 
@@ -157,8 +157,8 @@ class Sending(HasParts):
         return event_id
 
     async def _put_in_turn(self, path: PathBuilder, saying: "_Saying") -> str:
-        """Whoever came first is let in first, but nobody with more than all that a room is sent at once:
-        who says much there does not keep the others waiting."""
+        """Whoever came first is let in first, but nobody stands in line with more than a room is sent at
+        once: who says much does not keep the others waiting."""
         room_id = saying.room_id
         own = self._senders.setdefault((saying.sender, room_id), asyncio.Semaphore(AT_ONCE))
         room = self._rooms.setdefault(room_id, asyncio.Semaphore(AT_ONCE))

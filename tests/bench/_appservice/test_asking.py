@@ -22,6 +22,7 @@ class Echoing:
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
         self.filters: list[str] = []
+        self.read: list[str] = []
         self._news = asyncio.Event()
 
     async def send(self, request: web.Request) -> web.Response:
@@ -39,12 +40,21 @@ class Echoing:
             self._news.clear()
             await self._news.wait()
         events = [
-            {"sender": sender, "content": {"body": content["body"].partition(": ")[2]}}
-            for content in self.heard[since:]
+            {
+                "event_id": f"${number}",
+                "sender": sender,
+                "content": {"body": content["body"].partition(": ")[2]},
+            }
+            for number, content in enumerate(self.heard[since:], since)
             for sender in ("@other:here", ECHO)
         ]
         rooms = {"join": {ROOM: {"timeline": {"events": events, "limited": False}}}} if events else {}
         return web.json_response({"next_batch": str(len(self.heard)), "rooms": rooms})
+
+    async def receipt(self, request: web.Request) -> web.Response:
+        assert request.match_info["kind"] == "m.read"
+        self.read.append(request.match_info["event"])
+        return web.json_response({})
 
 
 @pytest.fixture
@@ -53,6 +63,7 @@ async def echoing() -> AsyncIterator[tuple[Echoing, Asking]]:
     app = web.Application()
     app.router.add_put("/_matrix/client/v3/rooms/{room}/send/{type}/{txn}", made.send)
     app.router.add_get("/_matrix/client/v3/sync", made.sync)
+    app.router.add_post("/_matrix/client/v3/rooms/{room}/receipt/{kind}/{event}", made.receipt)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -89,3 +100,17 @@ async def test_a_question_mentions_whom_it_asks(echoing: tuple[Echoing, Asking])
     assert content["body"].startswith("echo: What does the scale say?")
     assert content["m.mentions"] == {"user_ids": [ECHO]}
     assert f'<a href="https://matrix.to/#/{ECHO}">echo</a>' in content["formatted_body"]
+
+
+async def test_what_was_read_is_marked_as_read(
+    echoing: tuple[Echoing, Asking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now and then: the newest of what was seen, so that nothing is left to be counted as unread."""
+    made, asking = echoing
+    await asking.many(0.05, 5)
+    assert made.read == []
+    monkeypatch.setattr("bench._appservice.asking.MARKED_EVERY", 0.0)
+    lone = await asking.lone(0.05)
+    assert made.read
+    assert set(made.read) <= {f"${number}" for number in range(len(made.heard))}
+    assert len(made.read) <= len(lone["durations"])

@@ -129,6 +129,38 @@ async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending:
     assert living.rooms.most_at_once == AT_ONCE
 
 
+async def test_who_says_much_does_not_keep_others_waiting(living: Living, sending: Sending) -> None:
+    """A room is sent so much at once, whoever says it, and each is let in after at most as much of anybody
+    else's."""
+    living.rooms.held = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for n in range(50):
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text(f"much {n}"))))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        group.create_task(sending.send(ROOM, OTHER, MESSAGE, text("a word")))
+        # As many turns of the loop as it takes to be in the queue.
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert living.rooms.at_once == AT_ONCE
+        living.rooms.held.set()
+    assert living.rooms.most_at_once == AT_ONCE
+    assert living.rooms.bodies(ROOM).index("a word") <= 3 * AT_ONCE
+
+
+async def test_what_was_sent_before_is_looked_for_meanwhile(living: Living, sending: Sending) -> None:
+    """Only what is sent has a place in the room: the next one is ready when there is one."""
+    again = await sending.send(ROOM, GHOST, MESSAGE, text("again"), transaction_id="again")
+    living.rooms.held = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for n in range(AT_ONCE):
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text(f"{n}"))))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        assert await sending.send(ROOM, GHOST, MESSAGE, text("again"), transaction_id="again") == again
+        living.rooms.held.set()
+
+
 async def test_whoever_stops_waiting_does_not_stop_the_event(living: Living, sending: Sending) -> None:
     """It is the same event when it is said again."""
     living.rooms.held = asyncio.Event()
