@@ -82,8 +82,13 @@ fmt: $(VENV)/.development ## put the source in its form
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+# Whom a benchmark compares us with.
+BENCH_PEERS_appservice := $(VENV)-synapse/.installed
+BENCH_PEERS_federation := $(VENV)-synapse/.installed
+BENCH_PEERS_offices := $(VENV)-smcp-0.4.2/.installed
+
 .PHONY: bench
-bench: $(VENV)/.development $(VENV)-smcp-0.4.2/.installed ## run one benchmark: make bench NAME=limits
+bench: $(VENV)/.development $(BENCH_PEERS_$(NAME)) ## run one benchmark: make bench NAME=limits
 	@test -f bench/$(NAME).py || { echo "There is no benchmark called $(NAME). There are: $$(cd bench && ls *.py | sed -n 's/\.py$$//p' | grep -v '^_' | tr '\n' ' ')" >&2; exit 1; }
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
