@@ -1,8 +1,9 @@
 """What people see of tasks, and what was said once."""
 
-from storage import people
+from storage import people, tasks
 from storage.database import Database
 from storage.people import EndedRow, ShownRow
+from storage.tasks import TaskRow
 
 ASKED = ShownRow(
     task=7,
@@ -40,6 +41,50 @@ async def test_what_is_known_of_a_task_stays(database: Database) -> None:
     async with database.transaction() as connection:
         assert await people.fetch_shown(connection, 7) == ASKED
         assert await people.fetch_shown(connection, 8) is None
+
+
+async def test_a_task_and_its_thread_are_one(database: Database) -> None:
+    """Both are there or neither, and the thread is that of the task: of its number, its requester and its
+    agent, whatever else was written for it."""
+    row = TaskRow(
+        id=0,
+        requester_node="here",
+        request_id="people-1",
+        task_id="t-1",
+        from_agent="alice@here",
+        to_agent="worker@here",
+        elsewhere=False,
+        content=b"{}",
+        origin="people",
+        reference=b"{}",
+        asked=1,
+        state="accepted",
+        version=1,
+        received_at=5,
+        deadline=1_000,
+        started_at=None,
+        finished_at=None,
+        runner=None,
+        lease_until=None,
+        error_code=None,
+        answer=None,
+        due=["deliver"],
+        desk=None,
+    )
+    async with database.statements() as connection:
+        number = await people.accept_asked(connection, row, 1, ASKED)
+        assert number is not None
+        assert await people.fetch_shown(connection, number) == ASKED._replace(task=number)
+        kept = await tasks.fetch_task(connection, "here", "people-1")
+        assert kept == row._replace(id=number)
+        assert await people.accept_asked(connection, row, None, ASKED) is None, "it was asked for before"
+        other = row._replace(request_id="people-2")
+        assert await people.accept_asked(connection, other, 1, ASKED) is None, "its agent has no room"
+        assert await tasks.fetch_task(connection, "here", "people-2") is None
+        second = await people.accept_asked(connection, other, None, ASKED)
+        assert second is not None
+        shown = await people.fetch_shown(connection, second)
+        assert shown == ASKED._replace(task=second, request_id="people-2")
 
 
 async def test_what_is_known_of_a_task_is_told(database: Database) -> None:
