@@ -120,7 +120,8 @@ def test_a_node_that_is_no_homeserver_has_puppets() -> None:
     assert isinstance(ghost.puppet_id(AgentAddress("a" * 200, "b" * 50), "kitchen.local"), NoGhost)
 
 
-@given(IDS, IDS)
+# Hypothesis also tries the names that stand in the source; an agent of this node has no puppet.
+@given(IDS, IDS.filter(lambda node_id: node_id != "kitchen.local"))
 def test_puppets_come_back(agent_id: str, node_id: str) -> None:
     """Whatever a published node calls itself and its agents."""
     address = AgentAddress(agent_id, node_id)
