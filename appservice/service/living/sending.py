@@ -98,7 +98,7 @@ class Sending(HasParts):
             current = await self._parts.rooms.state_event(room_id, type_, state_key)
             if current is not None and is_same(dict(current.content), dict(content)):
                 return current.event_id
-            event_id = await self._put_in_turn(path, saying)
+            event_id = await self._put(path, saying)
             said_at = self._parts.now_ms() if ts is None else ts
             await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, said_at)
         return event_id
@@ -131,9 +131,7 @@ class Sending(HasParts):
         if transaction_id is None:
             # One that nobody has used: the homeserver has one count for all of our users.
             async with self._lane(saying):
-                return await self._put_in_turn(
-                    saying.path[secrets.token_hex(16)], replace(saying, content=said)
-                )
+                return await self._put(saying.path[secrets.token_hex(16)], replace(saying, content=said))
         key = transaction_key(saying.sender, saying.room_id, transaction_id)
         saying = replace(saying, content={**said, TRANSACTION_KEY: key})
         # Whoever stops waiting does not stop the event.
@@ -147,7 +145,7 @@ class Sending(HasParts):
             if before is not None:
                 return before
             try:
-                event_id = await self._put_in_turn(saying.path[key], saying)
+                event_id = await self._put(saying.path[key], saying)
             except MatrixError:
                 raise
             except BaseException:
@@ -155,15 +153,6 @@ class Sending(HasParts):
                 raise
             self._before.sent(sender, room_id, key, event_id)
         return event_id
-
-    async def _put_in_turn(self, path: PathBuilder, saying: "_Saying") -> str:
-        """Whoever came first is let in first, but nobody stands in line with more than a room is sent at
-        once: who says much does not keep the others waiting."""
-        room_id = saying.room_id
-        own = self._senders.setdefault((saying.sender, room_id), asyncio.Semaphore(AT_ONCE))
-        room = self._rooms.setdefault(room_id, asyncio.Semaphore(AT_ONCE))
-        async with own, room:
-            return await self._put(path, saying)
 
     async def _put(self, path: PathBuilder, saying: "_Saying") -> str:
         try:
@@ -178,7 +167,7 @@ class Sending(HasParts):
     async def _insist(self, path: PathBuilder, saying: "_Saying") -> dict[str, Any]:
         """What is allowed is not refused at once."""
         room_id, sender = saying.room_id, saying.sender
-        ask = partial(self._parts.client.ask, Method.PUT, path, saying.content, user=sender, ts=saying.ts)
+        ask = partial(self._put_in_turn, path, saying)
         for pause in PAUSES:
             try:
                 return await ask()
@@ -195,6 +184,15 @@ class Sending(HasParts):
         except MatrixError:
             self._lost_joins.give_up(room_id, sender, self._parts.now_ms())
             raise
+
+    async def _put_in_turn(self, path: PathBuilder, saying: "_Saying") -> dict[str, Any]:
+        """Whoever came first is let in first, but nobody stands in line with more than a room is sent at
+        once: who says much does not keep the others waiting."""
+        room_id, sender = saying.room_id, saying.sender
+        own = self._senders.setdefault((sender, room_id), asyncio.Semaphore(AT_ONCE))
+        room = self._rooms.setdefault(room_id, asyncio.Semaphore(AT_ONCE))
+        async with own, room:
+            return await self._parts.client.ask(Method.PUT, path, saying.content, user=sender, ts=saying.ts)
 
     async def _is_state(self, room_id: str, user: str, event_id: str) -> bool:
         """Of an event that is in the room; 404 for all others."""

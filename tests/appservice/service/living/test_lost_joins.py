@@ -6,11 +6,11 @@ import pytest
 
 from appservice.service.living import sending as module
 from appservice.service.living.lost_joins import KNOT, REFUSED_ANYWAY_MS
-from appservice.service.living.sending import Sending
+from appservice.service.living.sending import AT_ONCE, Sending
 from federation.errors import MatrixError
-from federation.message_content import text
+from federation.message_content import in_thread, text
 from tests.appservice.service.living.guests import Living
-from tests.appservice.service.living.test_sending import ALICE, GHOST, MESSAGE, ROOM, sending
+from tests.appservice.service.living.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM, sending
 
 NODE = "@_agent_palaver:their.server"
 __all__ = ["sending"]
@@ -47,6 +47,29 @@ async def test_who_is_refused_to_the_end_is_not_asked_for_again_and_again(
         before = len(living.asked("/send/"))
         await refused(sending)
         assert len(living.asked("/send/")) == before + asked
+
+
+async def test_who_waits_to_ask_again_keeps_nobody_waiting(
+    living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is being sent has a place in the room."""
+    monkeypatch.setattr(module, "PAUSES", (600.0,))
+    living.rooms.unseen = AT_ONCE
+    waiting = [
+        asyncio.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text("Here I am."))))
+        for n in range(AT_ONCE)
+    ]
+    try:
+        while living.rooms.unseen:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await sending.send(ROOM, OTHER, MESSAGE, text("a word"))
+            await sending.send(ROOM, GHOST, MESSAGE, in_thread("$other", text("another")))
+        assert living.rooms.bodies(ROOM) == ["a word", "another"]
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_what_the_state_forbids_is_refused_at_once(living: Living, sending: Sending) -> None:
