@@ -104,11 +104,12 @@ class Asking:
             room = answer.get("rooms", {}).get("join", {}).get(self._answerer.room_id)
             if room is not None:
                 assert not room["timeline"]["limited"], "more was said than is read at once"
-                for event in room["timeline"]["events"]:
+                events = room["timeline"]["events"]
+                for event in events:
                     self._seen(event, now)
-                if now - marked >= MARKED_EVERY:
+                if events and now - marked >= MARKED_EVERY:
                     marked = now
-                    await self._reader.read(self._answerer.room_id, event["event_id"])
+                    await self._reader.read(self._answerer.room_id, events[-1]["event_id"])
             await asyncio.sleep(pause)
 
     def _seen(self, event: Mapping[str, Any], now: float) -> None:
