@@ -1,48 +1,64 @@
-"""The life of a node: what starts in which order, what a signal does, and the same order backwards."""
+"""The life of a node: what starts in which order, what a signal does, and the same order backwards.
+
+How late the event loop runs: what a person notices first when a node is overloaded.
+"""
 
 import asyncio
 import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import structlog
 
 from bridge.clock import monotonic, now_ms
-from bridge.config import Config
-from bridge.metrics import Metrics
-from bridge.service.agent_peers import AgentPeers
-from bridge.service.carried_by_guest import CarriedByGuest
-from bridge.service.carried_by_homeserver import CarriedByHomeserver
-from bridge.service.control_socket import ControlSocket
-from bridge.service.data_directory import DataDirectory
-from bridge.service.event_loop_lag import measure_event_loop_lag
-from bridge.service.health import Health
-from bridge.service.matrix_carrier import Carrier
-from bridge.service.metrics_server import MetricsServer
-from bridge.service.node_centre import NodeCentre
-from bridge.service.node_database import NodeDatabase
-from bridge.service.observer import ListenerObserver
-from bridge.service.peered_homeserver import with_plain_http
-from bridge.service.portals import Portals
-from bridge.service.settings import listener_settings, tls_files
-from federation.admission import Rules
-from federation.canonical_json import encode
-from federation.server_keys import described
-from federation.service.own_keys import OwnKeyFiles, PublishedKeys
-from federation.wire.bind import bind
-from federation.wire.listener import Listener, ListenerSettings
-from federation.wire.node import Node as WireNode
-from federation.wire.tls import Tls
+from bridge.config.config import Config
+from bridge.config.settings import listener_settings, tls_files
+from bridge.control.socket import ControlSocket
+from bridge.node.appservice_backend import CarriedByGuest
+from bridge.node.assembly import NodeCentre
+from bridge.node.backend import Carrier
+from bridge.node.data_directory import DataDirectory
+from bridge.node.database import NodeDatabase
+from bridge.node.homeserver_backend import CarriedByHomeserver, with_plain_http
+from bridge.node.portals import Portals
+from bridge.observability.health import Health
+from bridge.observability.metrics import Metrics
+from bridge.observability.metrics_server import MetricsServer
+from bridge.observability.observer import ListenerObserver
+from bridge.peers.service import AgentPeers
+from federation.http.server.listener import Listener, ListenerSettings, bind
+from federation.http.server.tls import Tls
+from federation.http.services import Node as WireNode
+from federation.keys.own_keys import OwnKeyFiles, PublishedKeys
+from federation.keys.server_keys import described
+from federation.matrix.canonical_json import encode
+from federation.matrix.networks import Rules
+from storage.concurrency import RESTARTS, BackgroundTasks
 from storage.errors import LocalError
+
+INTERVAL = 0.5
+
+
+async def measure_event_loop_lag(observe: Callable[[float], None]) -> None:
+    """Until cancelled: ask to be woken, and report how much later it happened."""
+    loop = asyncio.get_running_loop()
+    while True:
+        asked = loop.time() + INTERVAL
+        await asyncio.sleep(INTERVAL)
+        observe(max(0.0, loop.time() - asked))
+
 
 log = structlog.get_logger("palaver")
 
 # What stopping may take beyond the time that requests are given: Postgres writes its last checkpoint.
 STOP_PATIENCE = 45.0
+KEYS_ROTATED = "keys-rotated"
+"""The topic of notifications between the processes of a node."""
 Step = Callable[[str], None]
 
 
@@ -56,11 +72,13 @@ class Node:
     def __init__(self, config: Config, *, step: Step = lambda _: None) -> None:
         self.config = config
         self.metrics = Metrics()
+        self.metrics.registry.register(RESTARTS)
         self.version = version("palaver")
         self._step = step
         self._started_ms = now_ms()
         self._stack = contextlib.AsyncExitStack()
         self._health = Health()
+        self._keys_problem: str | None = None
         self.carrier = self._make_carrier()
 
     async def start(self) -> None:
@@ -93,6 +111,7 @@ class Node:
         self._step("starting the database")
         await self.database.start()
         stack.push_async_callback(self.database.stop)
+        stack.callback(self.database.pool.session.subscribe(KEYS_ROTATED, self._reload_keys))
 
         self.peers = AgentPeers(
             config.server_name,
@@ -113,7 +132,7 @@ class Node:
             self.carrier,
             self.peers,
             key=lambda: self.keys.keys.current.signing_key,
-            metrics=self.metrics.agents,
+            metrics=self.metrics,
             version=self.version,
         )
         self.listener = self._make_listener(with_plain_http(settings, self.peers), listening)
@@ -146,7 +165,9 @@ class Node:
         )
         await control.start()
         stack.push_async_callback(control.stop)
-        self._background(measure_event_loop_lag(self.metrics.lag.observe))
+        background = BackgroundTasks()
+        stack.push_async_callback(background.close)
+        background.supervise("event loop lag", partial(measure_event_loop_lag, self.metrics.lag.observe))
 
     def _make_carrier(self) -> Carrier:
         if self.config.guest_of is not None:
@@ -172,16 +193,6 @@ class Node:
         app = self.carrier.make_app(wire, settings.limits)
         self.centre.serve(app)
         return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
-
-    def _background(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-
-        async def end() -> None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-        self._stack.push_async_callback(end)
 
     async def stop(self) -> None:
         self._health.set("listeners", "The node is stopping.")
@@ -222,9 +233,11 @@ class Node:
 
     async def _status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         checks = self._health.readiness().checks
+        is_ready = all(sentence is None for sentence in checks.values())
         return {
             **self.summary(),
-            "ready": all(sentence is None for sentence in checks.values()),
+            "ready": is_ready,
+            "set_aside": await self.database.set_aside() if is_ready else [],
             "checks": {name: sentence or "fine" for name, sentence in checks.items()},
             "up_seconds": (now_ms() - self._started_ms) // 1000,
             **await self.carrier.status(),
@@ -233,7 +246,20 @@ class Node:
     async def _rotate_keys(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         keys = self.keys.rotate()
         log.info("The signing key was rotated.", key_id=keys.current.key_id)
+        self.database.pool.session.notify(KEYS_ROTATED)
         return described(keys)
+
+    def _reload_keys(self, _: str | None) -> None:
+        """Another process of this node may have rotated them."""
+        problem = None
+        try:
+            if self.keys.reload():
+                log.info("The signing key was rotated elsewhere.", key_id=self.keys.keys.current.key_id)
+        except LocalError as error:
+            problem = str(error)
+            if problem != self._keys_problem:
+                log.error("The signing key can't be read again; the old one stays.", problem=problem)
+        self._keys_problem = problem
 
     async def _reload(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         problem = self.reload()
@@ -252,8 +278,9 @@ async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, An
     # Before there is a certificate to read again, the signal must not end the process.
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
-    starting = asyncio.create_task(node.start())
-    leaving = asyncio.create_task(leave.wait())
+    background = BackgroundTasks()
+    starting = background.spawn("start the node", node.start(), reports=False)
+    leaving = background.spawn("wait for a signal", leave.wait())
     await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
@@ -264,7 +291,7 @@ async def run(config: Config, *, step: Step, announce: Callable[[Mapping[str, An
     try:
         starting.result()
     except BaseException:
-        leaving.cancel()
+        await background.close()
         raise
 
     loop.add_signal_handler(signal.SIGHUP, node.reload)

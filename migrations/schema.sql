@@ -128,7 +128,7 @@ CREATE TABLE incoming_transactions (
 );
 CREATE INDEX incoming_transactions_by_age ON incoming_transactions (received_at);
 
--- What goes to other servers and what stands between this one and them: queues, transactions in flight, what is
+-- What goes to other servers and what stands between this one and them: queues, what is
 -- known of each server's reachability, memberships in rooms that this server is not in, and received EDUs.
 
 -- Positions are shared by all queues. Those of one room grow in the order of its events, because its writer takes
@@ -156,14 +156,12 @@ CREATE TABLE outbox_edus (
     PRIMARY KEY (destination, position)
 );
 
--- The transaction that each server has been sent and has not answered. It is sent again as it was, under the same
--- id, however the process that sent it has ended.
-CREATE TABLE outbox_transactions (
-    destination text COLLATE "C" PRIMARY KEY,
-    transaction_id text NOT NULL,
-    origin_server_ts bigint NOT NULL,
-    pdus bigint[] NOT NULL,
-    edus bigint[] NOT NULL
+-- The identity of this database. The id of a transaction is made from it and from the rows of the queues that the
+-- transaction carries. It is in no backup: a database that was restored draws another one, because it gives the
+-- same positions to other events.
+CREATE TABLE outbox_epoch (
+    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    epoch text NOT NULL
 );
 
 -- Servers that do not answer. Absent: nothing is known against it.
@@ -312,6 +310,26 @@ CREATE TABLE consumer_cursors (
     position bigint NOT NULL,
     term bigint NOT NULL
 );
+
+-- Events that a reader has taken out of the stream, together with its position, and that it still has to handle.
+-- Those with the same queue are handled in their order; the queue is the room, or something in it.
+CREATE TABLE inbox (
+    reader text COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    room_id text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    -- JSON. Nothing of what was said is kept of an entry that was set aside.
+    entry bytea,
+    attempts smallint NOT NULL DEFAULT 0,
+    due_at timestamptz NOT NULL DEFAULT now(),
+    problem text,
+    set_aside_at timestamptz,
+    PRIMARY KEY (reader, position),
+    CHECK ((entry IS NULL) = (set_aside_at IS NOT NULL))
+);
+CREATE INDEX inbox_by_queue ON inbox (reader, queue, position) WHERE set_aside_at IS NULL;
+CREATE INDEX inbox_set_aside ON inbox (set_aside_at) WHERE set_aside_at IS NOT NULL;
 
 -- Which events relate to which: replies, edits, reactions, threads.
 CREATE TABLE relations (
@@ -602,16 +620,18 @@ CREATE INDEX appservice_events_by_mark ON appservice_events (mark) WHERE mark IS
 -- What a statement needs that takes a task in, and keeps with it how far a reader has come. These are functions
 -- because each statement in a function sees what was committed before it begins, not before the whole began.
 
--- Whether an agent has room for one more task while nobody waits for it. It stays so until the transaction ends: the
--- lock is the one under which agents are given tasks (`lock_agent`), and what they have is counted after it was taken.
-CREATE FUNCTION agent_has_room(agent text, at_once integer) RETURNS boolean
+-- What an agent has. It stays so until the transaction ends: the lock is the one under which agents are given tasks,
+-- and what they have is counted after it was taken.
+CREATE FUNCTION agent_load(agent text, OUT active integer, OUT waiting integer, OUT current_task text)
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(x'50415141'::integer, hashtext(agent));
-    RETURN (
-        SELECT count(*) FILTER (WHERE state <> 'queued') < at_once AND count(*) FILTER (WHERE state = 'queued') = 0
-        FROM tasks WHERE to_agent = agent AND finished_at IS NULL AND NOT elsewhere
-    );
+    SELECT
+        count(*) FILTER (WHERE state <> 'queued'),
+        count(*) FILTER (WHERE state = 'queued'),
+        min(task_id) FILTER (WHERE state <> 'queued')
+    INTO active, waiting, current_task
+    FROM tasks WHERE to_agent = agent AND finished_at IS NULL AND NOT elsewhere;
 END
 $$;
 
@@ -976,3 +996,19 @@ CREATE TABLE office_orders (
 );
 CREATE INDEX office_orders_untold ON office_orders (at_ms) WHERE NOT is_told;
 CREATE INDEX office_orders_by_age ON office_orders (at_ms);
+
+-- Questions that people are asked before something is done.
+CREATE TABLE approvals (
+    -- By which whoever asks finds it again.
+    reference text COLLATE "C" PRIMARY KEY,
+    -- Milliseconds since 1970.
+    asked_at bigint NOT NULL,
+    until bigint NOT NULL,
+    -- 'approved', 'refused', 'expired' or 'withdrawn'; NULL while people may answer.
+    verdict text COLLATE "C",
+    -- The user who has answered.
+    decided_by text COLLATE "C",
+    -- Why there was nothing to decide any more.
+    reason text
+);
+CREATE INDEX approvals_by_age ON approvals (until);

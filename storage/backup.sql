@@ -9,8 +9,9 @@ SELECT NOT EXISTS (
       )
 );
 
+-- Those of which the rows are in a backup.
 -- name: count_tables
-SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r';
+SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'outbox_epoch';
 
 -- Who still uses the tables is waited for this long, and then the restore is refused as a whole.
 -- name: limit_waiting

@@ -1,20 +1,141 @@
 """What everything in a node does with its database, and how it rides over a restart of Postgres.
 
 All of this is on the way of every task, several times: the common case is a few plain calls, and what goes
-wrong is sorted out beside it (`storage/lending.py`).
+wrong is sorted out beside it (`storage/database.py`).
+
+Beginning to work on a connection, tried again while Postgres is away; and what becomes of a connection on
+which the work ends in an error.
 """
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, TypeAlias, TypeVar
 
-from storage.address import DatabaseAddress
-from storage.connecting import refusal, refuse_version
-from storage.lending import Lender
-from storage.opening import Single as Single
-from storage.opening import connect_once as connect_once
+import asyncpg
+import structlog
+
+from storage.connect import (
+    BROKEN,
+    ConnectionLost,
+    DatabaseAddress,
+    is_connection_loss,
+    refusal,
+    refuse_version,
+)
+from storage.connect import Single as Single
+from storage.connect import connect_once as connect_once
 from storage.pool import Pool
+from storage.session import Session
+
+T = TypeVar("T")
+
+RETRY_INTERVAL = 0.05
+SETTLED_WITHIN = 5.0  # seconds: a statement that was cancelled and is under way still is left to Postgres
+
+
+class Lender:
+    def __init__(self, pool: Pool, patience: float) -> None:
+        self.pool = pool
+        self.waiting = 0
+        self._patience = patience
+
+    async def begun(
+        self, begin: Callable[[Single], Awaitable[T]], *, is_open: bool = False
+    ) -> tuple[Single, T]:
+        """A connection on which the work has begun. Nothing was done before, so it may be tried again.
+        `is_open`: it begins a transaction."""
+        deadline = time.monotonic() + self._patience
+        self.waiting += 1
+        try:
+            while True:
+                connection = None
+                try:
+                    connection = await self.pool.take()
+                    return connection, await begin(connection)
+                except BaseException as error:
+                    await self.not_begun(connection, error, is_open=is_open)
+                    if time.monotonic() >= deadline:
+                        raise ConnectionLost(self.pool.address) from error
+                await asyncio.sleep(RETRY_INTERVAL)
+        finally:
+            self.waiting -= 1
+
+    async def not_begun(
+        self, connection: "Single | None", error: BaseException, *, is_open: bool = False
+    ) -> None:
+        """Raises why, unless it may be tried again."""
+        if connection is not None and await self._is_lost_by(error, connection, is_open=is_open):
+            return
+        if not isinstance(error, OSError | asyncpg.PostgresError):
+            raise error
+        if not is_passing(error):
+            raise refusal(error, self.pool.address) or error from error
+
+    async def end(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
+        """The work ended in this error. ConnectionLost, if the error is that of the connection."""
+        if await self._is_lost_by(error, connection, is_open=is_open):
+            raise ConnectionLost(self.pool.address) from error
+
+    async def end_session(self, connection: Single, error: BaseException | None) -> None:
+        """Its settings, locks and listeners end. What was done in it is done: that the connection breaks
+        afterwards concerns nobody."""
+        is_lost = isinstance(error, Exception) and is_loss_of(connection, error)
+        try:
+            if not is_lost:
+                await connection.reset()
+        except BaseException as failed:
+            self.pool.drop(connection)
+            if not isinstance(failed, BROKEN):
+                raise
+            return
+        if is_lost:
+            self.pool.drop(connection)
+            raise ConnectionLost(self.pool.address) from error
+        self.pool.give_back(connection)
+
+    async def _is_lost_by(self, error: BaseException, connection: Single, *, is_open: bool) -> bool:
+        """Gives the connection back, or drops it if it is lost or nobody knows its state. `is_open`: there is
+        a transaction on it."""
+        if not isinstance(error, Exception | asyncio.CancelledError):
+            self.pool.drop(connection)
+            return False
+        if isinstance(error, Exception) and is_loss_of(connection, error):
+            self.pool.drop(connection)
+            return True
+        await self._settle(connection, error, is_open=is_open)
+        return False
+
+    async def _settle(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
+        try:
+            if isinstance(error, asyncio.CancelledError):
+                # What was cancelled may still be under way; this is carried out after it. A statement that
+                # had not come to Postgres yet when it was asked to cancel it is not cancelled.
+                async with asyncio.timeout(SETTLED_WITHIN):
+                    await connection.execute("ROLLBACK" if is_open else "SELECT 1")
+            elif connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+        except BaseException as failed:
+            self.pool.drop(connection)
+            # A lost connection has rolled back by itself; that it cannot again would hide what happened.
+            if not isinstance(failed, Exception):
+                raise
+        else:
+            self.pool.give_back(connection)
+
+
+def is_loss_of(connection: Single, error: Exception) -> bool:
+    """Did this connection fail, rather than something else the caller did?"""
+    if isinstance(error, ConnectionError | asyncpg.InterfaceError):
+        return connection.is_closed()
+    return is_connection_loss(error) or type(error) is asyncpg.InternalClientError
+
+
+def is_passing(error: Exception) -> bool:
+    return isinstance(error, OSError | asyncpg.TooManyConnectionsError) or is_connection_loss(error)
+
 
 # What a statement can be run on: a connection of the pool, or one that somebody opened by itself.
 Connection: TypeAlias = Single
@@ -23,7 +144,8 @@ Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 # committed by itself.
 Afterwards: TypeAlias = dict[Connection, list[Callable[[], None]] | None]
 
-T = TypeVar("T")
+
+log = structlog.get_logger("palaver.database")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +159,8 @@ class PoolStats:
 class Database:
     def __init__(self, address: DatabaseAddress, pool: Pool, patience: float) -> None:
         self.address = address
+        self.session = Session(address)
+        """For notifications of other processes and for leases."""
         self._pool = pool
         self._lender = Lender(pool, patience)
         self._afterwards: Afterwards = {}
@@ -73,6 +197,7 @@ class Database:
 
     async def close(self) -> None:
         """Waits for those who use a connection to give it back."""
+        await self.session.close()
         await self._pool.close()
 
     @property
@@ -93,14 +218,15 @@ class Database:
 
     def after_commit(self, connection: Connection, act: Callable[[], None]) -> bool:
         """Have something done as soon as the transaction on this connection has been committed. It is not
-        when the transaction is rolled back, nor when nobody knows what became of it. False: it is no
-        transaction of this pool, and nothing will be done."""
+        when the transaction is rolled back, nor when nobody knows what became of it. If it fails, that is
+        logged: the commit has succeeded. False: it is no transaction of this pool, and nothing will be done.
+        """
         try:
             afterwards = self._afterwards[connection]
         except KeyError:
             return False
         if afterwards is None:
-            act()
+            _run(act)
         else:
             afterwards.append(act)
         return True
@@ -125,9 +251,9 @@ class Database:
         went away: the last one may have been carried out or not."""
         return Statements(self._lender, self._afterwards)
 
-    def connection(self) -> "Session":
-        """A session without a transaction: its settings and advisory locks end with the context."""
-        return Session(self._lender)
+    def connection(self) -> "WholeConnection":
+        """A connection without a transaction: its settings and advisory locks end with the context."""
+        return WholeConnection(self._lender)
 
 
 class Transaction:
@@ -171,7 +297,7 @@ class Transaction:
         # After a statement that failed Postgres answers a COMMIT with ROLLBACK.
         if afterwards and ended == "COMMIT":
             for act in afterwards:
-                act()
+                _run(act)
 
     async def _execute_begin(self, connection: Connection) -> None:
         await connection.execute(self._begin)
@@ -203,7 +329,7 @@ class Statements:
             await self._lender.end(self._connection, error, is_open=False)
 
 
-class Session:
+class WholeConnection:
     __slots__ = ("_connection", "_lender")
     _connection: Connection
 
@@ -222,3 +348,11 @@ class Session:
 
 async def begin_nothing(connection: Connection) -> None:
     """Each statement begins by itself."""
+
+
+def _run(act: Callable[[], None]) -> None:
+    """What runs after a commit must not make the commit look failed."""
+    try:
+        act()
+    except Exception as error:
+        log.error("An action after a commit failed.", exc_info=error)

@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 
 import asyncpg
 
-from storage.connecting import refusal
+from storage.connect import refusal
 from storage.database import Connection, Database
 from storage.errors import LocalError
 from storage.statements import load

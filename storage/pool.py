@@ -11,9 +11,7 @@ from collections import deque
 
 import asyncpg
 
-from storage.address import DatabaseAddress
-from storage.connecting import BROKEN
-from storage.opening import Single, open_connection
+from storage.connect import BROKEN, DatabaseAddress, Single, open_connection
 
 UNUSED = 300.0  # seconds: after as long a connection that nobody needed is closed
 

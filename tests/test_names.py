@@ -1,6 +1,6 @@
 """The five top-level names belong to this distribution alone."""
 
-from bridge.service.names import foreign_claims, homes
+from bridge.node.doctor import foreign_claims, homes
 
 
 def test_nothing_that_is_installed_claims_a_name_of_ours() -> None:

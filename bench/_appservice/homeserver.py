@@ -7,7 +7,7 @@ from pathlib import Path
 from bench._harness.child import ChildError
 from bench._harness.database import Database
 from bench._harness.ports import LOOPBACK
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.synapse import DidNotStart, Synapse
 from tests.support.synapse.fixtures import SynapseFactory

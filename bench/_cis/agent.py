@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import uvloop
 
 from bench._harness.lifeline import tell_parent, until_abandoned
-from bridge.agent_api.messages import Push, Registered, Said, Task
-from bridge.service.agent_runner.connection import AgentConnection, Place, connect
+from bridge.agents.attached.messages import Push, Registered, Said, Task
+from bridge.agents.attached.runner_connection import AgentConnection, Place, connect
 
 
 @dataclass(frozen=True)

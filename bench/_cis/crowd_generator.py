@@ -21,16 +21,17 @@ from aiohttp import web
 from bench._federation.played_room import PlayedRoom
 from bench._federation.played_server import PlayedServer, now_ms
 from bench._harness.lifeline import lines_from_parent, tell_parent
-from bridge.agent_news import NodeHeartbeat
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis import content, heartbeats, timestamps
-from bridge.connectors.cis.events import Registered
-from bridge.connectors.cis.peer import DEFAULT_NAMESPACE
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import ROOM_VERSION, BroadcastRoom, FederationRoom, room_id
-from bridge.connectors.cis.settings import NODE_USER
-from federation.errors import PeerError
-from federation.room_version import ROOM_VERSIONS
+from bridge.agents.agent import AgentStatus
+from bridge.agents.news import NodeHeartbeat
+from bridge.connectors.cis import heartbeats
+from bridge.connectors.cis.protocol import content
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol.events import Registered
+from bridge.connectors.cis.protocol.rooms import ROOM_VERSION, BroadcastRoom, FederationRoom, room_id
+from bridge.matrix.ghost import NODE_USER
+from bridge.peers.peer import DEFAULT_NAMESPACE, PeerProfile
+from federation.matrix.errors import PeerError
+from federation.matrix.room_version import ROOM_VERSIONS
 
 CAPABILITIES = ("task_execution", "messaging")
 

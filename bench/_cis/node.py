@@ -15,12 +15,12 @@ import uvloop
 
 from bench._cis.requester import Requester
 from bench._harness.lifeline import lines_from_parent, tell_parent
-from bridge.address import AgentAddress
+from bridge.agents.address import AgentAddress
+from bridge.agents.routing import Remote
 from bridge.clock import now_ms
-from bridge.config import Config, Log
-from bridge.routing import Remote
+from bridge.config.config import Config, Log
+from bridge.observability.log import configure_logging
 from bridge.run import Node
-from bridge.service.log import configure_logging
 
 PATIENCE = 240.0
 """Seconds for what another node has to do first."""

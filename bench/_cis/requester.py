@@ -6,11 +6,11 @@ import secrets
 from time import perf_counter
 from typing import Any
 
-from bridge.address import AgentAddress
-from bridge.service.agent_operator.replies import PROTOCOL, OperatorReply
-from bridge.service.task_desk import TaskDesk
-from bridge.task import State
-from bridge.task_request import Origin, TaskKey, TaskRequest
+from bridge.agents.address import AgentAddress
+from bridge.control.agents.context import PROTOCOL, OperatorReply
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import State
 
 PROMPT = "What does the scale say? Next reading at noon. " * 4
 PATIENCE = 60.0

@@ -14,9 +14,9 @@ import uvloop
 
 from bench._federation.processes import resident_bytes
 from bench._harness.lifeline import tell_parent
+from bridge.agents.routing_table import RoutingTable
 from bridge.clock import now_ms
-from bridge.service.routing_table import RoutingTable
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import Database
 
 

@@ -22,8 +22,8 @@ from bench._federation.pace import Pace
 from bench._federation.played_room import PlayedRoom
 from bench._federation.played_server import PlayedServer, now_ms
 from bench._harness.lifeline import lines_from_parent, tell_parent
-from federation.pdu import EventId, Pdu
-from federation.room_version import ROOM_VERSIONS
+from federation.events import EventId, Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
 
 VERSION = ROOM_VERSIONS["11"]
 ROOMS = 40

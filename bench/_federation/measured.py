@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from bench._federation.processes import cpu_seconds, family_cpu_seconds
-from federation.pdu import EventId
+from federation.events import EventId
 from tests.support.matrix_client import Homeserver, MatrixClient
 
 # Far more than one command or one event takes.

@@ -16,14 +16,13 @@ import orjson
 import uvloop
 
 from bench._harness.lifeline import tell_parent, until_abandoned
-from bridge.config import Config, Log
+from bridge.config.config import Config, Log
+from bridge.node.homeserver_backend import CarriedByHomeserver
+from bridge.observability.log import configure_logging
 from bridge.run import Node
-from bridge.service.carried_by_homeserver import CarriedByHomeserver
-from bridge.service.log import configure_logging
-from federation.pdu import EventId
-from federation.room_version import ROOM_VERSIONS
-from federation.service.room_ports import NewEvent
-from federation.service.room_stream import StreamEntry
+from federation.events import EventId, Pdu
+from federation.events.room_event import NewEvent
+from federation.matrix.room_version import ROOM_VERSIONS
 
 _VERSION = ROOM_VERSIONS["11"]
 _MOST_AT_ONCE = 1_000
@@ -56,12 +55,12 @@ class Users:
 
     async def read(self) -> AsyncGenerator[bytes, None]:
         """All that happens from now on, a line for what can be read together."""
-        position = await self._graph.stream.last_position()
+        reader = self._graph.stream.reader(await self._graph.stream.last_position())
         yield b"{}\n"
         while True:
-            entries = await self._graph.stream.next(position, _MOST_AT_ONCE)
-            position = entries[-1].position
-            yield b'{"entries":[%b]}\n' % b",".join(map(_whole, entries))
+            event_ids = [entry.event.event_id for entry in await reader.next(_MOST_AT_ONCE)]
+            events = await self._graph.events(event_ids)
+            yield b'{"entries":[%b]}\n' % b",".join(_whole(events[event_id]) for event_id in event_ids)
 
     async def _join(self, room_id: str, via: str) -> dict[str, Any]:
         return {"room_id": await self._membership.join(room_id, self._reader, [via])}
@@ -102,8 +101,8 @@ class Users:
         return {"event_ids": [one.result() for one in saying], "seconds": perf_counter() - began}
 
 
-def _whole(entry: StreamEntry) -> bytes:
-    return b'{"event_id":%b,"event":%b}' % (orjson.dumps(entry.pdu.event_id), entry.pdu.canonical)
+def _whole(pdu: Pdu) -> bytes:
+    return b'{"event_id":%b,"event":%b}' % (orjson.dumps(pdu.event_id), pdu.canonical)
 
 
 async def _serve(users: Users, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

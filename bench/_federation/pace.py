@@ -8,7 +8,7 @@ and both servers are sent to alike.
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
-from federation.pdu import EventId, Pdu
+from federation.events import EventId, Pdu
 
 MOST_IN_ROOM = 99
 """Events of one room that no reader has seen."""

@@ -4,13 +4,15 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from federation import event_graph, send_join_answer
 from federation.auth_rules import selected
-from federation.identifiers import domain
-from federation.pdu import EventId, Pdu, Signer, StateKey, Template, build
-from federation.pdu.builder import as_event
-from federation.room_version import RoomVersion
-from federation.state_resolution.auth_chains import reachable
+from federation.events import EventId, Pdu, Signer, StateKey, Template, build
+from federation.events import graph as event_graph
+from federation.events.builder import as_event
+from federation.matrix.identifiers import domain
+from federation.matrix.room_version import RoomVersion
+from federation.memberships import send_join_answer
+from federation.state_resolution.conflicts import reachable
+from storage.rooms.events import Ancestor
 
 # As canonical JSON such a message has some 850 bytes, like many a message.
 _MESSAGE = {"msgtype": "m.text", "body": "Scale set to 4.2 kg; next reading at noon. " * 4}
@@ -38,6 +40,7 @@ class PlayedRoom:
         self._now = now
         self._head: Pdu | None = None
         self._places: dict[EventId, int] = {}
+        self._ancestors: dict[EventId, Ancestor] = {}
         # The places of the state events, in their order, and what each put where.
         self._changes: list[int] = []
         self._changed: list[Pdu] = []
@@ -102,6 +105,7 @@ class PlayedRoom:
         place = len(self.events)
         self.events[pdu.event_id] = self._head = pdu
         self._places[pdu.event_id] = place
+        self._ancestors[pdu.event_id] = Ancestor(pdu.event_id, pdu.depth, pdu.prev_events)
         if pdu.key is not None:
             self.state[pdu.key] = pdu
             self._changes.append(place)
@@ -132,9 +136,9 @@ class PlayedRoom:
         self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int
     ) -> list[Pdu]:
         """What lies between, oldest first."""
-        found = event_graph.between(latest, earliest, self.events, limit=limit).found
+        found = event_graph.between(latest, earliest, self._ancestors, limit=limit).found
         return [self.events[event_id] for event_id in found]
 
     def backfill(self, start: Sequence[EventId], limit: int) -> list[Pdu]:
         """The events and what lies before them, newest first."""
-        return [self.events[one] for one in event_graph.backwards(start, self.events, limit).found]
+        return [self.events[one] for one in event_graph.backwards(start, self._ancestors, limit).found]

@@ -12,16 +12,16 @@ import orjson
 from aiohttp import web
 
 from bench._federation.played_room import PlayedRoom
-from federation.canonical_json import encode
-from federation.outgoing_transaction import body, objections
-from federation.pdu import Pdu, Signer, parse
-from federation.peer_settings import Peers
-from federation.request_target import request_target
-from federation.server_keys import OwnKeys, key_from_seed, published
-from federation.service.client import FederationClient
-from federation.service.dns import Dns
-from federation.service.peer_connections import PeerConnections
-from federation.service.resolver import Resolver
+from federation.client.client import FederationClient
+from federation.client.connections import PeerConnections
+from federation.client.dns import Dns
+from federation.client.peer_settings import Peers
+from federation.client.requests import request_target
+from federation.client.resolver import Resolver
+from federation.events import Pdu, Signer, parse
+from federation.keys.server_keys import OwnKeys, key_from_seed, published
+from federation.matrix.canonical_json import encode
+from federation.outbox.transaction_body import body, objections
 from tests.support.ports import loopback_addresses
 
 V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"

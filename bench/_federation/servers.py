@@ -16,7 +16,7 @@ from bench._federation.place import Place, our_node
 from bench._federation.runs import Runs
 from bench._harness.child import Child, ChildError, child, python_module
 from bench._harness.database import Database, database
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.ports import lasting_port
 from tests.support.synapse import DidNotStart, Synapse
 from tests.support.synapse.fixtures import SynapseFactory

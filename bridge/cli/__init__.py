@@ -1,5 +1,5 @@
 """The command `palaver`."""
 
-from bridge.cli.palaver import main
+from bridge.cli.main import main
 
 __all__ = ["main"]

@@ -10,23 +10,21 @@ from typing import Annotated
 
 import typer
 
-from bridge.address import wrong_agent_id
-from bridge.agent_command import PRESETS, Word, runtime_type, unknown_placeholder
-from bridge.agent_environment import own_environment
-from bridge.agent_tokens import read_token
-from bridge.capability import NoCapabilities, read_capabilities
-from bridge.cli.options import ConfigFile, loaded
-from bridge.cli.output import Output
+from bridge.agents.address import wrong_agent_id
+from bridge.agents.agent import NoCapabilities, read_capabilities
+from bridge.agents.attached.runner import AgentRunner, Offer
+from bridge.agents.attached.runner_connection import Place
+from bridge.agents.attached.tokens import read_token
+from bridge.agents.local.command import PRESETS, Word, own_environment, runtime_type, unknown_placeholder
+from bridge.agents.local.health import problem_of
+from bridge.agents.local.process import Recipe
+from bridge.cli.output import ConfigFile, Output, loaded
 from bridge.clock import now_ms
-from bridge.config import Config
-from bridge.config_agent_federation import node_url
-from bridge.config_agents import RUNTIME
-from bridge.service.agent_runner.connection import Place
-from bridge.service.agent_runner.runner import AgentRunner, Offer
-from bridge.service.agents.carrying_out import Recipe
-from bridge.service.agents.fitness import problem_of
-from bridge.service.config_file import read_secret
-from bridge.terminal_text import harmless
+from bridge.config.agent_federation import node_url
+from bridge.config.agents import RUNTIME
+from bridge.config.config import Config
+from bridge.config.files import read_secret
+from bridge.text.terminal import harmless
 from storage.errors import LocalError
 
 app = typer.Typer(help="Be an agent of a node.", no_args_is_help=True)

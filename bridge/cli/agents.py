@@ -11,16 +11,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.agent_api.openapi import document
-from bridge.agent_command import PRESETS, Word
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, counted, facts, lines, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import Output
+from bridge.agents.attached.openapi import document
+from bridge.agents.local.command import PRESETS, Word
+from bridge.cli.output import ConfigFile, Json, Output, add, ask, cell, counted, facts, lines, table
 from bridge.clock import now_ms
-from bridge.service.secret_file import new_secret_file
-from bridge.time_text import ago, moment
-from bridge.yaml_text import yaml_text
+from bridge.config.files import new_secret_file
+from bridge.text.times import ago, moment
+from bridge.text.yaml_text import yaml_text
 
 app = typer.Typer(help="Look at agents, and look after those of this node.", no_args_is_help=True)
 token = typer.Typer(

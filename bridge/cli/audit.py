@@ -7,19 +7,18 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import Output
-from bridge.connectors.cis.audit_entry import EVERYBODY, UNREADABLE
-from bridge.event_graph_text import short
-from bridge.time_text import moment
+from bridge.cli.output import ConfigFile, Json, Output, add, ask, cell, table
+from bridge.connectors.registry import CONNECTORS
+from bridge.text.event_graph import short
+from bridge.text.times import moment
+from federation.peers.audit import EVERYBODY
 from storage.errors import LocalError
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SINCE: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
 _DIRECTIONS: Final = {"in": "asked us", "out": "was asked"}
 _TOLD: Final = {"in": "told us", "out": "was told"}
+_NOTICES: Final = tuple(beginning for one in CONNECTORS for beginning in one.notices)
 
 
 def audit(
@@ -54,7 +53,7 @@ def _show(console: Console, answer: Mapping[str, Any]) -> None:
     made = table("at", "server", "", "what", "ended", "user", "room", "about")
     for act in answer["acts"]:
         ended = cell(_ended(act), "" if act["outcome"] == "done" else "yellow")
-        directions = _TOLD if act["act"].startswith(UNREADABLE) else _DIRECTIONS
+        directions = _TOLD if act["act"].startswith(_NOTICES) else _DIRECTIONS
         direction = directions.get(act["direction"], act["direction"])
         about = (act["user_id"] or "", short(act["room_id"] or ""), _subject(act["subject"] or ""))
         add(made, moment(act["at"]), _peer(act["peer"]), direction, act["act"], ended, *about)

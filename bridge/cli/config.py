@@ -1,16 +1,23 @@
-"""`palaver config`: what is configured, and whether it is right."""
+"""`palaver config`: what is configured, and whether it is right.
+
+`palaver init`: write a configuration that works.
+"""
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import Output
-from bridge.config import Config
-from bridge.config_example import render
-from bridge.config_section import Section
-from bridge.toml_text import toml_value
+from bridge.cli.output import ConfigFile, Json, Output, loaded
+from bridge.config.config import DEFAULT_SERVER_NAME, Config, is_loopback
+from bridge.config.errors import read_config
+from bridge.config.example import render
+from bridge.config.files import FILE_NAME, BadConfig
+from bridge.config.section import Section
+from bridge.text.toml_text import toml_value
+from storage.durable_file import write_durably
+from storage.errors import LocalError
 
 app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
@@ -65,3 +72,44 @@ def _lines(section: Section, prefix: str) -> Iterator[str]:
 
 def _blocks(value: Any) -> list[Section]:
     return [one for one in value if isinstance(one, Section)] if isinstance(value, list) else []
+
+
+def init(
+    server_name: Annotated[
+        str, typer.Option("--server-name", help="The name by which other servers reach this node.")
+    ] = DEFAULT_SERVER_NAME,
+    path: Annotated[Path, typer.Option("--config", "-c", help="Where to write it.")] = Path(FILE_NAME),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a configuration file in which every setting is explained."""
+    output = Output(as_json=as_json)
+    if path.exists() and not force:
+        raise LocalError(
+            f"There is already a file {path}.", "Edit it, or replace it with `palaver init --force`."
+        )
+    text = render({"server_name": server_name})
+    outcome = read_config(text, {})
+    if isinstance(outcome, list):
+        raise BadConfig("The new configuration", outcome)
+    try:
+        write_durably(path.resolve(), text.encode(), mode=0o644)
+    except OSError as error:
+        raise LocalError(
+            f"The file {path} can't be written: {error.strerror}.", "Name another place with --config."
+        ) from None
+    output.show(
+        {"config": str(path), "server_name": server_name},
+        lambda console: console.print(_next_steps(path, server_name), markup=False),
+    )
+
+
+def _next_steps(path: Path, server_name: str) -> str:
+    option = "" if path == Path(FILE_NAME) else f" --config {path}"
+    lines = [f"Wrote {path} for the node {server_name}. Next:", f"  palaver run{option}"]
+    if not is_loopback(server_name):
+        lines += [
+            "Before other servers can reach it: a certificate that they trust (listener.certificate and",
+            f"listener.private_key in {path}), and port 7676 open.",
+        ]
+    return "\n".join(lines)

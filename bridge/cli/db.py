@@ -1,20 +1,49 @@
-"""`palaver db`: look into the database, save it, bring it back."""
+"""`palaver db`: look into the database, save it, restore it. `palaver migrate`: bring its schema up to
+date.
+"""
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import Output
-from bridge.config import Config
-from bridge.service.command_database import database_for_command
+from bridge.cli.output import ConfigFile, Json, Output, loaded
+from bridge.config.config import Config
+from bridge.config.settings import external_database
+from bridge.node.data_directory import AlreadyRunning, DataDirectory
+from bridge.node.database import open_address
 from storage.backup import dump as dump_database
+from storage.backup import psql_command
 from storage.backup import restore as restore_database
-from storage.client_programs import psql_command
+from storage.connect import DatabaseAddress
+from storage.database import Database
+from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError
+from storage.migrate import migrate as migrate_database
+
+
+@contextlib.asynccontextmanager
+async def database_for_command(config: Config, *, alone: bool = False) -> AsyncIterator[DatabaseAddress]:
+    """`alone`: only while no node runs on this data directory, because the command would pull the ground
+    from under it."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            stack.enter_context(DataDirectory(config.data_dir))
+        except AlreadyRunning:
+            if alone:
+                raise LocalError(
+                    f"A node is running on {config.data_dir}, and this would change its database under it.",
+                    "Stop it first, then run this again.",
+                ) from None
+            # The node keeps its Postgres running for us.
+            yield external_database(config) or EmbeddedPostgres(config.data_dir).address
+            return
+        yield await stack.enter_async_context(open_address(config))
+
 
 app = typer.Typer(help="Look into the database, save it, bring it back.", no_args_is_help=True)
 
@@ -88,3 +117,23 @@ async def _restore(config: Config, file: Path, output: Output, *, replace: bool)
     async with database_for_command(config, alone=True) as address:
         with output.progress("Restoring") as progress:
             await restore_database(address, file, replace=replace, progress=progress)
+
+
+def migrate(path: ConfigFile = None, as_json: Json = False) -> None:
+    """Bring the database's schema up to date. `palaver run` does it by itself."""
+    output = Output(as_json=as_json)
+    version = asyncio.run(_migrate(loaded(path).config, output))
+    output.show(
+        {"schema_version": version},
+        lambda console: console.print(f"The database has schema version {version}, the newest."),
+    )
+
+
+async def _migrate(config: Config, output: Output) -> int:
+    async with database_for_command(config) as address:
+        database = await Database.connect(address, minimum=1, maximum=2)
+        try:
+            with output.progress("Migrating") as progress:
+                return await migrate_database(database, progress=progress)
+        finally:
+            await database.close()

@@ -7,12 +7,10 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from bridge.checkup import Finding, Verdict, fault, outcome, summary
-from bridge.checkup import as_json as findings_as_json
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import FAILED, Output
-from bridge.service.config_file import BadConfig, load_config
-from bridge.service.examinations import examine
+from bridge.cli.output import FAILED, ConfigFile, Json, Output
+from bridge.config.files import BadConfig, load_config
+from bridge.node.doctor import Finding, Verdict, examine, fault, outcome, summary
+from bridge.node.doctor import as_json as findings_as_json
 from storage.errors import LocalError
 
 MARKS = {Verdict.OK: "[green]✓[/]", Verdict.NOTE: "[yellow]![/]", Verdict.FAULT: "[red]✗[/]"}

@@ -7,10 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import cell, facts, lines
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import Output
+from bridge.cli.output import ConfigFile, Json, Output, ask, cell, facts, lines
 
 app = typer.Typer(help="Look at the events that the running node has.", no_args_is_help=True)
 

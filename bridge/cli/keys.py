@@ -6,14 +6,13 @@ from typing import Any
 
 import typer
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import Output
+from bridge.cli.output import ConfigFile, Json, Output, loaded
 from bridge.clock import now_ms
-from bridge.config import Config
-from bridge.service.control_client import NotRunning, ask_node
-from bridge.service.data_directory import DataDirectory
-from federation.server_keys import described
-from federation.service.own_keys import OwnKeyFiles
+from bridge.config.config import Config
+from bridge.control.client import NotRunning, ask_node
+from bridge.node.data_directory import DataDirectory
+from federation.keys.own_keys import OwnKeyFiles
+from federation.keys.server_keys import described
 from storage.errors import LocalError
 
 app = typer.Typer(help="Look at the signing key, or replace it.", no_args_is_help=True)

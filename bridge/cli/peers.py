@@ -9,15 +9,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, lines, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import FAILED, Output
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, lines, table
 from bridge.cli.queue import next_attempt, state
 from bridge.clock import now_ms
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.peer_authority import MOST_BYTES, read_authority
-from bridge.time_text import ago, duration
+from bridge.peers.authority import MOST_BYTES, read_authority
+from bridge.peers.peer import PeerProfile
+from bridge.text.times import ago, duration
 from storage.errors import LocalError
 
 # Seconds. A server that does not answer takes its time at every step.

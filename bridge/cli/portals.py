@@ -9,10 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, lines, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import FAILED, Output
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, lines, table
 from storage.errors import LocalError
 
 app = typer.Typer(

@@ -7,13 +7,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, counted, facts, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import Output
+from bridge.cli.output import ConfigFile, Json, Output, add, ask, cell, counted, facts, table
 from bridge.clock import now_ms
-from bridge.event_graph_text import short
-from bridge.time_text import ago, duration, moment
+from bridge.text.event_graph import short
+from bridge.text.times import ago, duration, moment
 
 
 def queue(

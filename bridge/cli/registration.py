@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import FAILED, Output
-from bridge.config import Config
-from bridge.config_appservice import wanted
-from bridge.config_provisioning import wanted_puppets
-from bridge.service.registration_check import check_double_puppet, check_registration
-from bridge.service.registration_file import write, write_double_puppet
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, loaded
+from bridge.config.appservice import wanted
+from bridge.config.config import Config
+from bridge.config.people import wanted_puppets
+from bridge.node.registration import check_double_puppet, check_registration, write, write_double_puppet
 from storage.errors import LocalError
 
 
@@ -82,9 +80,7 @@ def _check(output: Output, config: Config) -> None:
 
 
 async def _wrong(config: Config) -> tuple[str, ...]:
-    first = await check_registration(
-        config.appservice, config.server_name, has_offices=config.offices.enabled
-    )
+    first = await check_registration(config.appservice, config.server_name, config.alias_kinds)
     return (*first, *await check_double_puppet(config.double_puppet, config.appservice))
 
 

@@ -9,13 +9,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.asking import ask
-from bridge.cli.cells import add, cell, facts, lines, table
-from bridge.cli.options import ConfigFile, Json
-from bridge.cli.output import FAILED, Output
-from bridge.event_graph_text import beyond, dot, short
-from bridge.event_graph_text import lines as graph_lines
-from bridge.time_text import moment
+from bridge.cli.output import FAILED, ConfigFile, Json, Output, add, ask, cell, facts, lines, table
+from bridge.text.event_graph import beyond, dot, short
+from bridge.text.event_graph import lines as graph_lines
+from bridge.text.times import moment
 from storage.errors import LocalError
 
 app = typer.Typer(help="Look at the rooms that the running node is in, or leave them.", no_args_is_help=True)

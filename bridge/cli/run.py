@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import Output
-from bridge.config import Config, Log, is_loopback
+from bridge.cli.output import ConfigFile, Json, Output, loaded
+from bridge.config.config import Config, Log, is_loopback
+from bridge.observability.log import configure_logging
 from bridge.run import run as run_node
-from bridge.service.log import configure_logging
 
 
 def run(path: ConfigFile = None, as_json: Json = False) -> None:

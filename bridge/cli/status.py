@@ -1,13 +1,58 @@
-"""`palaver status`: what the running node says of itself."""
+"""`palaver status` and `palaver tail`: the state of the running node, and what happens on it."""
 
 import asyncio
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any
 
-from bridge.cli.options import ConfigFile, Json, loaded
-from bridge.cli.output import Output
-from bridge.service.control_client import ask_node
+import typer
+from rich.text import Text
+
+from bridge.cli.output import ConfigFile, Json, Output, loaded
+from bridge.control.client import ask_node, stream_node
+from bridge.observability.live_event_text import TYPES, live_line, live_style
 
 
 def status(path: ConfigFile = None, as_json: Json = False) -> None:
     """Show what the running node says of itself."""
     config = loaded(path).config
     Output(as_json=as_json).show(asyncio.run(ask_node(config.data_dir, "status")))
+
+
+_KINDS = f"{', '.join(TYPES[:-1])} or {TYPES[-1]}"
+
+
+def tail(
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Only what is of this agent; an address, or an id alone."),
+    ] = None,
+    node: Annotated[list[str] | None, typer.Option("--node", help="Only what is of this node.")] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", help=f"Only this: {_KINDS}; may be given again."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="Only what is of this task; its key, or an id.")
+    ] = None,
+    path: ConfigFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show what happens, as it happens, until Ctrl-C: agents that come, go and change, tasks and reports on
+    them, and what nodes say to each other about both."""
+    given = {"agents": agent, "nodes": node, "types": types, "tasks": task}
+    asyncio.run(
+        _watch(path, {name: value for name, value in given.items() if value}, Output(as_json=as_json))
+    )
+
+
+async def _watch(path: Path | None, given: dict[str, Any], output: Output) -> None:
+    data_dir = loaded(path).config.data_dir
+    async with contextlib.aclosing(stream_node(data_dir, "tail", given)) as items:
+        async for item in items:
+            if output.as_json:
+                output.show(item)
+            elif item.get("type") == "listening":
+                output.err.print("Listening; Ctrl-C ends it.")
+            else:
+                output.out.print(Text(live_line(item), live_style(item)))

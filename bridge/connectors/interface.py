@@ -1,112 +1,170 @@
-"""What a connector is: one small thing that every one of them is, and what some of them can do besides.
+"""What a connector is: the code that speaks one protocol of agents.
 
-A connector speaks one protocol of agents. The centre starts it, closes it, and asks what it can do by asking
-whether it satisfies one of the capabilities; there is no list of them in it.
+Each package below `bridge/connectors` describes its connector once (`description.py`), and `registry.py`
+lists the descriptions. A node calls `connect(parts)` of the module that a description names, and gets a
+`Connector`. `start` and `close` are required; everything else is a capability, and does nothing by default.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from bridge.agent import Agent
-from bridge.agent_queue import AgentSettings
-from bridge.task_ports import Delivery, Reply, Watcher
+from aiohttp import web
+from nacl.signing import SigningKey
+from prometheus_client import CollectorRegistry
 
-Route: TypeAlias = Any
-"""An `aiohttp.web.RouteDef`, which a module outside the shells may not import."""
-Desk: TypeAlias = Any
-"""A `bridge.service.task_desk.TaskDesk`; the same is true of it."""
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent
+from bridge.agents.routing_table import RoutingTable
+from bridge.config.config import Config
+from bridge.control.socket import Command
+from bridge.control.stream import Stream
+from bridge.matrix.ghost import GhostNames
+from bridge.matrix.ghosts import Ghosts
+from bridge.matrix.side import MatrixSide
+from bridge.observability.live_feed import LiveFeed
+from bridge.observability.report import Report
+from bridge.peers.service import AgentPeers
+from bridge.people.settings import PeopleSettings
+from bridge.tasks.ports import Delivery, Reply, Watcher
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.service import TaskDesk
+from federation.events.room_event import RoomEvent
+from federation.peers.audit_trail import AuditTrail
+from storage.database import Database
+from storage.errors import LocalError
 
 
-@runtime_checkable
-class Connector(Protocol):
-    @property
-    def name(self) -> str:
-        """By which agents that it has brought are known in the routing table, and the protocol in which tasks
-        were asked for."""
-        ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParts:
+    """What a node gives to its connectors. `namespaces_of` says of an agent of this node where it is; `key`
+    is the node's own; `admits` says whether this node federates with a server, whatever for."""
 
-    def start(self) -> Awaitable[None]:
+    config: Config
+    side: MatrixSide
+    database: Database
+    routes: RoutingTable
+    ghosts: Ghosts
+    names: GhostNames
+    people: PeopleSettings
+    peers: AgentPeers
+    audit: AuditTrail
+    feed: LiveFeed
+    metrics: CollectorRegistry
+    namespaces_of: Callable[[Agent], Collection[str]]
+    admits: Callable[[str], bool]
+    key: Callable[[], SigningKey]
+    version: str
+    report: Report
+    now_ms: Callable[[], int]
+    monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PortalRoom:
+    """What a connector's room is for operators. `alias` leads to it; `refusal` says why it cannot be removed
+    as a portal."""
+
+    kind: str
+    alias: str | None = None
+    refusal: LocalError | None = None
+
+
+class Connector(ABC):
+    """`name` is the connector's in the routing table, and the protocol of the tasks that it asks for."""
+
+    name: str
+
+    @abstractmethod
+    async def start(self) -> None:
         """It works when this returns. What it waits for from others it waits for afterwards."""
-        ...
 
-    def close(self) -> Awaitable[None]:
-        """Stop in the middle of things. Nothing may be lost by it that was said to be taken."""
-        ...
+    @abstractmethod
+    async def close(self) -> None:
+        """Nothing may be lost that was acknowledged."""
 
+    # -- tasks --
 
-# ---- what some can do --------------------------------------------------------------------------------
+    delivery: Delivery | None = None
+    """Brings tasks to agents of its protocol."""
+    reply: Reply | None = None
+    """Answers those who asked for tasks in its protocol."""
+    watcher: Watcher | None = None
+    """Shows people what becomes of every task. One connector of a node does."""
+    runs_tasks: bool = False
+    """Its agents are agents of this node while they are attached to it."""
 
+    def use_desk(self, desk: TaskDesk) -> None:  # noqa: B027 - a capability
+        """Called once, before `start`: the task service has to be given its connectors first."""
 
-@runtime_checkable
-class BringsTasks(Protocol):
-    """To agents of its protocol."""
-
-    @property
-    def delivery(self) -> Delivery: ...
-
-
-@runtime_checkable
-class RunsTasks(BringsTasks, Protocol):
-    """To agents that are agents of this node while they are attached to it, and work on their tasks through
-    it."""
-
-    def settings(self, agent: Agent) -> AgentSettings | None:
-        """None for an agent that is none of its own."""
-        ...
-
-    def work_for(self, desk: Desk) -> None:
-        """Where is said what becomes of them. Called once, before `start`."""
-        ...
-
-    def stop(self) -> Awaitable[None]:
-        """Nothing more is worked on. The desk is still there."""
-        ...
-
-
-@runtime_checkable
-class AsksForTasks(Protocol):
-    """Whoever asked in its protocol is answered in it."""
-
-    @property
-    def reply(self) -> Reply: ...
-
-    def use_desk(self, desk: Desk) -> None:
-        """Where it asks. Called once, before `start`: the desk has to be given its connectors first."""
-        ...
-
-    def ask_no_more(self) -> Awaitable[None]:
-        """The desk is about to be closed. What has been asked is still answered."""
-        ...
-
-
-@runtime_checkable
-class ShowsTasks(Protocol):
-    """It lets people see what becomes of every task, whoever asked for it. One connector of a node does."""
-
-    @property
-    def watcher(self) -> Watcher: ...
-
-
-@runtime_checkable
-class PreparesTasks(Protocol):
-    """Tasks that were asked for in its protocol need something before an agent of this node can have them."""
+    async def stop(self) -> None:  # noqa: B027 - a capability
+        """Ask for no more tasks and work on none. The task service is still open."""
 
     def prepared(self, delivery: Delivery) -> Delivery:
-        """The same delivery, with that in front of it. Tasks of other protocols go through untouched."""
-        ...
+        """A delivery to agents of this node, with what tasks of its own protocol need in front of it."""
+        return delivery
 
+    # -- agents --
 
-@runtime_checkable
-class HasRoutes(Protocol):
-    """It answers on the node's port."""
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        """Of an agent that it has brought; None for others."""
+        return None
 
-    def routes(self) -> Iterable[Route]: ...
+    def reads_tasks(self, agent: Agent) -> bool:
+        """Whether an agent that it has brought belongs where people give tasks."""
+        return True
 
+    def has_puppet(self, address: AgentAddress) -> bool:
+        """Whether an agent of another node is a ghost of this one, because its node is no homeserver."""
+        return False
 
-@runtime_checkable
-class AnnouncesLost(Protocol):
-    """It tells others of agents that are no longer heard from."""
+    def reserved_for(self, address: AgentAddress) -> str | None:
+        """Why no program can attach itself under this address."""
+        return None
 
-    def announce_lost(self, lost: Sequence[Agent]) -> Awaitable[None]:
-        """It may be told of one again; see `bridge.service.agent_watch`."""
-        ...
+    def keeps(self, agent: Agent) -> LocalError | None:
+        """Why an operator cannot remove an agent that it has brought."""
+        return None
+
+    async def announce_lost(self, lost: Sequence[Agent]) -> None:  # noqa: B027 - a capability
+        """Tell others of agents that are no longer heard from. It may be told of one again; see
+        `bridge.agents.liveness`."""
+
+    # -- rooms --
+
+    def owns_room(self, room_id: str) -> bool:
+        """Whether people's commands are none of this room's business, by its id alone."""
+        return False
+
+    async def answers(self, event: RoomEvent) -> bool:
+        """Whether it answers what a person has written."""
+        return False
+
+    async def portal(self, room_id: str) -> PortalRoom | None:
+        """What a room is to it; None for the rooms of others."""
+        return None
+
+    async def has_room(self, localpart: str) -> bool:
+        """Whether it has a room whose alias has this localpart."""
+        return False
+
+    async def lead_to_room(self, localpart: str) -> bool:
+        """The same; when it returns, the alias leads there."""
+        return False
+
+    async def make_room(self, alias: str, asked_by: str) -> bool:
+        """Whether there is a room of this alias now that the server `asked_by` looks it up."""
+        return False
+
+    # -- the port and operators --
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        """What it answers on the node's port."""
+        return ()
+
+    def commands(self) -> Mapping[str, Command]:
+        """By the names that the control socket knows them by."""
+        return {}
+
+    def streams(self) -> Mapping[str, Stream]:
+        return {}

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bridge.address import AgentAddress, BareId, parse_target
-from bridge.ghost import display_name
+from bridge.agents.address import AgentAddress, BareId, parse_target
+from bridge.agents.routing import Local, Remote, Route, Unknown
+from bridge.matrix.ghost import display_name
 from bridge.people.message import Message
-from bridge.routing import Local, Remote, Route, Unknown
-from federation.identifiers import is_user_id, localpart
+from federation.matrix.identifiers import is_user_id, localpart
 
 AgentOf: TypeAlias = Callable[[str], AgentAddress | None]
 """The agent that is known and appears as this user."""

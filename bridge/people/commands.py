@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bridge.people.cleaning import one_line
 from bridge.people.permissions import Level
+from bridge.people.texts.text import one_line
 
 PREFIX: Final = "!agents"
 LONGEST: Final = 2_000

@@ -2,20 +2,27 @@
 
 Client-server API, "m.room.message", "User and room mentions", "Rich replies", "Threading", "Event
 replacements".
+
+A task as people see it: which messages belong to it, and how it stands.
+
+What was said before in a thread or a chat, for an agent that goes on with it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from html import unescape
 from typing import Any, Final
 from urllib.parse import unquote
 
-from bridge.address import is_unicode
-from bridge.people.cleaning import cleaned
-from bridge.people.text import html_of
-from federation.identifiers import is_event_id, is_user_id
-from federation.message_content import new_content
+from bridge.agents.address import AgentAddress, is_unicode
+from bridge.people.texts.text import Kind, cleaned, html_of, is_ours, kind_of, one_line
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import LIVE, State
+from federation.events.room_event import RoomEvent
+from federation.matrix.identifiers import is_event_id, is_user_id
+from federation.matrix.message_content import new_content
 
 MESSAGE: Final = "m.room.message"
 REACTION: Final = "m.reaction"
@@ -139,3 +146,96 @@ def _without_quote(body: str) -> str:
         return body.strip()
     at = next((at for at, line in enumerate(lines) if not line.startswith(">")), len(lines))
     return "\n".join(lines[at:]).strip()
+
+
+class Sign(StrEnum):
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+
+    @property
+    def emoji(self) -> str:
+        return _EMOJI[self]
+
+
+_EMOJI: Final[Mapping[Sign, str]] = {Sign.WAITING: "⏳", Sign.DONE: "✅", Sign.FAILED: "❌"}
+CANCEL: Final = frozenset({"❌", "❌\ufe0f"})
+"""A person's reaction that takes a task back. Some clients add a selector of its form."""
+NO_ANSWER: Final = "-"
+"""In place of an answer's event, where the room did not take it."""
+NOT_BEGUN: Final = frozenset({State.RECEIVED, State.QUEUED, State.ACCEPTED})
+
+
+def sign_of(state: State) -> Sign:
+    if state in LIVE:
+        return Sign.WAITING
+    return Sign.DONE if state is State.DONE else Sign.FAILED
+
+
+def needs_sign(before: Sign | None, now: Sign, answer: str | None) -> bool:
+    """A message that was never seen waiting, and has its answer, says by that that it is done."""
+    if before is None and now is Sign.DONE:
+        return answer in {None, NO_ANSWER}
+    return before is not now
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """`request` is the message that asks, and `root` what the thread hangs on; they are the same unless it is
+    asked for within a thread. `asked_by` is None when no person asked: then the request is a message of ours.
+    """
+
+    task: int
+    key: TaskKey
+    agent: AgentAddress
+    room_id: str
+    root: str
+    request: str
+    asked_by: str | None
+    is_threaded: bool
+    made_at: int
+    sign: Sign | None = None
+    sign_event: str | None = None
+    progress: str | None = None
+    answer: str | None = None
+    withdrawn_by: str | None = None
+
+
+MOST_CHARACTERS: Final = 24_000
+MOST_OF_ONE: Final = 8_000
+LEFT_OUT: Final = "[…]"
+_SAID: Final = frozenset({Kind.REQUEST, Kind.ANSWER})
+
+
+def context_of(events: Iterable[RoomEvent], request: str) -> str:
+    """Of events in their order, without the request itself and what comes after it. The oldest are left out
+    when there are too many."""
+    said: list[str] = []
+    for event in events:
+        if event.event_id == request:
+            break
+        line = _said(event)
+        if line is not None:
+            said.append(line)
+    kept: list[str] = []
+    left = MOST_CHARACTERS
+    for line in reversed(said):
+        if len(line) > left:
+            kept.append(LEFT_OUT)
+            break
+        kept.append(line)
+        left -= len(line) + 2
+    return "\n\n".join(reversed(kept))
+
+
+def _said(event: RoomEvent) -> str | None:
+    """What the node and its agents say by the way, such as progress, is no part of a conversation."""
+    if event.type != MESSAGE or event.is_redacted:
+        return None
+    if is_ours(event.content) and kind_of(event.content) not in _SAID:
+        return None
+    message = read(event.content)
+    if message.msgtype not in {"m.text", "m.notice"} or message.replaces is not None or not message.body:
+        return None
+    body = message.body if len(message.body) <= MOST_OF_ONE else f"{message.body[:MOST_OF_ONE]} {LEFT_OUT}"
+    return f"{one_line(event.sender, 255)}: {body}"

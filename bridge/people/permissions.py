@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from federation.identifiers import domain, is_server_name, is_user_id
+from federation.matrix.identifiers import domain, is_server_name, is_user_id
 
 EVERYBODY: Final = "*"
 

@@ -1,12 +1,19 @@
-"""What kind of room something is said in, which decides what is meant by it."""
+"""What kind of room something is said in, which decides what is meant by it.
+
+The room in which the agents of a namespace work where people see it: `#agents-{ns}:{node}`, or on the
+homeserver of which the node is a guest.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from bridge.address import AgentAddress
-from federation.identifiers import is_server_name
+from bridge.agents.address import AgentAddress
+from bridge.people.settings import PeopleSettings
+from bridge.people.texts.text import one_line
+from federation.matrix.identifiers import is_server_name
+from federation.rooms.creation import InitialState, RoomRequest
 
 AGENTS_ROOM: Final = "io.palaver.agents"
 """State of a room of agents: `namespace`, and `node`, which gives out the work in it."""
@@ -77,3 +84,32 @@ def place_of(
         if user in agents:
             return Place(room_id, Kind.CHAT, partner=agents[user], speakers=speakers)
     return Place(room_id, Kind.ROOM, speakers=speakers)
+
+
+def alias_localpart(namespace: str) -> str:
+    return f"agents-{namespace}"
+
+
+def alias(namespace: str, settings: PeopleSettings) -> str:
+    return f"#{alias_localpart(namespace)}:{settings.names.domain}"
+
+
+def request_for(namespace: str, settings: PeopleSettings) -> RoomRequest:
+    """Asked for again it is the same room. Who is in it cannot bring in others: the node does that."""
+    node = settings.node_id
+    return RoomRequest(
+        creator=settings.node_user,
+        version=settings.room_version,
+        preset="public_chat",
+        name=f"Agents of {node}" if namespace == "default" else f"Agents of {node}: {namespace}",
+        topic=(
+            "Each task is a thread. Mention an agent to give it work, answer in a thread to go on with it,"
+            f" and react with ❌ to take it back. “{one_line(settings.prefix, 40)} help” tells more."
+        ),
+        alias=alias_localpart(namespace),
+        listed=settings.is_listed,
+        initial_state=(InitialState(AGENTS_ROOM, {"namespace": namespace, "node": node}),),
+        power_levels={"invite": 50},
+        join_rule=settings.join_rule,
+        key=f"people/{namespace}",
+    )

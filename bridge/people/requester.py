@@ -1,4 +1,9 @@
-"""The address under which a person asks for work.
+"""The person in whose name a task is asked for.
+
+A person asks in a room; or an operator does it on the command line, in the person's name. What others say of
+who they are is no word on it: an agent may be called as a person's address is.
+
+The address under which a person asks for work.
 
 Whoever asks another node for something does it as somebody of this one: `@alice:example.org` is
 `alice:example.org@here`, and back. A user id may hold an `@` behind its first one, and addresses hold one
@@ -8,8 +13,10 @@ alone; so that is escaped, and so is the sign that escapes.
 import re
 from typing import Final
 
-from bridge.address import AgentAddress, NotAnAddress
-from federation.identifiers import is_user_id
+from bridge.agents.address import AgentAddress, NotAnAddress
+from bridge.people.settings import NAME
+from bridge.tasks.request import TaskRequest
+from federation.matrix.identifiers import is_user_id
 
 _ESCAPED: Final = re.compile(r"[=@]")
 _ESCAPE: Final = re.compile(r"=(3d|40)")
@@ -28,3 +35,15 @@ def person_of(address: AgentAddress, node_id: str) -> str | None:
         return None
     user = "@" + _ESCAPE.sub(lambda found: chr(int(found[1], 16)), address.agent_id)
     return user if is_user_id(user) else None
+
+
+OPERATOR: Final = "operator"
+"""The protocol in which operators ask."""
+_BELIEVED: Final = frozenset({NAME, OPERATOR})
+
+
+def in_name_of(request: TaskRequest, node_id: str) -> str | None:
+    """The user; None for a task that is nobody's but an agent's or the operator's own."""
+    if request.origin.protocol not in _BELIEVED:
+        return None
+    return person_of(request.from_address, node_id)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bridge.ghost_names import GhostNames
+from bridge.matrix.ghost import GhostNames
 from bridge.people.commands import PREFIX
 from bridge.people.permissions import Rights
-from federation.peer_limits import Rate
-from federation.room_version import DEFAULT_ROOM_VERSION
+from federation.matrix.room_version import DEFAULT_ROOM_VERSION
+from federation.peers.limits import Rate
 
 NAME: Final = "people"
 """The protocol in which people ask for tasks."""

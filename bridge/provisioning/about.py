@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from appservice.double_puppets import Login
+from appservice.people.double_puppets import Login
 from bridge.provisioning.login_steps import flows
 
 NETWORK: Final = "Palaver"

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from federation.bounded_cache import BoundedCache
-from federation.errors import MatrixError
+from cachetools import LRUCache
+
+from federation.matrix.errors import MatrixError
 
 FLOW: Final = "access_token"
 STEP: Final = "io.palaver.access_token"
@@ -65,18 +66,18 @@ class Begun:
     """Logins that have been begun. Times are seconds of a clock that never runs backwards."""
 
     def __init__(self) -> None:
-        self._processes: BoundedCache[str, tuple[str, float]] = BoundedCache(MOST)
+        self._processes: LRUCache[str, tuple[str, float]] = LRUCache(MOST)
 
     def begin(self, process_id: str, person: str, flow: str, now: float, *, takes_tokens: bool) -> None:
         """Raises `MatrixError` where there is no such flow."""
         if flow != FLOW or not takes_tokens:
             raise MatrixError("M_NOT_FOUND", "There is no such login flow.", 404)
         # One at a time for each person: who begins again has given up the one before.
-        for other in self._processes:
+        for other in tuple(self._processes):
             found = self._processes.get(other)
             if found is not None and found[0] == person:
-                self._processes.forget(other)
-        self._processes.put(process_id, (person, now + LASTS))
+                self._processes.pop(other, None)
+        self._processes[process_id] = (person, now + LASTS)
 
     def check(self, process_id: str, person: str, step_id: str, step_type: str, now: float) -> None:
         """Raises `MatrixError` unless the person is at this step of it."""
@@ -90,7 +91,7 @@ class Begun:
             raise MatrixError("M_BAD_STATE", "The step is of another type.", 400)
 
     def end(self, process_id: str) -> None:
-        self._processes.forget(process_id)
+        self._processes.pop(process_id, None)
 
 
 def token_in(fields: object) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from federation.pdu import StateKey
-from federation.room_version import RoomVersion
+from federation.events import CREATE, StateKey
+from federation.matrix.room_version import RoomVersion
 
-CREATE: Final[StateKey] = ("m.room.create", "")
 POWER_LEVELS: Final[StateKey] = ("m.room.power_levels", "")
 JOIN_RULES: Final[StateKey] = ("m.room.join_rules", "")
 

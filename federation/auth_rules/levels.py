@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from federation.room_version import RoomVersion
+from federation.matrix.room_version import RoomVersion
 
 Level = int | float
 """An integer, or infinity: the power of the creators from room version 12 on. Infinity never leaves this

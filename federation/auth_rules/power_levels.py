@@ -7,9 +7,9 @@ from federation.auth_rules.levels import Level, creators, read_level
 from federation.auth_rules.room_state import RoomState
 from federation.auth_rules.rules import refuse
 from federation.auth_rules.verdict import ALLOWED, Refused, Verdict
-from federation.identifiers import looks_like_user_id
-from federation.pdu import Pdu
-from federation.room_version import RoomVersion
+from federation.events import Pdu
+from federation.matrix.identifiers import looks_like_user_id
+from federation.matrix.room_version import RoomVersion
 
 _PROPERTIES: Final = ("users_default", "events_default", "state_default", "ban", "redact", "kick", "invite")
 _MAPS: Final = ("events", "notifications")

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from federation.auth_rules.auth_event_selection import CREATE, JOIN_RULES, POWER_LEVELS
+from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
 from federation.auth_rules.levels import PowerLevels
-from federation.pdu import Pdu, StateKey
-from federation.room_version import RoomVersion
+from federation.events import CREATE, Pdu, StateKey
+from federation.matrix.room_version import RoomVersion
 
 
 class RoomState:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from federation.auth_rules.verdict import Refused
-from federation.room_version import ROOM_VERSIONS, RoomVersion
+from federation.matrix.room_version import ROOM_VERSIONS, RoomVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Final
 from federation.auth_rules.room_state import RoomState
 from federation.auth_rules.rules import refuse
 from federation.auth_rules.verdict import ALLOWED, Verdict
-from federation.canonical_json import NotCanonical
-from federation.pdu import Pdu
-from federation.signatures import decode_base64, holds, message
+from federation.events import Pdu
+from federation.matrix.canonical_json import NotCanonical
+from federation.matrix.signatures import decode_base64, holds, message
 
 MAX_SIGNATURES_TRIED: Final = 1_000
 """Every signature is tried with every key, and a hostile pair of events has room for a million of such

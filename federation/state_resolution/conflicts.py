@@ -1,9 +1,13 @@
-"""Which state the sets agree on, and which they do not."""
+"""Which state the sets agree on, and which they do not.
 
-from collections.abc import Mapping, Sequence
+What lies behind the state: walks along `auth_events`. None of them recurses, and none looks at `depth`,
+which senders are free to make up.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
-from federation.pdu import EventId, StateKey
+from federation.events import EventId, StateKey
 
 StateSet = Mapping[StateKey, EventId]
 
@@ -21,3 +25,52 @@ def split(state_sets: Sequence[StateSet]) -> tuple[dict[StateKey, EventId], set[
     unconflicted = set(common).intersection(*(state_set.items() for state_set in others))
     everything = set(chain.from_iterable(state_set.items() for state_set in state_sets))
     return dict(unconflicted), {event_id for _, event_id in everything - unconflicted}
+
+
+Edges = Callable[[EventId], Collection[EventId]]
+
+
+def reachable(start: Iterable[EventId], edges: Edges, known: Collection[EventId] = ()) -> set[EventId]:
+    """The events and their auth chains, without those that are `known` and all that lies behind them.
+
+    "The *auth chain* of an event *E* is the set containing all of *E*'s auth events, all of *their* auth
+    events, and so on recursively, stretching back to the start of the room."
+    """
+    found = {event_id for event_id in start if event_id not in known}
+    to_visit = list(found)
+    while to_visit:
+        for auth_event in edges(to_visit.pop()):
+            if auth_event not in found and auth_event not in known:
+                found.add(auth_event)
+                to_visit.append(auth_event)
+    return found
+
+
+def auth_difference(state_sets: Sequence[Collection[EventId]], edges: Edges) -> set[EventId]:
+    """The specification: "If *Ci* is the full auth chain of *Si*, then the auth difference is ∪ *Ci* − ∩
+    *Ci*."
+
+    The chain of a state set is "the union of the auth chains for each event in *Si*"; Synapse counts the
+    events of the set themselves among it, and rooms stay in one state only if everybody does.
+    """
+    # Whatever lies behind the events that all sets have is in every chain. Only the rest needs to be
+    # compared.
+    common = set(state_sets[0]).intersection(*state_sets[1:])
+    in_every_chain = reachable(common, edges)
+    chains = [reachable(state_set, edges, in_every_chain) for state_set in state_sets]
+    return set().union(*chains) - chains[0].intersection(*chains[1:])
+
+
+def conflicted_state_subgraph(conflicted: Collection[EventId], edges: Edges) -> set[EventId]:
+    """The specification: "Starting from an event in the *conflicted state set* and following `auth_events`
+    edges may lead to another event in the conflicted state set. The union of all such paths between any
+    pair of events in the conflicted state set (including endpoints) forms […] the *conflicted state
+    subgraph*."
+    """
+    # An event is on such a path if a conflicted event leads to it and it leads to a conflicted event.
+    behind = reachable(conflicted, edges)
+    backwards: dict[EventId, list[EventId]] = {}
+    for event_id in behind:
+        for auth_event in edges(event_id):
+            backwards.setdefault(auth_event, []).append(event_id)
+    return reachable(conflicted, lambda event_id: backwards.get(event_id, ()))

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Container, Mapping
 
-from federation.auth_rules import CREATE
 from federation.auth_rules.auth_event_selection import POWER_LEVELS
-from federation.pdu import EventId, Pdu, create_event_id
-from federation.room_version import RoomVersion
+from federation.events import CREATE, EventId, Pdu, create_event_id
+from federation.matrix.room_version import RoomVersion
 
 
 class Events:

@@ -3,25 +3,22 @@ specification.
 
 What servers disagree on when they follow the text in different ways, they resolve differently, and the room
 falls apart. Where Synapse and a literal reading part, this follows Synapse; each place says so.
+
+`resolve` has the five steps of the algorithm. Below it stand the three algorithms that the steps use: the
+reverse topological power ordering, the mainline ordering, and the iterative auth checks.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from federation.auth_rules import Refused, state_needed
-from federation.auth_rules.auth_event_selection import POWER_LEVELS
-from federation.pdu import EventId, Pdu, StateKey
-from federation.room_version import RoomVersion
-from federation.state_resolution.auth_chains import auth_difference, conflicted_state_subgraph
-from federation.state_resolution.conflicts import StateSet, split
+from federation.auth_rules import Refused, check, state_needed
+from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
+from federation.auth_rules.levels import Level, PowerLevels
+from federation.events import CREATE, EventId, Pdu, StateKey
+from federation.matrix.room_version import RoomVersion
+from federation.state_resolution.conflicts import StateSet, auth_difference, conflicted_state_subgraph, split
 from federation.state_resolution.events import Events
-from federation.state_resolution.iterative_auth_checks import Replay, replay
-from federation.state_resolution.mainline import mainline_ordering
-from federation.state_resolution.power_ordering import (
-    is_power_event,
-    reverse_topological_power_ordering,
-    with_auth_chains,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +129,179 @@ def _load(
     if POWER_LEVELS in start:
         source.get(start[POWER_LEVELS])
     return members
+
+
+def is_power_event(pdu: Pdu) -> bool:
+    """The specification: "A *power event* is a state event with type `m.room.power_levels` or
+    `m.room.join_rules`, or a state event with type `m.room.member` where the `membership` is `leave` or
+    `ban` and the `sender` does not match the `state_key`."
+
+    For Synapse the first two have an empty state key, and the create event is one as well. The order of the
+    others depends on it.
+    """
+    if pdu.key in (POWER_LEVELS, JOIN_RULES, CREATE):
+        return True
+    return pdu.type == "m.room.member" and pdu.membership in ("leave", "ban") and pdu.sender != pdu.state_key
+
+
+def with_auth_chains(
+    power_events: Iterable[EventId], full_conflicted_set: Container[EventId], events: Events
+) -> dict[EventId, set[EventId]]:
+    """Step 1: "For each such power event *P*, enlarge *X* by adding the events in the auth chain of *P*
+    which also belong to the full conflicted set." The result has each event's auth events in *X*.
+
+    Edges are followed from member to member of the full conflicted set only, in every room version, as
+    Synapse does: a chain that leaves the set and comes back is not followed across the gap.
+    """
+    graph: dict[EventId, set[EventId]] = {}
+    to_visit = list(power_events)
+    while to_visit:
+        event_id = to_visit.pop()
+        if event_id not in graph:
+            pdu = events.get(event_id)
+            auth_events = () if pdu is None else pdu.auth_events
+            graph[event_id] = {auth_event for auth_event in auth_events if auth_event in full_conflicted_set}
+            to_visit.extend(graph[event_id])
+    return graph
+
+
+def reverse_topological_power_ordering(graph: dict[EventId, set[EventId]], events: Events) -> list[EventId]:
+    """The specification: "The reverse topological power ordering can be found by sorting the events using
+    Kahn's algorithm for topological sorting, and at each step selecting, among all the candidate vertices,
+    the smallest vertex using the above comparison relation."""
+    order = _comparison(graph, events)
+    waiting_for = {event_id: len(auth_events) for event_id, auth_events in graph.items()}
+    followers: dict[EventId, list[EventId]] = {}
+    for event_id, auth_events in graph.items():
+        for auth_event in auth_events:
+            followers.setdefault(auth_event, []).append(event_id)
+    candidates = [order[event_id] for event_id, count in waiting_for.items() if count == 0]
+    heapq.heapify(candidates)
+    ordered = []
+    while candidates:
+        *_, event_id = heapq.heappop(candidates)
+        ordered.append(event_id)
+        for follower in followers.get(event_id, ()):
+            waiting_for[follower] -= 1
+            if waiting_for[follower] == 0:
+                heapq.heappush(candidates, order[follower])
+    return ordered
+
+
+def _comparison(graph: Iterable[EventId], events: Events) -> dict[EventId, tuple[Level, int, EventId]]:
+    """For events *x* and *y*, *x* < *y* if
+
+    1. *x*'s sender has *greater* power level than *y*'s sender, when looking at their respective
+       `auth_event`s; or
+    2. the senders have the same power level, but *x*'s `origin_server_ts` is *less* than *y*'s; or
+    3. the events have the same `origin_server_ts`, but *x*'s `event_id` is *less* than *y*'s.
+    """
+    levels: dict[tuple[Pdu | None, Pdu | None], PowerLevels] = {}
+    order = {}
+    for event_id in graph:
+        pdu = events.get(event_id)
+        if pdu is None:
+            continue
+        basis = events.create_of(pdu), events.power_levels_of(pdu)
+        if basis not in levels:
+            levels[basis] = PowerLevels(*basis, events.version)
+        order[event_id] = (-levels[basis].of_user(pdu.sender), pdu.origin_server_ts, event_id)
+    return order
+
+
+def mainline_ordering(
+    event_ids: Iterable[EventId], power_levels: EventId | None, events: Events
+) -> list[EventId]:
+    """The mainline ordering based on these power levels: for events *x* and *y*, *x* < *y* if
+
+    1. the mainline position of *x* is **greater** than the mainline position of *y* (i.e. the auth chain of
+       *x* is
+       based on an earlier event in the mainline than *y*); or
+    2. the mainline positions are the same, but *x*'s `origin_server_ts` is *less* than *y*'s; or
+    3. the events have the same `origin_server_ts` as well, but *x*'s `event_id` is *less* than *y*'s.
+    """
+    # Counted from the oldest, so that greater positions come first in ascending order, and ∞, which is
+    # before all others, is 0.
+    line = _mainline(power_levels, events)
+    age = {event_id: index for index, event_id in enumerate(reversed(line), start=1)}
+    pdus = [pdu for pdu in map(events.get, event_ids) if pdu is not None]
+    pdus.sort(key=lambda pdu: (_position(pdu, age, events), pdu.origin_server_ts, pdu.event_id))
+    return [pdu.event_id for pdu in pdus]
+
+
+def _mainline(power_levels: EventId | None, events: Events) -> list[EventId]:
+    """The specification: "Let *P* = *P0* be an `m.room.power_levels` event. Starting with *i* = 0,
+    repeatedly fetch *Pi+1*, the `m.room.power_levels` event in the `auth_events` of *Pi*." """
+    line = []
+    current = None if power_levels is None else events.get(power_levels)
+    while current is not None:
+        line.append(current.event_id)
+        current = events.power_levels_of(current)
+    return line
+
+
+def _position(pdu: Pdu, age: dict[EventId, int], events: Events) -> int:
+    """The specification: "Find the smallest index *j* ≥ 1 for which *ej* belongs to the mainline of *P*. If
+    such a *j* exists, then *ej* = *Pi* for some unique index *i* ≥ 0. Otherwise set *i* = ∞"."""
+    passed = []
+    current = events.power_levels_of(pdu)
+    while current is not None and current.event_id not in age:
+        passed.append(current.event_id)
+        current = events.power_levels_of(current)
+    position = 0 if current is None else age[current.event_id]
+    # Whatever rests on power levels that were passed on the way has the same position; the next one stops
+    # there.
+    for event_id in passed:
+        age[event_id] = position
+    return position
+
+
+@dataclass(slots=True)
+class Replay:
+    """A state in the making, and what the rules kept out of it."""
+
+    state: dict[StateKey, EventId]
+    refused: dict[EventId, Refused] = field(default_factory=dict)
+
+
+def replay(event_ids: Iterable[EventId], into: Replay, rejected: Container[EventId], events: Events) -> None:
+    """The specification: "The *iterative auth checks algorithm* takes as input an initial room state and a
+    sorted list of state events, and constructs a new room state by iterating through the event list and
+    applying the state event to the room state if the state event is allowed by the authorization rules. If
+    the state event is not allowed by the authorization rules, then the event is ignored."""
+    for event_id in event_ids:
+        pdu = events.get(event_id)
+        # An event that was rejected when it came stays rejected for good, as in Synapse.
+        if pdu is None or pdu.key is None or event_id in rejected:
+            continue
+        verdict = check(pdu, _auth_state(pdu, into.state, rejected, events), events.version)
+        if isinstance(verdict, Refused):
+            into.refused[event_id] = verdict
+        else:
+            into.state[pdu.key] = event_id
+
+
+def _auth_state(
+    pdu: Pdu, state: Mapping[StateKey, EventId], rejected: Container[EventId], events: Events
+) -> dict[StateKey, Pdu]:
+    """The specification: "If a `(event_type, state_key)` key that is required for checking the
+    authorization rules is not present in the state, then the appropriate state event from the event's
+    `auth_events` is used if the auth event is not rejected."
+    """
+    auth_state: dict[StateKey, Pdu] = {}
+    for auth_event in pdu.auth_events:
+        entry = events.get(auth_event)
+        if entry is not None and entry.key is not None and auth_event not in rejected:
+            auth_state[entry.key] = entry
+    if events.version.create_event_is_room_id:
+        # Version 12: no event names the create event; its room id does.
+        create = events.create_of(pdu)
+        if create is not None and create.event_id not in rejected:
+            auth_state[CREATE] = create
+    for key in state_needed(pdu, events.version):
+        resolved = state.get(key)
+        if resolved is not None and resolved not in rejected:
+            entry = events.get(resolved)
+            if entry is not None:
+                auth_state[key] = entry
+    return auth_state

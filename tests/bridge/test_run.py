@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bridge.config import Config
+from bridge.config.config import Config
 from bridge.run import Node, run
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis import answers, content, envelope, published_signature
-from bridge.connectors.cis.answers import Answer
-from bridge.connectors.cis.envelope import Envelope, Unread
-from bridge.connectors.cis.events import EVENTS
-from bridge.connectors.cis.examination import Kept, Taken, examine_envelope
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.published_signature import Signed
-from bridge.connectors.cis.sender import From
-from federation.canonical_json import encode
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.examination import From, Kept, Taken, examine_envelope
+from bridge.connectors.cis.protocol import content, envelope
+from bridge.connectors.cis.protocol import error_codes as answers
+from bridge.connectors.cis.protocol import published as published_signature
+from bridge.connectors.cis.protocol.envelope import Envelope, Unread
+from bridge.connectors.cis.protocol.error_codes import TaskAnswer
+from bridge.connectors.cis.protocol.events import EVENTS
+from bridge.connectors.cis.protocol.published import Signed
+from bridge.peers.peer import Peer, PeerProfile
+from federation.matrix.canonical_json import encode
 
 DATA = Path(__file__).parent / "cis"
 SHAPES = sorted((*DATA.glob("*.flat.json"), *DATA.glob("*.nested.json")))
@@ -127,7 +127,7 @@ def reached(event: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
     return event, name
 
 
-def received(body: bytes, peer: Peer | None, header: str | None = None) -> Answer | Taken:
+def received(body: bytes, peer: Peer | None, header: str | None = None) -> TaskAnswer | Taken:
     """As an endpoint does it, but for what is kept."""
     event = envelope.read(body)
     if isinstance(event, Unread):
@@ -149,7 +149,7 @@ def test_a_refusal_has_its_status_and_text(refusal: dict[str, Any]) -> None:
     """In the shape of published nodes: `accepted`, `error`, and the event's id if it has one."""
     body = body_of(refusal)
     answer = received(body, PEERS[refusal.get("peer", "published")], refusal.get("header"))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, TaskAnswer)
     assert answer.status == refusal["status"]
     has_id = "event_id" not in refusal.get("without", "") and not {"body", "size"} & set(refusal)
     assert answer.body == {

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
-from federation.pdu.event_signatures import hash_and_sign
-from federation.room_version import ROOM_VERSIONS
-from federation.signatures import decode_base64, sign
+from federation.events.event_signatures import hash_and_sign
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import decode_base64, sign
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "spec-signing.json").read_text())
 KEY = SigningKey(decode_base64(VECTORS["seed"]) or b"")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from federation import canonical_json
-from federation.pdu import EventId, Pdu, StateKey, view
-from federation.room_version import ROOM_VERSIONS, RoomVersion
-from federation.state_resolution import Resolution, resolve
+from federation.events import EventId, Pdu, StateKey, view
+from federation.matrix import canonical_json
+from federation.matrix.room_version import ROOM_VERSIONS, RoomVersion
+from federation.state_resolution.resolve import Resolution, resolve
 
 VECTORS = Path(__file__).parent / "vectors" / "state_resolution"
 SCENARIOS = json.loads((VECTORS / "scenarios.json").read_text())["scenarios"]

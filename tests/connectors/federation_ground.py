@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from bridge.ghost_names import HomeserverNames
-from bridge.matrix_side import MatrixSide
-from federation.edu import ToDevice
-from federation.edu.making import to_device
+from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.side import MatrixSide
+from federation.transactions.edu_making import to_device
+from federation.transactions.edu_values import ToDevice
 from tests.connectors.ground import Ground
 from tests.connectors.neighbours import Neighbours
 from tests.connectors.onlooker import Onlooker
-from tests.federation.service.living.homes import homes, inhabited
+from tests.federation.local_users.homes import homes, inhabited
 from tests.support.driven_node.walking import Person
 from tests.support.postgres import Server, pool_on
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bridge.ghost_names import GhostNames
-from bridge.matrix_side import MatrixSide
-from federation.errors import MatrixError
-from federation.room_event import RoomEvent, StreamedEvent
-from federation.room_request import RoomRequest
+from bridge.matrix.ghost import GhostNames
+from bridge.matrix.side import MatrixSide
+from federation.events.room_event import RoomEvent, StreamedEvent
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import RoomRequest
 from storage.database import Database
 from tests.connectors.difference import Difference
 from tests.connectors.onlooker import Onlooker

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from bridge.ghost_names import GuestNames
-from bridge.matrix_side import MatrixSide
+from bridge.matrix.ghost import GuestNames
+from bridge.matrix.side import MatrixSide
 from tests.connectors.difference import Difference
 from tests.connectors.federation_ground import ended
 from tests.connectors.ground import Ground

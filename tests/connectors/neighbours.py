@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from federation.ephemeral import Ephemeral, edu_type
-from federation.errors import MatrixError
-from federation.public_rooms import from_body
-from federation.room_request import InitialState, RoomRequest
-from tests.federation.service.living.homes import Home
+from federation.directory.public_rooms import from_body
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import InitialState, RoomRequest
+from federation.transactions.ephemeral import Ephemeral, edu_type
+from tests.federation.local_users.homes import Home
 from tests.support.driven_node.program import encoded, plain
 from tests.support.driven_node.resident import Resident
 from tests.support.matrix_client import Refused

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from bridge.matrix_side import MatrixSide
-from federation.room_event import RoomEvent, StreamedEvent
+from bridge.matrix.side import MatrixSide
+from federation.events.room_event import RoomEvent, StreamedEvent
 from storage.database import Database
 
 PATIENCE = 60.0

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bridge.address import AgentAddress
+from bridge.agents.address import AgentAddress
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
 from bridge.clock import monotonic, now_ms
-from bridge.config_agents import Agent as Configured
+from bridge.config.agents import Agent as Configured
+from bridge.matrix.ghosts import Ghosts
+from bridge.node.core import Centre, CentreParts
 from bridge.people.permissions import Level, Rights
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
-from bridge.service.agents.local import AgentsOfThisNode
-from bridge.service.centre import Centre, CentreParts, LocalAgents
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_steps import AgentDuty
-from bridge.task_request import Origin, TaskKey, TaskRequest
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
 from tests.connectors.ground import Ground
 from tests.support.agents import address
 from tests.support.desk import Notebook, Requester
@@ -83,11 +83,11 @@ class Portal:
             )
             await connection.execute("UPDATE tasks SET due = '{show,answer}', desk = 0")
 
-    def _agents(self, table: RoutingTable, duty: AgentDuty) -> LocalAgents:
+    def _agents(self, table: RoutingTable, statuses: AgentStatuses) -> AgentsOfThisNode:
         self._local = AgentsOfThisNode(
             [Configured.model_validate(one) for one in AGENTS],
             table,
-            duty,
+            statuses,
             directory=self.directory,
             environment=os.environ,
             now_ms=now_ms,
@@ -95,7 +95,7 @@ class Portal:
         )
         return self._local
 
-    def _connectors(self, table: RoutingTable, agents: LocalAgents) -> list[People]:
+    def _connectors(self, table: RoutingTable, agents: AgentsOfThisNode) -> list[People]:
         rights = {
             "*": Level.LOOK,
             self.alice.user_id: Level.WORK,

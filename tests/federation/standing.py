@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from federation.membership_template import Wish
-from federation.pdu import Pdu
+from federation.events import Pdu
+from federation.memberships.membership_event import Wish
 from tests.support.rooms import ALICE, BOB, Room
 
 NOW = 50_000

@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from pathlib import Path
 
-from federation.homeserver_settings import HomeserverSettings
+from federation.homeserver import HomeserverSettings
 
 
 def test_closed_by_default() -> None:

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appservice.namespaces import AgentRoom, Namespaces
-from appservice.registration import Registration, Wanted
-from appservice.service.guest import Guest, open_guest
-from appservice.service.guest_rooms import GuestRooms
-from appservice.transaction import Transaction
-from appservice.wire.app import make_listener
-from appservice.wire.services import AppServices
-from bridge.service.registration_file import write
-from federation.room_request import RoomRequest
-from federation.wire.bind import Bind
+from appservice.guest import Guest, open_guest
+from appservice.http.app import make_listener
+from appservice.http.services import AppServices
+from appservice.intake.transaction import Transaction
+from appservice.local_users.side import GuestRooms
+from appservice.registration.namespaces import AgentRoom, Namespaces
+from appservice.registration.registration import Registration, Wanted
+from bridge.node.registration import write
+from federation.http.server.listener import Bind
+from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.federation.service.nodes import now_ms
-from tests.federation.wire.running import Recorder
+from tests.federation.http.running import Recorder
+from tests.federation.nodes import now_ms
 from tests.support.ports import lasting_port
 from tests.support.synapse import Synapse
 from tests.support.synapse.configuration import homeserver

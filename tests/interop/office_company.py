@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bridge.connectors.offices.call_events import CALL, RESULT
+from bridge.connectors.offices.rooms.call_events import CALL, RESULT
 from tests.interop.guest_node import guest_company
 from tests.interop.staffed_node import PATIENCE, Company, company, relation
 from tests.support.matrix_client import MatrixClient

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge.connectors.offices.service.clients import Client, Clients
+from tests.bridge.connectors.offices.clients import Client, Clients
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
 from tests.support.smcp import Peers

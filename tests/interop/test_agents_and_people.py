@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.people.service.voice import CANNOT_READ
+from bridge.people.service.messenger import CANNOT_READ
 from tests.interop.staffed_node import (
     GUESTS,
     PATIENCE,
@@ -100,7 +100,7 @@ async def test_an_agent_is_mentioned_and_answers(here: Company) -> None:
     asked = await here.mention(alice, "cook", r"printf 'All of **them**:\n```python\npeel()\n```\n'")
     answer = await alice.wait_for(answers(asked, "All of **them**:", sender=cook))
     assert answer["content"]["formatted_body"] == (
-        '<p>All of <strong>them</strong>:</p><pre><code class="language-python">peel()</code></pre>'
+        '<p>All of <strong>them</strong>:</p>\n<pre><code class="language-python">peel()\n</code></pre>'
     )
 
     await alice.reply_in_thread(here.room_id, asked, 'printf "%s" "$PALAVER_TASK_CONTEXT" | sed "s/^/| /"')

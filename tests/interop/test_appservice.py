@@ -12,16 +12,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from appservice.namespaces import Namespaces
-from appservice.registration import Registration, Wanted
-from appservice.service.ghosts import GhostUsers
-from appservice.service.homeserver_check import check_homeserver
-from appservice.service.homeserver_client import HomeserverClient
-from appservice.service.stream import IntakeStream
-from bridge.service.registration_file import new_secrets, write
-from federation.room_event import StreamedEvent
-from federation.service.consumer_lease import ConsumerLease
-from storage.address import DatabaseAddress
+from appservice.homeserver.client import HomeserverClient
+from appservice.intake.stream import IntakeStream
+from appservice.people.ghosts import GhostUsers
+from appservice.registration.namespaces import Namespaces
+from appservice.registration.registration import Registration, Wanted
+from appservice.registration.run_check import check_homeserver
+from bridge.node.registration import new_secrets, write
+from federation.events.room_event import StreamedEvent
+from storage.connect import DatabaseAddress
 from storage.database import Database
 from tests.support.guest_program import AGENT, DEADLY
 from tests.support.matrix_client.homeserver import Refused
@@ -131,7 +130,7 @@ async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
     position = 0
     async with asyncio.timeout(PATIENCE):
         while not entries or entries[-1].event.content.get("body") != last:
-            entries += await stream.next(position, 1)
+            entries += await stream.reader(position).next(1)
             position = entries[-1].position
     return entries
 
@@ -155,9 +154,7 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
         database_address.url, str(port), registration.secrets.hs_token, synapse.server_name, NODE,
     )  # fmt: skip
     async with AsyncExitStack() as stack:
-        lease = ConsumerLease(database_address)
-        stack.push_async_callback(lease.close)
-        stream = IntakeStream(database, lease)
+        stream = IntakeStream(database)
         stream.start()
         stack.push_async_callback(stream.close)
 

@@ -10,18 +10,17 @@ import orjson
 import pytest
 from aiohttp import web
 
-from federation.errors import MatrixError
-from federation.key_needs import KeyNeed
-from federation.peer_errors import PeerRefused
-from federation.peer_settings import CertificateFiles, Peers
-from federation.request_target import request_target
-from federation.server_keys import OwnKeys, key_from_seed, published, rotate
-from federation.service.client import FederationClient
-from federation.service.dns import Dns
-from federation.service.key_ring import KeyRing
-from federation.service.peer_connections import PeerConnections
-from federation.service.request_authenticator import AuthenticatedRequest, RequestAuthenticator
-from federation.service.resolver import Resolver
+from federation.client.client import FederationClient
+from federation.client.connections import PeerConnections
+from federation.client.dns import Dns
+from federation.client.errors import PeerRefused
+from federation.client.peer_settings import CertificateFiles, Peers
+from federation.client.requests import request_target
+from federation.client.resolver import Resolver
+from federation.keys.key_ring import KeyRing
+from federation.keys.server_keys import KeyNeed, OwnKeys, key_from_seed, published, rotate
+from federation.matrix.errors import MatrixError
+from federation.peers.request_authenticator import AuthenticatedRequest, RequestAuthenticator
 from storage.database import Database
 from tests.support.loopback_server import LoopbackServer
 from tests.support.synapse import Synapse

@@ -16,6 +16,7 @@ from tests.interop.guest_node import GuestNode, asker, guest_company, insist, li
 from tests.interop.staffed_node import PATIENCE, Company, doubled, relation
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
+from tests.support.synapse.database import SQLite
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
@@ -121,6 +122,30 @@ async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, t
     answered = Counter(relation(event)[1] for event in seen.values() if is_answer(event))
     assert answered == Counter(roots)
     assert doubled(await alice.history(here.room_id), node.server_name) == []
+
+
+async def test_an_invite_that_the_homeserver_has_lost_is_found(here: Company) -> None:
+    """The node is away when an agent is invited, and the Synapse forgets what it had waiting for it."""
+    node, synapse, alice = here.node, here.synapse, here.alice
+    assert isinstance(synapse.database, SQLite)
+    baker = node.user("baker")
+    await node.stop()
+    room_id = await alice.create_room(invite=[baker])
+    invite = (await alice.full_state(room_id))["m.room.member", baker]
+    async with asyncio.timeout(PATIENCE):
+        while not synapse.database.waits_for_appservice(invite["event_id"]):
+            await asyncio.sleep(0.05)
+    await synapse.stop()
+    assert synapse.database.lose_transactions() > 0
+    await synapse.start()
+    await node.start()
+    async with asyncio.timeout(PATIENCE):
+        while (await alice.members(room_id))[baker] != "join":
+            await asyncio.sleep(0.2)
+    await here.mention(alice, "baker", "Are you there?", room_id)
+    await alice.wait_for(
+        lambda event: event["sender"] == baker and event["content"].get("body") == "Are you there?"
+    )
 
 
 def _question(event: Event) -> str:

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 from mautrix.api import Method
 
-from appservice.homeserver_check import ping_path
-from appservice.service.homeserver_away import HomeserverAway
-from federation.errors import MatrixError
-from federation.message_content import in_thread, text
+from appservice.homeserver.api import HomeserverAway
+from appservice.registration.check import ping_path
+from federation.matrix.errors import MatrixError
+from federation.matrix.message_content import in_thread, text
 from storage.database import Database
 from tests.interop.guest_side import Side, invited_to, side_on
 from tests.support.synapse.fixtures import SynapseFactory

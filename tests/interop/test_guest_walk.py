@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.people.service.voice import CANNOT_READ
+from bridge.people.service.messenger import CANNOT_READ
 from tests.interop.guest_node import guest_company
 from tests.interop.staffed_node import (
     Company,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from federation.auth_rules import selected
-from federation.errors import MatrixError
-from federation.pdu import Pdu, Template, build
-from federation.request_target import request_target
-from federation.room_version import ROOM_VERSIONS
-from federation.wire.tls import TlsFiles
-from storage.address import DatabaseAddress
-from tests.federation.service.nodes import Node, nodes, now_ms, signer_of
+from federation.client.requests import request_target
+from federation.events import Pdu, Template, build
+from federation.http.server.tls import TlsFiles
+from federation.matrix.errors import MatrixError
+from federation.matrix.room_version import ROOM_VERSIONS
+from storage.connect import DatabaseAddress
+from tests.federation.nodes import Node, nodes, now_ms, signer_of
 from tests.support.driven_node import DrivenNode
 from tests.support.driven_node.fixtures import DrivenNodeFactory
 from tests.support.driven_node.walking import refused, shared_room, talk

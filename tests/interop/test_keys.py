@@ -1,4 +1,4 @@
-"""Keys of servers and of devices, between a node of ours and real Synapses."""
+"""Keys of servers, and questions for those of devices, between a node of ours and real Synapses."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from federation.key_documents import KeyDocument, Notary, read
-from federation.request_target import request_target
-from federation.service.peer_devices import PeerDevices
-from federation.signatures import VerifyKey
-from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node, keys_of, now_ms
-from tests.federation.wire.key_nodes import KeyNodes
+from federation.client.requests import request_target
+from federation.http.server.tls import TlsFiles
+from federation.keys.key_documents import KeyDocument, Notary, read
+from federation.matrix.signatures import VerifyKey
+from tests.federation.http.key_nodes import KeyNodes
+from tests.federation.nodes import Node, keys_of, now_ms
 from tests.support.matrix_client import Homeserver
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse
@@ -95,29 +94,3 @@ async def test_our_users_have_no_devices_for_a_synapse(node: Node, synapse: Syna
     assert set(answered(node, f"{V1}/user/keys/query")) == {200}
     assert set(answered(node, f"{V1}/user/keys/claim")) == {200}
     assert set(answered(node, f"{V1}/user/devices/{{user_id}}")) <= {200}
-
-
-async def test_we_learn_the_devices_of_a_synapses_user(node: Node, synapse: Synapse) -> None:
-    """With the keys that it uploaded, each of which is given out once."""
-    bob = await synapse.person()
-    device = bob.device_id
-    assert device is not None
-    keys = {
-        "user_id": bob.user_id,
-        "device_id": device,
-        "algorithms": ["m.olm.v1.curve25519-aes-sha2"],
-        "keys": {f"ed25519:{device}": "abc", f"curve25519:{device}": "def"},
-        "signatures": {bob.user_id: {f"ed25519:{device}": "ghi"}},
-    }
-    one_time = {"signed_curve25519:AAAB": {"key": "jkl", "signatures": {}}}
-    await bob.call("POST", "v3/keys/upload", json={"device_keys": keys, "one_time_keys": one_time})
-    ask_them = PeerDevices(node.client)
-    known = await ask_them.devices(bob.user_id)
-    assert [(one.device_id, (one.keys or {}).get("keys")) for one in known.devices] == [
-        (device, keys["keys"])
-    ]
-    found = await ask_them.keys(synapse.server_name, {bob.user_id: []})
-    assert found.devices[bob.user_id][device]["keys"] == keys["keys"]
-    wanted = {bob.user_id: {device: "signed_curve25519"}}
-    assert await ask_them.claim(synapse.server_name, wanted) == {bob.user_id: {device: one_time}}
-    assert await ask_them.claim(synapse.server_name, wanted) == {}

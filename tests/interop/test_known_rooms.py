@@ -11,19 +11,19 @@ from urllib.parse import quote
 
 import pytest
 
-from appservice.namespaces import NODE_AGENT, AgentRoom, Namespaces
-from appservice.registration import Registration, Wanted
-from appservice.service.intake import Intake
-from appservice.service.known_rooms import KnownRooms
-from appservice.wire.app import make_listener
-from appservice.wire.services import AppServices
-from bridge.service.registration_file import write
-from federation.canonical_json import encode
-from federation.errors import MatrixError
-from federation.room_event import StreamedEvent
-from federation.wire.bind import Bind
+from appservice.http.app import make_listener
+from appservice.http.services import AppServices
+from appservice.intake.intake import Intake
+from appservice.intake.known_rooms import KnownRooms
+from appservice.registration.namespaces import NODE_AGENT, AgentRoom, Namespaces
+from appservice.registration.registration import Registration, Wanted
+from bridge.node.registration import write
+from federation.events.room_event import StreamedEvent
+from federation.http.server.listener import Bind
+from federation.matrix.canonical_json import encode
+from federation.matrix.errors import MatrixError
 from storage.database import Database
-from tests.federation.wire.running import Recorder
+from tests.federation.http.running import Recorder
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Refused
 from tests.support.ports import lasting_port

@@ -12,35 +12,35 @@ import orjson
 import pytest
 from PIL import Image
 
-from federation.admission import LOOPBACK, Rules
-from federation.errors import MatrixError
-from federation.media_settings import MediaSettings
-from federation.peer_settings import Peers
-from federation.server_keys import OwnKeys, key_from_seed, published
-from federation.service.client import FederationClient
-from federation.service.dns import Dns
-from federation.service.key_ring import KeyRing
-from federation.service.media import Media
-from federation.service.media_fetcher import MediaFetcher
-from federation.service.media_store import MediaStore
-from federation.service.peer_connections import PeerConnections
-from federation.service.public_web import PublicWeb
-from federation.service.request_authenticator import RequestAuthenticator
-from federation.service.resolver import Resolver
-from federation.thumbnail_size import Method
-from federation.wire.app import make_app
-from federation.wire.bind import Bind
-from federation.wire.endpoints import media_download, media_thumbnail, media_unauthenticated
-from federation.wire.limits import Limits
-from federation.wire.listener import Listener, ListenerSettings
-from federation.wire.media_for_peers import MEDIA, MediaForPeers
-from federation.wire.node import Node, Readiness
-from federation.wire.tls import Tls, TlsFiles
+from federation.client.client import FederationClient
+from federation.client.connections import PeerConnections
+from federation.client.dns import Dns
+from federation.client.peer_settings import Peers
+from federation.client.public_web import PublicWeb
+from federation.client.resolver import Resolver
+from federation.http.app import make_app
+from federation.http.endpoints import media as media_download
+from federation.http.endpoints import media as media_thumbnail
+from federation.http.endpoints import media as media_unauthenticated
+from federation.http.server.capacity import Limits
+from federation.http.server.listener import Bind, Listener, ListenerSettings
+from federation.http.server.tls import Tls, TlsFiles
+from federation.http.services import MEDIA, MediaForPeers, Node, Readiness
+from federation.keys.key_ring import KeyRing
+from federation.keys.server_keys import OwnKeys, key_from_seed, published
+from federation.matrix.errors import MatrixError
+from federation.matrix.networks import LOOPBACK, Rules
+from federation.media.fetcher import MediaFetcher
+from federation.media.media import MediaSettings
+from federation.media.repository import Media
+from federation.media.store import MediaStore
+from federation.media.thumbnail_size import Method
+from federation.peers.request_authenticator import RequestAuthenticator
 from storage.database import Database
-from storage.media_files import MediaFiles
+from storage.media.files import MediaFiles
+from tests.federation.http.running import Recorder
+from tests.federation.media.repository import read
 from tests.federation.pictures import SVG, picture
-from tests.federation.service.repository import read
-from tests.federation.wire.running import Recorder
 from tests.support.matrix_client import Refused
 from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.synapse import Synapse

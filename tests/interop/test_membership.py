@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node, nodes
+from federation.http.server.tls import TlsFiles
+from tests.federation.nodes import Node, nodes
 from tests.support.matrix_client import MatrixClient
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse

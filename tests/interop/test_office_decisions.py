@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 import socketio
 
-from bridge.connectors.offices.events import CLIENT_EVENTS, TOOL_CALL
-from bridge.connectors.offices.protocol_version import Line
-from tests.bridge.connectors.offices.service.clients import PATIENCE, offices_on
-from tests.bridge.connectors.offices.test_shape import GOOD
+from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, TOOL_CALL
+from bridge.connectors.offices.protocol.versions import Line
+from tests.bridge.connectors.offices.clients import PATIENCE, offices_on
+from tests.bridge.connectors.offices.protocol.test_shape import GOOD
 from tests.interop.office_room import RESULT, Hosted, Room, both, hosted, peers, room
 from tests.process.agent_nodes import until
 from tests.support.smcp import Peers, Refused

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from bridge.connectors.offices.events import TOOL_CALL
-from tests.bridge.connectors.offices.service.clients import PATIENCE, Client
+from bridge.connectors.offices.protocol.events import TOOL_CALL
+from tests.bridge.connectors.offices.clients import PATIENCE, Client
 from tests.interop.office_room import RESULT, Hosted, Room, both
 from tests.support.smcp import Peers, PublishedAgent, Refused
 from tests.support.smcp.walk_membership import connect

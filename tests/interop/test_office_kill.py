@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.offices.call_events import CALL, RESULT
+from bridge.connectors.offices.rooms.call_events import CALL, RESULT
 from tests.interop.office_company import AGENT, COMPUTER, Office, is_call, is_result, office_company, outcome
 from tests.interop.staffed_node import Company, answers
 from tests.support.smcp import Peers

@@ -4,7 +4,6 @@ Agent at one of them and the Computer at the other."""
 import asyncio
 import json
 import secrets
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.connectors.offices.office_room import member_address
-from bridge.connectors.offices.service.connector import NOT_HEARD
-from tests.bridge.connectors.offices.service.brokers import redis_server, zenoh_router
-from tests.process.agent_nodes import PATIENCE, AgentNode, agent_nodes
-from tests.support.ports import lasting_port
+from bridge.connectors.offices.connector import NOT_HEARD
+from bridge.connectors.offices.rooms.office_room import member_address
+from tests.bridge.connectors.offices.brokers import redis_server, zenoh_router
+from tests.process.agent_nodes import PATIENCE, AgentNode, agent_nodes, beside
 from tests.support.postgres import Server
 from tests.support.smcp import Peers
 from tests.support.smcp.expectations import tools
@@ -49,20 +47,6 @@ class Hosted:
             computer_url=self.other.url("", "http"),
             computer_token=self.token,
         )
-
-
-def beside(node: AgentNode) -> AgentNode:
-    """Another process of the same node: a directory of its own, with the same key in it and a link to the
-    same files, and another port."""
-    directory = node.directory.parent / "beside"
-    directory.mkdir()
-    other = AgentNode(
-        node.command, directory, lasting_port(), 0, database=node.database, name=node.name, more=node.more
-    )
-    other.write_files()
-    shutil.copy(node.data / "signing.key", other.data / "signing.key")
-    (other.data / "media").symlink_to(node.data / "media")
-    return other
 
 
 @asynccontextmanager

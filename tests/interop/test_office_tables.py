@@ -9,15 +9,15 @@ from typing import Final
 
 import pytest
 
-from bridge.connectors.offices.events import CLIENT_EVENTS, SERVER_EVENTS, UPDATES
+from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, SERVER_EVENTS, UPDATES
 from tests.support.smcp.walk import STEPS
 
 ROOT = Path(__file__).parents[2]
 
-_SERVER: Final = "tests/bridge/connectors/offices/service/test_server.py::"
+_SERVER: Final = "tests/bridge/connectors/offices/server/test_server.py::"
 _PUBLISHED: Final = "tests/interop/test_published_offices.py::"
 _KILL: Final = "tests/interop/test_office_kill.py::"
-_SHARED: Final = "tests/bridge/connectors/offices/service/test_shared_offices.py::"
+_SHARED: Final = "tests/bridge/connectors/offices/federated/test_shared_offices.py::"
 _ACROSS: Final = "tests/interop/test_offices_across.py::"
 _HERE: Final = "tests/interop/test_office_decisions.py::"
 _ERRORS: Final = "tests/interop/test_office_errors.py::"

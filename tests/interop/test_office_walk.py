@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.connectors.offices.office_room import MEMBER, OFFICE, SEAT, TOOLS
-from bridge.service.registration_file import load
+from bridge.connectors.offices.rooms.office_room import MEMBER, OFFICE, SEAT, TOOLS
+from bridge.node.registration import load
 from tests.interop.guest_node import GuestNode
 from tests.interop.office_company import (
     AGENT,

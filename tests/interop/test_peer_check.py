@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from federation.peer_check import Finding, Verdict, report
-from federation.service.peer_check import examine
-from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node, nodes
+from federation.http.server.tls import TlsFiles
+from federation.peers.check.facts import Finding, Verdict
+from federation.peers.check.report import report
+from federation.peers.check.run import examine
+from tests.federation.nodes import Node, nodes
 from tests.support.ports import lasting_port
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bridge.people.permissions import Level, Rights
-from bridge.task import State
-from federation.wire.tls import TlsFiles
+from bridge.tasks.task import State
+from federation.http.server.tls import TlsFiles
 from tests.bridge.people.service.scene import Scene, scene
-from tests.federation.service.nodes import Node, nodes
+from tests.federation.nodes import Node, nodes
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
 from tests.support.postgres import Server
@@ -107,7 +107,7 @@ async def test_an_agent_is_given_work_and_answers(company: Company) -> None:
     await here.do(task, "All of **them**:\n\n```python\npeel()\n```\n@room")
     answer = await alice.wait_for(says("All of **them**"))
     assert answer["sender"] == company.worker
-    assert '<code class="language-python">peel()</code>' in answer["content"]["formatted_body"]
+    assert '<code class="language-python">peel()\n</code>' in answer["content"]["formatted_body"]
     assert answer["content"]["m.mentions"] == {}
     await company.until_reaction(alice, asked, "✅")
     thread = await alice.relations(here.room_id, asked, "m.thread")

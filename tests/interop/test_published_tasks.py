@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.task_error import ErrorCode
-from bridge.task_exit import CODES
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.view import CODES
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
 from tests.support.smcp import VERSIONS, Peers

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from federation.public_rooms import from_body, from_query
-from federation.wire.query_services import QueryServices
-from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node, Nodes
-from tests.federation.wire.query_pair import create_space, furnish, put_child, queries_of
+from federation.directory.public_rooms import from_body, from_query
+from federation.http.server.tls import TlsFiles
+from federation.http.services import QueryServices
+from tests.federation.http.query_pair import create_space, furnish, put_child, queries_of
+from tests.federation.nodes import Node, Nodes
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Refused
 from tests.support.postgres import Server

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from federation.edu import PresenceOfUser, Receipt
-from federation.ephemeral import Ephemeral, TypingNow
-from federation.message_content import edit, reaction, reply, text
-from federation.room_request import RoomRequest
-from federation.service.rooms import Rooms
-from federation.wire.tls import TlsFiles
-from tests.federation.service.living.homes import bodies
-from tests.federation.service.nodes import Node, nodes
+from federation.http.server.tls import TlsFiles
+from federation.local_users.side import Rooms
+from federation.matrix.message_content import edit, reaction, reply, text
+from federation.rooms.creation import RoomRequest
+from federation.transactions.edu_values import PresenceOfUser, Receipt
+from federation.transactions.ephemeral import Ephemeral, TypingNow
+from tests.federation.local_users.homes import bodies
+from tests.federation.nodes import Node, nodes
 from tests.support.matrix_client import MatrixClient
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from federation.edu import Receipt, Typing
-from federation.edu.making import receipt, typing
-from federation.ephemeral import TypingNow
-from federation.wire.tls import TlsFiles
-from tests.federation.service.nodes import Node, nodes
+from federation.http.server.tls import TlsFiles
+from federation.transactions.edu_making import receipt, typing
+from federation.transactions.edu_values import Receipt, Typing
+from federation.transactions.ephemeral import TypingNow
+from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse
 from tests.support.synapse.fixtures import SynapseFactory

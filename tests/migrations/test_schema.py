@@ -3,10 +3,10 @@
 import asyncio
 from importlib.resources import files
 
-from storage.address import DatabaseAddress
-from storage.client_programs import environment
+from storage.backup import environment
+from storage.connect import DatabaseAddress
 from storage.database import connect_once
-from storage.embedded.tools import pg_dump
+from storage.embedded.launch import pg_dump
 
 
 async def test_schema_sql_is_the_sum_of_the_migrations(

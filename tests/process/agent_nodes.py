@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bridge.service.control_client import ask_node, stream_node
-from federation.service.own_keys import OwnKeyFiles
-from federation.wire.development_certificate import ensure
-from storage.address import DatabaseAddress
+from bridge.control.client import ask_node, stream_node
+from federation.http.server.development_certificate import ensure
+from federation.keys.own_keys import OwnKeyFiles
+from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 from tests.support.node import Node
 from tests.support.ports import lasting_port
@@ -251,6 +251,20 @@ class AgentNode(Node):
             if process.returncode is None:
                 process.send_signal(signal.SIGKILL)
             await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+def beside(node: AgentNode) -> AgentNode:
+    """Another process of the same node: a directory of its own with links to the same keys and media, and
+    another port."""
+    directory = node.directory.parent / "beside"
+    directory.mkdir()
+    other = AgentNode(
+        node.command, directory, lasting_port(), 0, database=node.database, name=node.name, more=node.more
+    )
+    other.write_files()
+    for name in ("signing.key", "old_signing.keys", "media"):
+        (other.data / name).symlink_to(node.data / name)
+    return other
 
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:

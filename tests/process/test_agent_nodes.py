@@ -13,10 +13,10 @@ import orjson
 import pytest
 from nacl.signing import SigningKey
 
-from bridge.connectors.cis.envelope import Envelope
-from bridge.connectors.cis.envelope import read as read_envelope
-from bridge.connectors.cis.envelope import write as write_envelope
-from bridge.connectors.cis.published_signature import signed
+from bridge.connectors.cis.protocol.envelope import Envelope
+from bridge.connectors.cis.protocol.envelope import read as read_envelope
+from bridge.connectors.cis.protocol.envelope import write as write_envelope
+from bridge.connectors.cis.protocol.published import signed
 from tests.bridge.connectors.cis.published_node import PublishedNode, published_node
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server

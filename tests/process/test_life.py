@@ -51,6 +51,7 @@ async def test_one_command_and_the_node_answers(make_node: MakeNode) -> None:
         "process_cpu_seconds",
         "palaver_database_pool",
         "palaver_event_loop_lag",
+        "palaver_background_restarts",
         "palaver_http_request",
     ):
         assert name in text

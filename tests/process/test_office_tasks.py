@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.offices.events import TOOL_CALL
-from bridge.connectors.offices.task_event import TASK
-from bridge.task_error import ErrorCode
-from bridge.task_exit import CODES
-from tests.bridge.connectors.offices.service.clients import Client, Clients
+from bridge.connectors.offices.calls.tasks import TASK
+from bridge.connectors.offices.protocol.events import TOOL_CALL
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.view import CODES
+from tests.bridge.connectors.offices.clients import Client, Clients
 from tests.process.agent_nodes import AgentNode, agent_nodes
 from tests.support.postgres import Server
 

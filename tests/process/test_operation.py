@@ -10,7 +10,7 @@ import pytest
 import signedjson.key
 import signedjson.sign
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.node import MakeNode, Node
 
 pytestmark = pytest.mark.process

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from bridge.task_error import ErrorCode
-from bridge.task_exit import CODES
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.view import CODES
 from tests.process.agent_nodes import AgentNode, agent_nodes, until
 from tests.support.postgres import Server
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from storage.errors import LocalError
 from tests.support.postgres import Server

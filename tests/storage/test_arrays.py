@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.arrays import text_array
 from storage.database import Database
+from storage.statements import text_array
 
 
 @pytest.mark.parametrize(

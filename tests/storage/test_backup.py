@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from storage.address import DatabaseAddress
-from storage.backup import SQL, dump, restore
-from storage.client_programs import environment
+from storage.backup import SQL, dump, environment, restore
+from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 from storage.embedded import launcher
-from storage.embedded.identity import choose
-from storage.embedded.launch import ENVIRONMENT
-from storage.embedded.layout import PORT
-from storage.embedded.tools import libraries_directory, package_directory, pg_dump
+from storage.embedded.home import PORT, choose
+from storage.embedded.launch import ENVIRONMENT, libraries_directory, package_directory, pg_dump
 from storage.errors import LocalError
 from storage.node import claim
 from storage.statements import Statements

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.address import DatabaseAddress
-from storage.client_programs import environment, failure, messages, psql_command, running
-from storage.embedded.tools import psql
+from storage.backup import environment, failure, messages, psql_command, running
+from storage.connect import DatabaseAddress
+from storage.embedded.launch import psql
 
 ADDRESS = DatabaseAddress.from_url("postgresql://me@db/x", "s3cret")
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from storage.address import DatabaseAddress
-from storage.connecting import is_connection_loss, refusal, refuse_version
+from storage.connect import DatabaseAddress, is_connection_loss, refusal, refuse_version
 from storage.database import Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError

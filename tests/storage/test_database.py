@@ -9,9 +9,9 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 
-from storage.address import DatabaseAddress
-from storage.connecting import ConnectionLost, is_connection_loss
+from storage.connect import ConnectionLost, DatabaseAddress, is_connection_loss
 from storage.database import Connection, Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from tests.support.postgres import pool_on
@@ -72,6 +72,28 @@ async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> N
     finally:
         await single.close()
     assert done == [1, 2]
+
+
+async def test_an_action_after_a_commit_that_fails_does_not_make_the_commit_look_failed(
+    database: Database,
+) -> None:
+    """It is logged, and the actions after it run."""
+    done: list[int] = []
+    problem = ValueError("mine")
+
+    def fail() -> None:
+        raise problem
+
+    with structlog.testing.capture_logs() as logs:
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO node (server_name) VALUES ('here')")
+            assert database.after_commit(connection, fail)
+            assert database.after_commit(connection, lambda: done.append(1))
+        async with database.statements() as connection:
+            assert database.after_commit(connection, fail)
+            assert await connection.fetchval("SELECT count(*) FROM node") == 1
+    assert done == [1]
+    assert [entry["exc_info"] for entry in logs] == [problem, problem]
 
 
 async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAddress) -> None:

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from storage import lending as module
-from storage.address import DatabaseAddress
-from storage.connecting import ConnectionLost
+from storage import database as module
+from storage.connect import ConnectionLost, DatabaseAddress, Single, open_connection
+from storage.database import Lender
 from storage.errors import LocalError
-from storage.lending import Lender
-from storage.opening import Single, open_connection
 from storage.pool import Pool
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import Database
 from storage.errors import LocalError
 from storage.migrate import Applied, Migration, migrate, plan, read_migrations

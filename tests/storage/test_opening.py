@@ -3,9 +3,8 @@
 import asyncpg
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress, connect_once, open_connection
 from storage.errors import LocalError
-from storage.opening import connect_once, open_connection
 
 
 async def test_json_is_what_it_was_in_python(database_address: DatabaseAddress) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.pool import Pool
 from tests.support.postgres import CLOSING
 

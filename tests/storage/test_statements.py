@@ -24,7 +24,7 @@ async def test_every_statement_can_be_prepared(path: Path, database: Database) -
 
 def test_the_search_for_files_finds_those_below_too() -> None:
     """A file that nobody finds would be one that nobody checks."""
-    assert {ROOT / "node.sql", ROOT / "embedded" / "readiness.sql"} <= set(FILES)
+    assert {ROOT / "node.sql", ROOT / "rooms" / "rooms.sql"} <= set(FILES)
 
 
 def test_a_file_is_read_from_its_package() -> None:

@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from bridge.address import AgentAddress
-from bridge.agent_news import Registered
-from bridge.service.routing_table import RoutingTable
+from bridge.agents.address import AgentAddress
+from bridge.agents.news import Registered
+from bridge.agents.routing_table import RoutingTable
 from storage.database import Database
+from tests.support.postgres import pool_on
 
 NOW = 10**12
 
@@ -40,10 +41,11 @@ def registered(text: str, said_at: int = NOW, *, by_itself: bool = False, **chan
 async def routing_table(
     database: Database, node_id: str = "here", **changed: Any
 ) -> AsyncIterator[RoutingTable]:
-    """A started one, as another process on the same database would have it."""
-    routes = RoutingTable(node_id, database, **{"now_ms": Clock(), **changed})
-    try:
-        await routes.start()
-        yield routes
-    finally:
-        await routes.close()
+    """A started one of a process of its own."""
+    async with pool_on(database.address) as own:
+        routes = RoutingTable(node_id, own, **{"now_ms": Clock(), **changed})
+        try:
+            await routes.start()
+            yield routes
+        finally:
+            await routes.close()

@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.agent_queue import AgentSettings
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_desk import TaskDesk
-from bridge.service.task_effects import Ports
-from bridge.task import State, Task
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode
-from bridge.task_messages import Dropped
-from bridge.task_ports import Delivered, DeliveryOutcome
-from bridge.task_request import Origin, TaskKey, TaskRequest
+from bridge.agents.routing_table import RoutingTable
+from bridge.tasks.answer import Answer
+from bridge.tasks.effects import Ports
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.messages import Dropped
+from bridge.tasks.ports import Delivered, DeliveryOutcome
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
+from tests.support.postgres import as_another_process
 
 HERE = "here"
 
@@ -91,12 +92,12 @@ class Onlooker:
     async def show(self, task: Task) -> None:
         self.seen.put_nowait(task)
 
-    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None:
         self.heard.put_nowait((task.key, content))
 
 
 class Notebook:
-    """A `TaskObserver`."""
+    """A `AgentObserver`."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, State]] = []
@@ -105,6 +106,8 @@ class Notebook:
 
     def changed(self, task: Task) -> None:
         self.states.append((task.key.request_id, task.state))
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: Dropped) -> None:
         self.drops.append((None if task is None else task.key.request_id, dropped))
@@ -146,18 +149,12 @@ class Process:
     async def kill(self) -> None:
         """As `kill -9`: nothing is finished, nothing flushed, the session ends."""
         desk = self.desk
-        works = [lane.work for lane in desk._effects._lanes.values()]
-        works += [*desk._effects._talking, *desk._background]
-        works += [desk._sweep._task, desk._queues._worker, desk._timers._pump]
-        works += [desk._notices._worker, desk._effects._ticks._worker, desk._lease._session._keeper]
-        alive = [work for work in works if work is not None]
-        for work in alive:
-            work.cancel()
-        await asyncio.gather(*alive, return_exceptions=True)
-        connection = desk._lease._session._connection
+        await desk._background.close()
+        connection = self.database.session._connection
         assert connection is not None
         pid = connection.get_server_pid()
         connection.terminate()
+        await self.database.session._tasks.close()
         self.is_dead = True
         async with self.database.connection() as other:
             # The server notices the end a moment after it.
@@ -166,14 +163,7 @@ class Process:
 
     async def settled(self) -> None:
         """Until nothing is under way, and what was done is remembered."""
-        effects = self.desk._effects
-        while (
-            effects._lanes
-            or effects._talking
-            or effects._ticks._waiting
-            or effects._ticks._telling.locked()
-            or self.desk._background
-        ):
+        while self.desk._background._spawned or not self.desk._effects.is_idle:
             await asyncio.sleep(0.01)
 
 
@@ -183,15 +173,14 @@ async def process(
     clock: Callable[[], int] | None = None,
     *,
     courier: Courier | None = None,
-    requester: Requester | None = None,
     started: bool = True,
     **changed: Any,
 ) -> AsyncIterator[Process]:
     """One more process of the node on this database."""
+    database = as_another_process(database)
     now_ms = Clock() if clock is None else clock
     courier = Courier() if courier is None else courier
-    requester = Requester() if requester is None else requester
-    onlooker, notebook = Onlooker(), Notebook()
+    requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
         desk = TaskDesk(
@@ -204,7 +193,6 @@ async def process(
                 **changed,
             },
         )
-        end = routes.subscribe(desk.agents_changed)
         one = Process(
             database,
             routes,
@@ -221,6 +209,5 @@ async def process(
                 await desk.start()
             yield one
         finally:
-            end()
             if not one.is_dead:
                 await desk.close()

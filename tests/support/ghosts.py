@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from bridge.ghost_names import HomeserverNames
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from tests.federation.service.living.homes import Home
-from tests.federation.service.nodes import Node
+from bridge.agents.routing_table import RoutingTable
+from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghosts import Ghosts
+from tests.federation.local_users.homes import Home
+from tests.federation.nodes import Node
 from tests.support.agents import Clock
 
 

@@ -7,23 +7,33 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from federation.errors import PeerError
-from federation.event_graph import backwards, between
-from federation.key_needs import KeyNeed
-from federation.pdu import EventId, Pdu
-from federation.peer_errors import PeerUnreachable
-from federation.service.room_graph import RoomGraph
-from federation.service.room_ports import Committed, RemoteState, StateIds
-from federation.signatures import VerifyKey
-from federation.state_resolution.auth_chains import reachable
-from storage.database import Connection, Database
-from storage.saying import Queued
+from federation.client.errors import PeerUnreachable
+from federation.client.peer_events import RemoteState, StateIds
+from federation.events import EventId, Pdu
+from federation.events.graph import backwards, between
+from federation.keys.server_keys import KeyNeed
+from federation.matrix.errors import PeerError
+from federation.matrix.signatures import VerifyKey
+from federation.observer import HomeserverObserver
+from federation.rooms.engine import RoomGraph
+from federation.rooms.ports import Committed
+from federation.state_resolution.conflicts import reachable
+from storage.database import Database
+from storage.federation.outbox import QueuedPdu
 from tests.support.rooms import Room, signer, verify_keys
 
 HERE = "here.example"
 US = f"@us:{HERE}"
 SERVERS = (HERE, "a.example", "b.example", "c.example", "d.example")
 NOW = 1_700_000_000_000
+
+
+async def streamed(graph: RoomGraph, after: int = 0, limit: int = 1_000) -> list[Pdu]:
+    """What the stream has after a position."""
+    read = await graph.stream.read(after, limit)
+    event_ids = [entry.event.event_id for entry in read.entries]
+    events = await graph.events(event_ids)
+    return [events[event_id] for event_id in event_ids]
 
 
 @dataclass
@@ -130,18 +140,11 @@ class Hook:
 
     committed: list[Committed] = field(default_factory=list)
 
-    async def __call__(self, connection: Connection, events: Sequence[Committed]) -> None:
-        self.committed += events
-
     def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
         """Nobody sends what is handed over here."""
         return []
 
-    def offered(self, destinations: Collection[str]) -> Mapping[str, str]:
-        """Nor is any transaction begun."""
-        return {}
-
-    def queued(self, committed: Sequence[Committed], places: Sequence[Queued]) -> None:
+    def queued(self, committed: Sequence[Committed], places: Sequence[QueuedPdu]) -> None:
         self.committed += committed
 
     @property
@@ -150,7 +153,7 @@ class Hook:
 
 
 @dataclass
-class Counts:
+class Counts(HomeserverObserver):
     """An observer that remembers."""
 
     received: list[str] = field(default_factory=list)
@@ -194,7 +197,6 @@ async def graph_on(database: Database, room: Room, *, here: str = HERE) -> Async
         peer_events=peer,
         signer=lambda: signer(here),
         now_ms=lambda: next(times),
-        on_commit=hook,
         queue=hook,
         observer=counts,
         report=reports.append,

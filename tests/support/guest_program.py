@@ -12,17 +12,16 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from appservice.namespaces import AgentRoom, Namespaces
-from appservice.service.intake import Intake
-from appservice.service.stream import IntakeStream
-from appservice.transaction import Transaction
-from appservice.wire.app import make_listener
-from appservice.wire.services import AppServices
-from federation.service.consumer_lease import ConsumerLease
-from federation.wire.bind import Bind
-from storage.address import DatabaseAddress
+from appservice.http.app import make_listener
+from appservice.http.services import AppServices
+from appservice.intake.intake import Intake
+from appservice.intake.stream import IntakeStream
+from appservice.intake.transaction import Transaction
+from appservice.registration.namespaces import AgentRoom, Namespaces
+from federation.http.server.listener import Bind
+from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.federation.wire.running import Recorder
+from tests.federation.http.running import Recorder
 
 DEADLY = "this one kills"
 """The body of a message after whose commit the process is no more; only when it is new."""
@@ -68,15 +67,14 @@ class Village:
 async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) -> None:
     namespaces = Namespaces(domain, node_id, "_agent_")
     database = await Database.connect(DatabaseAddress.from_url(url), minimum=1, maximum=4)
-    lease = ConsumerLease(database.address)
-    stream = IntakeStream(database, lease)
+    stream = IntakeStream(database)
     stream.start()
     intake = MortalIntake(
         "palaver",
         database,
         is_ours=namespaces.owns_user,
         tell=lambda said: say(told=type(said).__name__),
-        woken=stream.wake,
+        woken=stream.publish,
     )
     services = AppServices(hs_token, namespaces, intake, Village(node_id), lambda pinged: say(ping=pinged))
     listener = make_listener(services, [Bind("127.0.0.1")], int(port), Recorder())
@@ -88,7 +86,6 @@ async def main(url: str, port: str, hs_token: str, domain: str, node_id: str) ->
     await reader.read()
     await listener.close(1.0)
     await stream.close()
-    await lease.close()
     await database.close()
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from aiohttp import web
 
-from federation.peer_settings import CertificateFiles
-from federation.server_keys import OwnKey
-from federation.signatures import sign
+from federation.client.peer_settings import CertificateFiles
+from federation.keys.server_keys import OwnKey
+from federation.matrix.signatures import sign
 from tests.support.loopback_server import LoopbackServer
 from tests.support.neighbourhood import Neighbourhood
 from tests.support.server_keys import NOW, key_document

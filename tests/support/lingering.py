@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 
 PORT = 5432

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from federation.peer_settings import CertificateFiles
-from federation.wire.development_certificate import build
+from federation.client.peer_settings import CertificateFiles
+from federation.http.server.development_certificate import build
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

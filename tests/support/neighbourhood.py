@@ -8,14 +8,14 @@ from typing import Any
 
 from aiohttp import web
 
-from federation.admission import Network
-from federation.peer_errors import Outcome
-from federation.peer_settings import CertificateFiles, Peers, PeerSettings
-from federation.server_keys import OwnKeys, key_from_seed
-from federation.service.client import FederationClient
-from federation.service.dns import Dns
-from federation.service.peer_connections import PeerConnections
-from federation.service.resolver import Resolver
+from federation.client.client import FederationClient
+from federation.client.connections import PeerConnections
+from federation.client.dns import Dns
+from federation.client.peer_settings import CertificateFiles, Peers, PeerSettings
+from federation.client.resolver import Resolver
+from federation.keys.server_keys import OwnKeys, key_from_seed
+from federation.matrix.networks import Network
+from federation.observer import HomeserverObserver, Outcome
 from tests.support.loopback_server import Certificates, Handler, LoopbackServer
 from tests.support.name_server import NameServer
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 @dataclass
-class Counted:
+class Counted(HomeserverObserver):
     """What the client tells whoever counts."""
 
     ended: list[tuple[str, str, Outcome]] = field(default_factory=list)

@@ -7,30 +7,32 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.service.agent_operator import PROTOCOL, OperatorReply, Parts, commands, streams
-from bridge.service.centre import Centre, CentreParts
-from bridge.service.control_stream import Items
-from bridge.service.live_feed import LiveFeed
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_steps import AgentDuty
-from bridge.task import Task
-from bridge.task_messages import Dropped
-from bridge.task_request import TaskKey
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
+from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts, commands, streams
+from bridge.control.stream import Items
+from bridge.node.core import Centre, CentreParts
+from bridge.observability.live_feed import LiveFeed
+from bridge.tasks.messages import Dropped
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import Task
 from storage.database import Database
 from tests.bridge.connectors.cis.cis_nodes import PATIENCE, Hands
-from tests.federation.service.nodes import now_ms
+from tests.federation.nodes import now_ms
 
 HERE = "here.test"
 
 
 class Eyes:
-    """Satisfies `TaskObserver`, and passes all that it is told on to a feed."""
+    """Satisfies `AgentObserver`, and passes all that it is told on to a feed."""
 
     def __init__(self, feed: LiveFeed) -> None:
         self.problems: list[tuple[str, BaseException | None]] = []
         self.changed = feed.changed
         self.heard = feed.heard
         self._feed = feed
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: Dropped) -> None:
         self._feed.dropped(task, dropped)
@@ -96,9 +98,9 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
     feed, reply = LiveFeed(now_ms=now_ms), OperatorReply()
     hands: Hands
 
-    def local(table: RoutingTable, duty: AgentDuty) -> Hands:
+    def local(table: RoutingTable, statuses: AgentStatuses) -> Hands:
         nonlocal hands
-        hands = Hands(table, duty)
+        hands = Hands(table, statuses)
         return hands
 
     eyes = Eyes(feed)

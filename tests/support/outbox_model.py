@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from federation.destination import MOST_EDUS, MOST_PDUS, Destination, State
-from federation.destination_messages import (
+from federation.outbox.destination import MOST_EDUS, MOST_PDUS, Destination, State
+from federation.outbox.messages import (
     Answered,
     Backlog,
     Effect,
@@ -29,8 +29,8 @@ from federation.destination_messages import (
     Surveyed,
     Timer,
 )
-from federation.send_failure import Failure, FailureKind
-from federation.send_queue import LOAD, EduRef, PduRef
+from federation.outbox.send_failure import Failure, FailureKind
+from federation.outbox.send_queue import LOAD, EduRef, PduRef
 
 ROOMS = ("!a", "!b", "!c")
 START = 10**12
@@ -47,11 +47,12 @@ class OutboxModel:
     pdus: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     edus: list[int] = field(default_factory=list)
     outage: Outage | None = None
-    stored: tuple[tuple[PduRef, ...], tuple[EduRef, ...]] | None = None
 
     # The shell: what it has to answer, and what is in flight.
     answers: list[Callable[[], Input]] = field(default_factory=list)
     sent: Send | None = None
+    in_flight: Send | None = None
+    """As `sent`, but also while it waits to be sent again."""
     numbers: dict[int, Send] = field(default_factory=dict)
 
     # The peer.
@@ -87,11 +88,10 @@ class OutboxModel:
                 assert self.numbers.setdefault(effect.number, effect) == effect, (
                     "the same number, the same content"
                 )
-                self.sent = effect
-                self.stored = effect.pdus, effect.edus
+                self.sent = self.in_flight = effect
             case Forget():
                 if effect.fate is not Fate.STALE:
-                    self.stored = None
+                    self.in_flight = None
                 for pdu in effect.pdus:
                     if pdu.position in self.pdus[pdu.room_id]:
                         self.pdus[pdu.room_id].remove(pdu.position)
@@ -112,7 +112,7 @@ class OutboxModel:
                     )
                 )
             case Skip(room_id=room_id, keep=keep):
-                flying = {pdu.position for pdu in self.stored[0]} if self.stored else set()
+                flying = {pdu.position for pdu in self.in_flight.pdus} if self.in_flight else set()
                 for position in [one for one in self.pdus[room_id] if one < keep]:
                     self.pdus[room_id].remove(position)
                     if position not in flying:
@@ -201,19 +201,15 @@ class OutboxModel:
             self.tell(self.answers.pop(0)())
 
     def restart(self) -> None:
-        """Killed: what was in memory is gone, and with it the ephemeral EDUs that were not sent."""
+        """Killed: what was in memory is gone, and with it the ephemeral EDUs, and what was skipped while it
+        was in flight."""
         self.answers.clear()
-        self.sent = None
+        self.sent = self.in_flight = None
         self.numbers.clear()
-        flying = self.stored
-        if flying is not None:
-            flying = flying[0], tuple(edu for edu in flying[1] if not edu.ephemeral)
-            flying = flying if any(flying) else None
-        kept = {one.position for all_ in flying or () for one in all_}.union(self.edus, *self.pdus.values())
+        kept = set(self.edus).union(*self.pdus.values())
         for position in self.queued - set(self.gone) - kept:
             self.gone[position] = "lost with the process"
-        self.stored = flying
-        self.machine = Destination(self.outage, flying)
+        self.machine = Destination(self.outage)
 
     def live(self) -> None:
         self.is_ours = self.chance.random() < 0.2

@@ -6,6 +6,7 @@ are free to choose, so that several test processes can share it.
 
 import asyncio
 import contextlib
+import copy
 import os
 import re
 import secrets
@@ -15,14 +16,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import Database, Single, connect_once
 from storage.embedded import EmbeddedPostgres
-from storage.embedded.space import free_space
+from storage.embedded.home import free_space
 from storage.migrate import migrate
+from storage.session import Session
 
 # What a crash of the machine would cost does not matter here, and most of the time goes into it.
 FAST = {
@@ -32,6 +35,7 @@ FAST = {
     "autovacuum": "off",
     "shared_buffers": "32MB",
 }
+_OTHERS: "WeakKeyDictionary[Database, list[Session]]" = WeakKeyDictionary()
 ENOUGH = 1 << 30  # bytes
 CLOSING = 10.0  # seconds for a test to give its connections back
 
@@ -70,7 +74,35 @@ async def pool_on(
         yield database
     finally:
         async with asyncio.timeout(CLOSING):
+            for session in _OTHERS.pop(database, []):
+                await session.close()
             await database.close()
+
+
+def as_another_process(database: Database) -> Database:
+    """With a session of its own, which is closed with the pool that it shares."""
+    other = copy.copy(database)
+    other.session = Session(database.address)
+    _OTHERS.setdefault(database, []).append(other.session)
+    return other
+
+
+def lose_session(database: Database) -> None:
+    """As when the process is killed, as far as others can see; it connects again, and does not know why it
+    should not."""
+    connection = database.session._connection
+    if connection is not None:
+        connection.terminate()
+
+
+async def end_sessions(database: Database) -> None:
+    """Have Postgres end every connection that holds a lease or listens, as a restart does."""
+    admin = await connect_once(database.address)
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
+        " WHERE locktype = 'advisory' AND datname = current_database()"
+    )
+    await admin.close()
 
 
 def quick_directory() -> str | None:

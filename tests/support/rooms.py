@@ -12,12 +12,12 @@ from typing import Any
 from nacl.signing import SigningKey
 
 from federation.auth_rules import Allowed, Refused, Verdict, check, check_independent, selected
-from federation.identifiers import domain
-from federation.pdu import EventId, Pdu, Signer, StateKey, Template, build, parse
-from federation.pdu.event_signatures import add_signature
-from federation.room_version import ROOM_VERSIONS
-from federation.signatures import VerifyKey
-from federation.state_resolution import Resolution, resolve
+from federation.events import EventId, Pdu, Signer, StateKey, Template, build, parse
+from federation.events.event_signatures import add_signature
+from federation.matrix.identifiers import domain
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import VerifyKey
+from federation.state_resolution.resolve import Resolution, resolve
 
 FOREVER = 2**53 - 1
 

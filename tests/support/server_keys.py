@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federation.server_keys import OwnKey, key_from_seed
-from federation.signatures import encode_base64, sign
+from federation.keys.server_keys import OwnKey, key_from_seed
+from federation.matrix.signatures import encode_base64, sign
 
 NOW = 1_700_000_000_000
 DAY = 24 * 3600 * 1000

@@ -1,23 +1,52 @@
-"""What follows from an event of a peer that is taken."""
+"""What follows from an event of a peer that is taken.
 
-from collections.abc import Mapping, Sequence
+What an event says of an agent, as the routing table takes it.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis import events, task_events
-from bridge.connectors.cis.error_codes import answer_of
-from bridge.connectors.cis.examination import Taken
-from bridge.connectors.cis.news import Said, news_of
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.request_ids import key_of
-from bridge.connectors.cis.rooms import FederationRoom
-from bridge.connectors.cis.sender import ToldGone
-from bridge.connectors.cis.settings import CisSettings
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode, TaskError
-from bridge.task_request import TaskKey, TaskRequest
+from bridge.agents import news as agent_news
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis import heartbeats, task_events
+from bridge.connectors.cis.examination import Taken, ToldGone
+from bridge.connectors.cis.protocol import events
+from bridge.connectors.cis.protocol.error_codes import answer_of
+from bridge.connectors.cis.protocol.events import (
+    AgentEvent,
+    Heartbeat,
+    Registered,
+    StatusUpdate,
+    Unregistered,
+)
+from bridge.connectors.cis.protocol.request_ids import key_of
+from bridge.connectors.cis.protocol.rooms import FederationRoom
+from bridge.connectors.cis.settings import NAME, CisSettings
+from bridge.peers.peer import Peer, PeerProfile
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.request import TaskKey, TaskRequest
+
+NO_REASON = "unregistered"
+
+Said = agent_news.Registered | agent_news.Unregistered | agent_news.StatusSaid | agent_news.Heartbeat
+
+
+def news_of(event: AgentEvent, *, by_itself: bool) -> Said:
+    """`by_itself`: the agents of this peer send heartbeats of their own."""
+    match event:
+        case Registered():
+            return agent_news.Registered(
+                event.agent, NAME, event.runtime_type, event.capabilities, event.said_at, by_itself
+            )
+        case Unregistered():
+            return agent_news.Unregistered(event.agent, event.reason or NO_REASON, event.said_at)
+        case StatusUpdate():
+            return agent_news.StatusSaid(event.agent, event.status, event.current_task, event.said_at)
+        case Heartbeat():
+            return heartbeats.of_event(event)
+    raise AssertionError(f"{event.TYPE} says nothing of an agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +155,3 @@ def effect_of(taken: Taken, peer: Peer, settings: CisSettings) -> Effect:
         case _:
             # Published nodes send a heartbeat for each agent.
             return News(news_of(event, by_itself=peer.profile is PeerProfile.CIS_1_1))
-
-
-def taken_together(effects: Sequence[Effect]) -> int:
-    """How many of them, from the first on. Steps of tasks are taken before new tasks are, so that nobody can
-    cancel what was asked for among them."""
-    asked: set[TaskKey] = set()
-    for number, effect in enumerate(effects):
-        if isinstance(effect, Asked):
-            asked.add(effect.request.key)
-        elif isinstance(effect, Cancelled) and effect.key in asked:
-            return number
-    return len(effects)

@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bridge.address import wrong_agent_id
-from bridge.agent_news import Heartbeat, NodeHeartbeat
-from bridge.agent_status import AgentStatus, read_status
-from bridge.connectors.cis import content, events, timestamps
-from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
-from federation.canonical_json import encode
+from bridge.agents.address import wrong_agent_id
+from bridge.agents.agent import AgentStatus, read_status
+from bridge.agents.news import Heartbeat, NodeHeartbeat
+from bridge.connectors.cis.protocol import content, events
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
+from federation.matrix.canonical_json import encode
 
 TYPE: Final = events.Heartbeat.TYPE
 

@@ -1,37 +1,23 @@
-"""What the configuration says of the federation of agents."""
+"""What the connector knows of its node and its peers, read from the configuration."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis.peer import DEFAULT_NAMESPACE, Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import AgentRoom, BroadcastRoom, FederationRoom
-from federation.admission import Network
-from federation.peer_limits import Rate
+from bridge.agents.address import AgentAddress
+from bridge.config.agent_federation import AgentFederation, access
+from bridge.connectors.cis.protocol.rooms import AgentRoom, BroadcastRoom, FederationRoom
+from bridge.matrix.ghost import NODE_USER
+from bridge.peers.peer import DEFAULT_NAMESPACE, Peer, PeerAccess
+from federation.peers.limits import Rate
 
 NAME: Final = "cis"
 """Of the connector."""
-NODE_USER: Final = "palaver"
-"""The localpart of the user that owns a node's rooms and speaks for the node."""
+HEALTH: Final = "/_cis/v1/health"
+"""The path on which a node says its name."""
 
 OF_PEER: Final = Rate(200, 2_000)
 OF_AGENT: Final = Rate(50, 500)
-
-
-@dataclass(frozen=True, slots=True)
-class PeerAccess:
-    """`url` and `networks` are of interest for `cis-1.1` alone: where single events are sent to, and where
-    they come from."""
-
-    peer: Peer
-    url: str | None = None
-    networks: tuple[Network, ...] = ()
-
-    @property
-    def is_homeserver(self) -> bool:
-        return self.peer.profile is PeerProfile.MATRIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +116,23 @@ class CisSettings:
 
     def _trusted(self) -> list[PeerAccess]:
         return [one for one in self.peers.values() if one.peer.trusted] if self.federate else []
+
+
+BURST: Final = 10
+"""For so many seconds' worth a sender may have been silent and send at once."""
+
+
+def cis_settings(server_name: str, federation: AgentFederation) -> CisSettings:
+    return CisSettings(
+        server_name,
+        {peer.node_id: access(peer, federation.room.namespace) for peer in federation.peers},
+        federation.namespaces,
+        federation.enabled and federation.room.federate,
+        federation.room.join_rule,
+        heartbeat_ms=max(1, int(federation.heartbeat_interval_secs * 1000)),
+        of_peer=_rate(federation.limits.events_per_second_of_peer),
+    )
+
+
+def _rate(per_second: float) -> Rate:
+    return Rate(per_second, max(1, int(BURST * per_second)))

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis import timestamps
-from bridge.connectors.cis.error_codes import result_of
-from bridge.connectors.cis.events import Message, TaskPayload, TaskRequest, TaskResponse
-from bridge.connectors.cis.json_value import sendable, sendable_members
-from bridge.connectors.cis.request_ids import request_id
-from bridge.connectors.cis.sender import From
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.examination import From
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol.error_codes import result_of
+from bridge.connectors.cis.protocol.events import Message, TaskPayload, TaskRequest, TaskResponse
+from bridge.connectors.cis.protocol.json_values import sendable, sendable_members
+from bridge.connectors.cis.protocol.request_ids import request_id
 from bridge.connectors.cis.settings import NAME, CisSettings
-from bridge.task import Task
-from bridge.task_answer import Answer, failure
-from bridge.task_error import ErrorCode, TaskError
-from bridge.task_request import Origin, TaskKey
-from bridge.task_request import TaskRequest as Request
+from bridge.tasks.answer import Answer, failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.request import Origin, TaskKey
+from bridge.tasks.request import TaskRequest as Request
+from bridge.tasks.task import Task
 
 CANCEL: Final = "cancel"
 PROGRESS: Final = "progress"

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bridge.connectors.offices.broker_address import BrokerAddress
-from bridge.connectors.offices.flat_error import Profile
-from bridge.connectors.offices.protocol_version import Line
-from bridge.star_pattern import STAR, fits
+from bridge.connectors.offices.cluster.links import BrokerAddress
+from bridge.connectors.offices.protocol.errors import Profile
+from bridge.connectors.offices.protocol.versions import Line
+from federation.matrix.globs import STAR, fits
 
 Approval = Literal["auto", "ask", "deny"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bridge.agent_tokens import ID_BYTES, SECRET_BYTES, Token
-from bridge.connectors.offices.shape import MOST_BYTES, ROLES, is_name
-from bridge.star_pattern import fits
+from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, Token
+from bridge.connectors.offices.protocol.events import MOST_BYTES, ROLES, is_name
+from federation.matrix.globs import fits
 
 PREFIX: Final = "plo_"
 MOST_PATTERNS: Final = 100

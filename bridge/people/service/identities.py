@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from bridge.address import AgentAddress
-from bridge.ghost import NoGhost
-from bridge.ghost_names import GhostNames
-from bridge.service.routing_table import RoutingTable
+from bridge.agents.address import AgentAddress
+from bridge.agents.routing_table import RoutingTable
+from bridge.matrix.ghost import GhostNames, NoGhost
 
 
 @dataclass(frozen=True, slots=True)

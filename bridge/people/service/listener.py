@@ -4,10 +4,10 @@ What follows is idempotent: an event that is read again after a kill is the same
 it is the same message.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bridge.people.hearing import (
+from bridge.people.interpret import (
     Asked,
     Cancelled,
     Ears,
@@ -19,20 +19,15 @@ from bridge.people.hearing import (
     related,
     understand,
 )
-from bridge.people.message import ENCRYPTED, ENCRYPTION, MEMBER, MESSAGE, REACTION, REDACTION
+from bridge.people.message import ENCRYPTED, ENCRYPTION, MEMBER, MESSAGE, REACTION, REDACTION, Shown
 from bridge.people.permissions import Level
 from bridge.people.place import Kind, Place
-from bridge.people.service.asking import Asking
-from bridge.people.service.command_desk import CommandDesk
-from bridge.people.service.room_memory import RoomMemory
-from bridge.people.service.shown_tasks import ShownTasks
-from bridge.people.service.telling import Telling
-from bridge.people.service.voice import Voice
-from bridge.people.service.withdrawing import Withdrawing
-from bridge.people.thread import Shown
-from bridge.service.session import Report
-from federation.room_event import EventHead, RoomEvent, StreamedEvent
-from storage.connecting import ConnectionLost
+from bridge.people.service.commands import CommandDesk
+from bridge.people.service.messenger import Telling, Voice
+from bridge.people.service.requests import Asking, Withdrawing
+from bridge.people.service.rooms import RoomMemory
+from bridge.people.service.task_threads import ShownTasks
+from federation.events.room_event import RoomEvent, StreamedEvent
 
 IsForOthers = Callable[[RoomEvent], Awaitable[bool]]
 """Whether something is said to another part of the node, which answers it."""
@@ -58,7 +53,6 @@ class Listener:
         commands: CommandDesk,
         is_for_others: IsForOthers,
         now_ms: Callable[[], int],
-        report: Report,
     ) -> None:
         self._ears = ears
         self._memory = memory
@@ -70,30 +64,21 @@ class Listener:
         self._commands = commands
         self._is_for_others = is_for_others
         self._now_ms = now_ms
-        self._report = report
 
-    def concerns(self, event: EventHead) -> bool:
+    def concerns(self, event: RoomEvent) -> bool:
         """What others say; and who comes and goes, by which it is told what kind of room it is."""
         if event.type == MEMBER:
             return True
         return event.type in HEARD and not self._ears.is_ours(event.sender)
 
-    async def handle(self, entries: Sequence[StreamedEvent]) -> None:
-        for entry in entries:
-            self._memory.heard(entry.event)
-            if entry.kind != "timeline" or self._ears.is_ours(entry.event.sender):
-                continue
-            try:
-                await self._hear(entry.event)
-            except ConnectionLost:
-                raise
-            except Exception as error:
-                # What was not foreseen in one event must not hold up all that follow.
-                self._report(f"The event {entry.event.event_id} was not worked on.", error)
+    def queue_of(self, entry: StreamedEvent) -> str | None:
+        event = entry.event
+        self._memory.heard(event)
+        is_said = entry.kind == "timeline" and event.type in HEARD and not self._ears.is_ours(event.sender)
+        return event.room_id if is_said else None
 
-    async def _hear(self, event: RoomEvent) -> None:
-        if event.type not in HEARD:
-            return
+    async def handle(self, entry: StreamedEvent) -> None:
+        event = entry.event
         place = await self._memory.place(event.room_id)
         if place is None or place.kind is Kind.FOREIGN:
             return

@@ -1,40 +1,36 @@
 """People and agents: their rooms, what is said there, and what becomes of it. All parts put together."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from bridge.address import AgentAddress
-from bridge.matrix_side import MatrixSide, SpeaksForPeople
-from bridge.people.doors import Door
-from bridge.people.hearing import Ears
-from bridge.people.service.agents_rooms import AgentsRooms, NamespacesOf
-from bridge.people.service.asking import Asking
-from bridge.people.service.command_desk import CommandDesk
-from bridge.people.service.doorkeeper import NAME as DOORS
-from bridge.people.service.doorkeeper import Doorkeeper
+from appservice.people.send_as_person import Speaking
+from bridge.agents.address import AgentAddress
+from bridge.agents.routing_table import RoutingTable
+from bridge.connectors.interface import Connector
+from bridge.matrix.ghosts import Ghosts
+from bridge.matrix.side import MatrixSide
+from bridge.observability.report import Report
+from bridge.people.interpret import Ears
+from bridge.people.invite_policy import Door
+from bridge.people.service.commands import CommandDesk
+from bridge.people.service.event_inbox import EventInbox
 from bridge.people.service.identities import Identities
+from bridge.people.service.invites import NAME as DOORS
+from bridge.people.service.invites import Doorkeeper
 from bridge.people.service.listener import IsForOthers, Listener, nobody_elses
-from bridge.people.service.reader import Reader
-from bridge.people.service.reporting import Reporting
-from bridge.people.service.room_memory import RoomMemory
-from bridge.people.service.short_tasks import ShortTasks
-from bridge.people.service.showing import Showing
-from bridge.people.service.shown_tasks import ShownTasks
-from bridge.people.service.telling import Telling
-from bridge.people.service.voice import Voice
-from bridge.people.service.withdrawing import Withdrawing
+from bridge.people.service.messenger import Telling, Voice
+from bridge.people.service.requests import Asking, Withdrawing
+from bridge.people.service.rooms import AgentsRooms, NamespacesOf, RoomMemory
+from bridge.people.service.task_threads import Reporting, Showing, ShownTasks
 from bridge.people.settings import NAME, PeopleSettings
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from bridge.service.session import Report
-from bridge.service.task_desk import TaskDesk
-from bridge.task import Task
-from bridge.task_ports import Reply, Watcher
-from federation.errors import MatrixError, PeerError
-from storage.connecting import ConnectionLost
+from bridge.tasks.ports import Reply, Watcher
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import Task
+from federation.matrix.errors import MatrixError, PeerError
+from storage.concurrency import BackgroundTasks
+from storage.connect import ConnectionLost
 from storage.database import Database
 
 KEPT_MS: Final = 90 * 24 * 3_600_000
@@ -45,8 +41,11 @@ MOST_INVITED: Final = 100
 """People who are being invited at the same time."""
 
 
-class People:
+class People(Connector):
     """A connector to people. The desk is given its `watcher` and its `reply`, and is given to `use_desk`."""
+
+    name = NAME
+    """The protocol in which people ask."""
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class People:
         monotonic: Callable[[], float] = time.monotonic,
         namespaces_of: NamespacesOf | None = None,
         is_foreign: Callable[[str], bool] = lambda room_id: False,
-        speaks: SpeaksForPeople | None = None,
+        speaks: Speaking | None = None,
         is_for_others: IsForOthers = nobody_elses,
         report: Report = lambda sentence, error: None,
     ) -> None:
@@ -81,7 +80,7 @@ class People:
             side, settings, self._identities, ghosts, namespaces_of or self._main_namespace, report
         )
         self._voice = Voice(side, database, settings.node_user, report)
-        self._tasks = ShownTasks(database, monotonic=monotonic)
+        self._tasks = ShownTasks(database)
         self._memory = RoomMemory(side, self._identities, self.rooms)
         showing = Showing(
             side,
@@ -97,8 +96,7 @@ class People:
         )
         self._reporting = Reporting(showing, report)
         self._is_ready = asyncio.Event()
-        short_tasks = ShortTasks(settings, showing, tasks=self._tasks, voice=self._voice, now_ms=now_ms)
-        self.watcher: Watcher = _Watching(showing, short_tasks, self._reporting, self._is_ready)
+        self.watcher: Watcher = _Watching(showing, self._reporting, self._is_ready)
         self.reply: Reply = _Answering(self.watcher)
         self._door = Door(
             settings.node_user,
@@ -109,15 +107,9 @@ class People:
             settings.rights,
         )
         self._desk: TaskDesk | None = None
-        self._readers: list[Reader] = []
+        self._inboxes: list[EventInbox] = []
         self._end_listening: Callable[[], None] = lambda: None
-        self._invites: set[asyncio.Task[None]] = set()
-        self._pruning: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The protocol in which people ask."""
-        return NAME
+        self._background = BackgroundTasks(limit=MOST_INVITED)
 
     def use_desk(self, desk: TaskDesk) -> None:
         """Where tasks are taken in."""
@@ -131,27 +123,31 @@ class People:
         self._is_ready.set()
         doorkeeper = Doorkeeper(self._side, self._door, self._voice, self._memory, self._report)
         listener = self._listener(self._desk)
-        parts = ((NAME, listener.handle, listener.concerns), (DOORS, doorkeeper.handle, doorkeeper.concerns))
-        for name, handle, wanted in parts:
-            reader = Reader(self._side, self._database, name, handle, self._report, wanted=wanted)
-            reader.start()
-            self._readers.append(reader)
-        self._pruning = asyncio.create_task(self._prune())
+        for name, part in ((NAME, listener), (DOORS, doorkeeper)):
+            inbox = EventInbox(
+                self._side,
+                self._database,
+                name,
+                part.handle,
+                self._report,
+                wanted=part.concerns,
+                queue_of=part.queue_of,
+            )
+            inbox.start()
+            self._inboxes.append(inbox)
+        self._background.supervise("forget old threads", self._prune, every=PRUNED_EVERY)
 
-    async def ask_no_more(self) -> None:
+    async def stop(self) -> None:
         """What is said from now on is heard the next time."""
-        readers, self._readers = self._readers, []
-        for reader in readers:
-            await reader.close()
+        inboxes, self._inboxes = self._inboxes, []
+        for inbox in inboxes:
+            await inbox.close()
 
     async def close(self) -> None:
         """Stop in the middle of things; what was not said is said the next time."""
         self._end_listening()
-        await self.ask_no_more()
-        works = [*self._invites, *([self._pruning] if self._pruning is not None else [])]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await self.stop()
+        await self._background.close()
         await self._reporting.close()
         await self.rooms.close()
 
@@ -200,15 +196,11 @@ class People:
             commands=commands,
             is_for_others=self._is_for_others,
             now_ms=self._now_ms,
-            report=self._report,
         )
 
     def _invite(self, user: str) -> None:
         """Into all rooms of agents. His server is asked meanwhile, and may take its time."""
-        if len(self._invites) < MOST_INVITED:
-            work = asyncio.create_task(self._invite_to_rooms(user))
-            self._invites.add(work)
-            work.add_done_callback(self._invites.discard)
+        self._background.spawn("invite a person", self._invite_to_rooms(user))
 
     async def _invite_to_rooms(self, user: str) -> None:
         for room_id in list(self.rooms.all().values()):
@@ -218,22 +210,16 @@ class People:
                 self._report(f"{user} could not be invited into the room {room_id}.", problem)
 
     async def _prune(self) -> None:
-        while True:
-            with contextlib.suppress(ConnectionLost):
-                before = self._now_ms() - KEPT_MS
-                while await self._tasks.prune(before, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
-                    pass
-            await asyncio.sleep(PRUNED_EVERY)
+        before = self._now_ms() - KEPT_MS
+        while await self._tasks.prune(before, FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE:
+            pass
 
 
 class _Watching:
     """What the desk tells of tasks. There is nothing to show before the rooms are there."""
 
-    def __init__(
-        self, showing: Showing, short_tasks: ShortTasks, reporting: Reporting, is_ready: asyncio.Event
-    ) -> None:
+    def __init__(self, showing: Showing, reporting: Reporting, is_ready: asyncio.Event) -> None:
         self._showing = showing
-        self._short_tasks = short_tasks
         self._reporting = reporting
         self._is_ready = is_ready
 
@@ -243,17 +229,7 @@ class _Watching:
             self._reporting.ended(task)
         await self._showing.show(task)
 
-    async def show_all(self, tasks: Sequence[Task]) -> None:
-        await self._is_ready.wait()
-        for task in tasks:
-            if task.state.is_final:
-                self._reporting.ended(task)
-        left = await self._short_tasks.show(tasks)
-        for failed in await asyncio.gather(*map(self._showing.show, left), return_exceptions=True):
-            if failed is not None:
-                raise failed
-
-    async def progress(self, task: Task, content: Mapping[str, Any]) -> None:
+    def progress(self, task: Task, content: Mapping[str, Any]) -> None:
         if self._is_ready.is_set():
             self._reporting.progress(task, content)
 

@@ -2,8 +2,8 @@ import pytest
 
 from bench._federation.pace import MOST_IN_ALL, MOST_IN_ROOM, MOST_IN_TRANSACTION, Pace
 from bench._federation.played_room import PlayedRoom
-from federation.pdu import Pdu
-from federation.room_version import ROOM_VERSIONS
+from federation.events import Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import signer
 
 SENDER = "@one:a.example"

@@ -4,11 +4,11 @@ import pytest
 
 from bench._federation.played_room import PlayedRoom
 from federation.auth_rules import Allowed, check
-from federation.pdu import Pdu, parse
-from federation.pdu.builder import finish
-from federation.pdu.event_signatures import verify_event
-from federation.room_version import ROOM_VERSIONS
-from federation.signatures import Verified
+from federation.events import Pdu, parse
+from federation.events.builder import finish
+from federation.events.event_signatures import verify_event
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import Verified
 from tests.support.rooms import signer, verify_keys
 
 VERSION = ROOM_VERSIONS["11"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bridge.cli import main
-from bridge.service import agent_operator
-from bridge.service.control_socket import ControlSocket
-from bridge.service.operator import commands
+from bridge.control.agents import commands as agent_operator
+from bridge.control.server.commands import commands
+from bridge.control.socket import ControlSocket
 from storage.database import Database
-from tests.federation.service.nodes import Node, nodes
+from tests.federation.nodes import Node, nodes
 from tests.support.operated import Operated as Centre
 from tests.support.operated import operated as centre
 from tests.support.postgres import Server

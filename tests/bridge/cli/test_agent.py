@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from bridge.agent_status import AgentStatus
-from bridge.agent_tokens import ID_BYTES, SECRET_BYTES, make_token
-from bridge.task import State
-from bridge.task_answer import Answer
+from bridge.agents.agent import AgentStatus
+from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, make_token
+from bridge.tasks.answer import Answer
+from bridge.tasks.task import State
 from storage.database import Database
+from tests.bridge.agents.attached.api_running import Api, api
+from tests.bridge.agents.running import end_of, is_alive, process_in
 from tests.bridge.cli.conftest import Palaver
-from tests.bridge.service.agent_api.running import Api, api
-from tests.bridge.service.agents.running import end_of, is_alive, process_in
 
 PATIENCE = 60.0
 

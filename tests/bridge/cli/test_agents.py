@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped] # it publishes no types
 
-from bridge.agent_api.openapi import document
-from bridge.agent_tokens import read_token
+from bridge.agents.attached.openapi import document
+from bridge.agents.attached.tokens import AgentTokens, commands, read_token
 from bridge.clock import now_ms
-from bridge.service.agents.token_commands import commands
-from bridge.service.agents.tokens import AgentTokens
-from bridge.service.control_socket import ControlSocket
+from bridge.control.socket import ControlSocket
 from storage.database import Database
 from tests.bridge.cli.conftest import Agents, Palaver, Said
 from tests.support.agents import registered

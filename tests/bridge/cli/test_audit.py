@@ -4,11 +4,14 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bridge.clock import now_ms
-from bridge.connectors.cis.act import Act, Verdict
-from bridge.service.cis_audit import CisAudit
-from storage.audit import AuditRow, insert_entries
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.metrics import CisMetrics
+from bridge.connectors.cis.service.observer import CisObserver
+from bridge.observability.live_feed import LiveFeed
+from storage.federation.audit import AuditRow, insert_entries
 from tests.bridge.cli.conftest import Operated, Palaver
 
 PATIENCE = 60.0
@@ -53,7 +56,13 @@ def test_what_is_no_span_of_time_is_told(palaver: Palaver, since: str) -> None:
 
 async def test_what_nodes_tell_each_other_of_agents_is_shown(operated: Operated) -> None:
     """Whom and what; what is said to all is said to everybody."""
-    observer = CisAudit(operated.node.homeserver.audit, now_ms=now_ms)
+    observer = CisObserver(
+        CisMetrics(CollectorRegistry()),
+        operated.node.homeserver.audit,
+        LiveFeed(now_ms=now_ms),
+        lambda sentence, error: None,
+        now_ms=now_ms,
+    )
     request = "io.cis.agent.task.request"
     observer.acted(Act("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
     observer.acted(Act("there.test", "\x1b[31m", Verdict.KEPT))

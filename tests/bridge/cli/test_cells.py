@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from bridge.cli.cells import LONGEST, add, cell, counted, facts, lines, table
+from bridge.cli.output import LONGEST, add, cell, counted, facts, lines, table
 
 
 def written(*what: object, width: int = 60) -> str:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.config import as_toml
-from bridge.config import Config
-from bridge.config_example import render
-from bridge.config_mistakes import read_config
+from bridge.config.config import Config
+from bridge.config.errors import read_config
+from bridge.config.example import render
 from tests.bridge.cli.conftest import Palaver
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.bridge.cli.conftest import Palaver
 
 

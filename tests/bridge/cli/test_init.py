@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config import Config
-from bridge.service.config_file import load_config
+from bridge.config.config import Config
+from bridge.config.files import load_config
 from tests.bridge.cli.conftest import Palaver
 
 

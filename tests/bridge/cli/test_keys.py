@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from bridge.config_agent_federation import AgentPeer
-from federation.service.own_keys import OwnKeyFiles
+from bridge.config.agent_federation import AgentPeer
+from federation.keys.own_keys import OwnKeyFiles
 from tests.bridge.cli.conftest import Palaver
 
 

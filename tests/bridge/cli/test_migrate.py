@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.bridge.cli.conftest import Palaver
 
 

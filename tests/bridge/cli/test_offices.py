@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from bridge.clock import now_ms
+from bridge.connectors.offices.control import commands
+from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.tokens import Grant, read_token
-from bridge.service import office_commands
-from bridge.service.control_socket import ControlSocket
-from bridge.service.office_token_commands import commands
-from bridge.service.office_tokens import OfficeTokens
+from bridge.control.socket import ControlSocket
 from storage.database import Database
 from tests.bridge.cli.conftest import Palaver, Said
-from tests.bridge.service.test_office_commands import MEMBERS, put
+from tests.bridge.connectors.offices.test_control import MEMBERS, put
 
 
 @dataclass
@@ -35,7 +34,7 @@ class Operator:
 async def operator(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[Operator]:
     (tmp_path / "data").mkdir()
     tokens = OfficeTokens(database, now_ms)
-    control = ControlSocket(tmp_path / "data", commands(tokens))
+    control = ControlSocket(tmp_path / "data", commands(tuple, tokens, database))
     await control.start()
     try:
         yield Operator(tokens, palaver)
@@ -145,7 +144,9 @@ async def test_what_goes_on_is_shown(palaver: Palaver, tmp_path: Path, database:
     """Who is in which office now; what was called, page by page."""
     (tmp_path / "data").mkdir()
     members = list(MEMBERS)
-    control = ControlSocket(tmp_path / "data", office_commands.commands(lambda: members, database))
+    control = ControlSocket(
+        tmp_path / "data", commands(lambda: members, OfficeTokens(database, now_ms), database)
+    )
     await control.start()
 
     async def told(*words: str) -> str:

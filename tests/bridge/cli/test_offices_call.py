@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.offices.events import TOOL_CALL
-from bridge.connectors.offices.flat_error import interrupted, result_error, timed_out
-from bridge.connectors.offices.service.direct_calls import DirectCalls
-from bridge.service.control_socket import ControlSocket
-from bridge.service.office_calling import streams
+from bridge.connectors.offices.calls.direct_call import DirectCalls
+from bridge.connectors.offices.control import streams
+from bridge.connectors.offices.protocol.errors import interrupted, result_error, timed_out
+from bridge.connectors.offices.protocol.events import TOOL_CALL
+from bridge.control.socket import ControlSocket
 from tests.bridge.cli.conftest import Palaver, Said
-from tests.bridge.connectors.offices.service.clients import Client, offices_on
+from tests.bridge.connectors.offices.clients import Client, offices_on
 
 
 @dataclass
@@ -39,7 +39,7 @@ async def operator(palaver: Palaver, tmp_path: Path) -> AsyncIterator[Operator]:
     (tmp_path / "data").mkdir()
     async with offices_on() as running:
         calls = DirectCalls(running.server, lambda office_id, name: None)
-        control = ControlSocket(tmp_path / "data", {}, streams(lambda: calls, "here.test"))
+        control = ControlSocket(tmp_path / "data", {}, streams(calls, "here.test"))
         await control.start()
         try:
             yield Operator(await running.computer(), palaver)

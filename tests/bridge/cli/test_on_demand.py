@@ -6,10 +6,9 @@ import sys
 import pytest
 from typer.main import get_group
 
-from bridge.cli.on_demand import MODULES
-from bridge.cli.palaver import app
+from bridge.cli.main import MODULES, app
 
-NEVER_ASKED = "federation.service.homeserver"
+NEVER_ASKED = "federation.homeserver"
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -32,7 +31,7 @@ def test_what_is_no_command_is_none() -> None:
 def test_who_only_asks_a_node_does_not_load_one(words: list[str]) -> None:
     """It would take longer than the answer."""
     code = (
-        "import sys; from bridge.cli.palaver import app\n"
+        "import sys; from bridge.cli.main import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         f"sys.exit({NEVER_ASKED!r} in sys.modules)"

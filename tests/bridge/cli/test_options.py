@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.cli.options import loaded
+from bridge.cli.output import loaded
 from tests.bridge.cli.conftest import Palaver
 
 

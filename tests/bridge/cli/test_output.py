@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli.output import Output, pairs
-from bridge.config_mistakes import Mistake
+from bridge.config.errors import Mistake
 from storage.errors import LocalError
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.service.control_socket import ControlSocket
-from bridge.service.operator import commands
-from bridge.service.peer_commands import commands as peer_commands
+from bridge.control.server.commands import commands
+from bridge.control.socket import ControlSocket
+from bridge.peers.commands import commands as peer_commands
 from tests.bridge.cli.conftest import Operated, Palaver
 from tests.bridge.cli.test_queue import PATIENCE, waiting
 from tests.bridge.connectors.cis.cis_nodes import CisNode

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config import Config
+from bridge.config.config import Config
 from bridge.run import Node
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.bridge.cli.conftest import Palaver, Said
 
 ALIAS = "#agents-default:localhost:7676"

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from bridge.cli.queue import next_attempt, state
-from federation.destination import State
+from federation.outbox.destination import State
 from tests.bridge.cli.conftest import Operated
 
 PATIENCE = 30.0

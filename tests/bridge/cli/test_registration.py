@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.service.registration_file import load
-from tests.appservice.service.test_homeserver_check import Played, served
+from bridge.node.registration import load
+from tests.appservice.registration.test_run_check import Played, served
 from tests.bridge.cli.conftest import Palaver
 from tests.support.ports import lasting_port
 

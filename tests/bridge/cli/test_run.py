@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.cli.run import event_loop_factory, next_steps
-from bridge.config import Config
+from bridge.config.config import Config
 from tests.bridge.cli.conftest import Palaver
 from tests.support.ports import lasting_port
 

@@ -7,10 +7,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-from bridge.connectors.cis.act import Act, Verdict
-from bridge.task_answer import Answer
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.live import of_act
+from bridge.tasks.answer import Answer
 from tests.bridge.cli.conftest import Agents
 
 PATIENCE = 60.0
@@ -55,7 +57,8 @@ async def test_what_happens_is_shown(agents: Agents) -> None:
         )
         await line_with(process.stdout, "cook@here.test: half")
         await line_with(process.stdout, "done")
-        agents.node.parts.feed.acted(Act("a.test", "\x1b[31m", Verdict.KEPT))
+        act = Act("a.test", "\x1b[31m", Verdict.KEPT)
+        agents.node.parts.feed.show(partial(of_act, act))
         assert "\x1b" not in await line_with(process.stdout, "a.test")
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 130

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bridge.task import State
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode, TaskError
-from bridge.task_exit import CANCELLED, CODES
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.task import State
+from bridge.tasks.view import CANCELLED, CODES
 from tests.bridge.cli.conftest import Agents, Said
 
 

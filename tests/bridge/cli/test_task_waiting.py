@@ -7,8 +7,8 @@ import pty
 import signal
 import sys
 
-from bridge.task import State
-from bridge.task_answer import Answer
+from bridge.tasks.answer import Answer
+from bridge.tasks.task import State
 from tests.bridge.cli.conftest import Agents
 from tests.bridge.cli.test_tail import PATIENCE, line_with, started
 

@@ -1,18 +1,14 @@
-"""What a connector is, and how it is found out what it can do."""
+"""What a connector is, and what it does by default."""
 
-from bridge.connectors.interface import (
-    AnnouncesLost,
-    AsksForTasks,
-    BringsTasks,
-    Connector,
-    HasRoutes,
-    PreparesTasks,
-    RunsTasks,
-    ShowsTasks,
-)
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.connectors.interface import Connector, PortalRoom
 
 
-class Small:
+class Small(Connector):
     """The least that there can be."""
 
     name = "small"
@@ -22,40 +18,29 @@ class Small:
     async def close(self) -> None: ...
 
 
-class Large(Small):
-    delivery = reply = watcher = None
-
-    def settings(self, agent: object) -> None: ...
-
-    def work_for(self, desk: object) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def use_desk(self, desk: object) -> None: ...
-
-    async def ask_no_more(self) -> None: ...
-
-    def prepared(self, delivery: object) -> object:
-        return delivery
-
-    def routes(self) -> list[object]:
-        return []
-
-    async def announce_lost(self, lost: object) -> None: ...
-
-
-def test_one_small_interface_is_required_and_the_rest_is_asked_for() -> None:
+async def test_everything_but_start_and_close_has_a_default() -> None:
     """A connector that can do one thing only has one thing to write."""
-    assert isinstance(Small(), Connector)
-    assert isinstance(Large(), Connector)
-    for capability in (
-        BringsTasks,
-        AsksForTasks,
-        ShowsTasks,
-        PreparesTasks,
-        RunsTasks,
-        HasRoutes,
-        AnnouncesLost,
-    ):
-        assert not isinstance(Small(), capability)
-        assert isinstance(Large(), capability)
+    small = Small()
+    assert (small.delivery, small.reply, small.watcher, small.runs_tasks) == (None, None, None, False)
+    assert (list(small.routes()), small.commands(), small.streams()) == ([], {}, {})
+    assert not small.owns_room("!room:here.test")
+    assert await small.portal("!room:here.test") is None
+    assert not await small.has_room("room")
+    assert not await small.lead_to_room("room")
+    assert not await small.make_room("#room:here.test", "there.test")
+    assert not small.has_puppet(AgentAddress("worker", "there.test"))
+    assert small.reserved_for(AgentAddress("worker", "here.test")) is None
+    await small.announce_lost([])
+    await small.stop()
+
+
+def test_start_and_close_are_required() -> None:
+    """A class without them is no connector."""
+    with pytest.raises(TypeError):
+        Connector()  # type: ignore[abstract]
+
+
+def test_what_a_room_is_does_not_change() -> None:
+    """It is passed on to operators."""
+    with pytest.raises(FrozenInstanceError):
+        PortalRoom("office").kind = "other"  # type: ignore[misc]

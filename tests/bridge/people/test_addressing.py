@@ -2,11 +2,11 @@
 
 import pytest
 
-from bridge.address import AgentAddress, BareId
+from bridge.agents.address import AgentAddress, BareId
+from bridge.agents.routing import Local, Remote, Route, Unknown
 from bridge.people.addressing import addressed, names, without_names
 from bridge.people.message import Message
-from bridge.routing import Local, Remote, Route, Unknown
-from bridge.task_error import ErrorCode
+from bridge.tasks.errors import ErrorCode
 from tests.support.agents import address
 
 WORKER, KITCHEN = address("worker-1@here.test"), address("worker-1@kitchen.test")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bridge.ghost_names import HomeserverNames
-from bridge.people.agents_room import alias, request_for
+from bridge.matrix.ghost import HomeserverNames
+from bridge.people.place import alias, request_for
 from bridge.people.settings import PeopleSettings
-from federation.room_creation import plan
+from federation.rooms.creation import plan
 
 
 @pytest.mark.parametrize("version", ["10", "11", "12"])

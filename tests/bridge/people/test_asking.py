@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bridge.people.asking import request_for
-from bridge.task_request import TaskRequest, check
+from bridge.people.interpret import request_for
+from bridge.tasks.request import TaskRequest, check
 from tests.support.agents import address
 
 

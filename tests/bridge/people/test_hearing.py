@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from bridge.address import AgentAddress, BareId
+from bridge.agents.address import AgentAddress, BareId
+from bridge.agents.routing import Local, Remote, Route, Unknown
 from bridge.people.commands import COMMANDS, NoSuchCommand, Order
-from bridge.people.hearing import (
+from bridge.people.interpret import (
     MOST_AGE_MS,
     Asked,
     Cancelled,
@@ -21,15 +22,14 @@ from bridge.people.hearing import (
     related,
     understand,
 )
+from bridge.people.message import Shown
 from bridge.people.place import Kind, Place
-from bridge.people.text import Kind as Said
-from bridge.people.text import Text, content_of
-from bridge.people.thread import Shown
-from bridge.routing import Local, Remote, Route, Unknown
-from bridge.task_error import ErrorCode
-from bridge.task_request import TaskKey
-from federation.message_content import edit, in_thread, reaction, reply, text
-from federation.room_event import RoomEvent
+from bridge.people.texts.text import Kind as Said
+from bridge.people.texts.text import Text, content_of
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.request import TaskKey
+from federation.events.room_event import RoomEvent
+from federation.matrix.message_content import edit, in_thread, reaction, reply, text
 from tests.support.agents import address
 
 NOW = 10**12

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.people.in_name_of import OPERATOR, in_name_of
+from bridge.control.agents.context import PROTOCOL
+from bridge.people.requester import OPERATOR, in_name_of
 from bridge.people.settings import NAME
-from bridge.service.agent_operator.replies import PROTOCOL
-from bridge.task_request import Origin, TaskKey, TaskRequest
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
 from tests.support.agents import address
 
 REQUEST = TaskRequest(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.people.message import MOST_MENTIONED, Message, reacted, read
-from federation.message_content import edit, formatted, in_thread, mention, reaction, reply, text
+from federation.matrix.message_content import edit, formatted, in_thread, mention, reaction, reply, text
 
 ALICE, WORKER = "@alice:there.test", "@worker-1:here.test"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.address import AgentAddress
+from bridge.agents.address import AgentAddress
 from bridge.people.place import MOST_TOLD_APART, Kind, Members, Place, members_of, place_of
 from tests.support.agents import address
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.address import AgentAddress, NotAnAddress
+from bridge.agents.address import AgentAddress, NotAnAddress
 from bridge.people.requester import person_of, requester
-from federation.identifiers import is_user_id
+from federation.matrix.identifiers import is_user_id
 
 HERE = "here.test"
 

@@ -1,6 +1,6 @@
 """What the configuration says of people and agents."""
 
-from bridge.ghost_names import HomeserverNames
+from bridge.matrix.ghost import HomeserverNames
 from bridge.people.permissions import Level
 from bridge.people.settings import PeopleSettings
 

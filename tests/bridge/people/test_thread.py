@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridge.people.thread import CANCEL, NO_ANSWER, NOT_BEGUN, Sign, needs_sign, sign_of
-from bridge.task import State
+from bridge.people.message import CANCEL, NO_ANSWER, NOT_BEGUN, Sign, needs_sign, sign_of
+from bridge.tasks.task import State
 
 
 @pytest.mark.parametrize("state", State)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from bridge.people.text import Kind, Text, content_of
-from bridge.people.thread_context import MOST_CHARACTERS, MOST_OF_ONE, context_of
-from federation.message_content import edit, text
-from federation.room_event import RoomEvent
+from bridge.people.message import MOST_CHARACTERS, MOST_OF_ONE, context_of
+from bridge.people.texts.text import Kind, Text, content_of
+from federation.events.room_event import RoomEvent
+from federation.matrix.message_content import edit, text
 
 ALICE, WORKER = "@alice:there", "@worker:here"
 

@@ -1,6 +1,6 @@
 """What a manager of bridges is told."""
 
-from appservice.double_puppets import Login
+from appservice.people.double_puppets import Login
 from bridge.provisioning.about import CAPABILITIES, Bridge, whoami
 
 BRIDGE = Bridge(

@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.provisioning.authorization import Shown, is_secret, read, wrong_secret
-from federation.errors import MatrixError
+from federation.matrix.errors import MatrixError
 
 SECRET = "s" * 32
 

@@ -4,15 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from appservice.namespaces import Namespaces
-from bridge.address import AgentAddress
-from bridge.agent import Agent
-from bridge.agent_status import AgentStatus
-from bridge.ghost_names import GuestNames
+from appservice.registration.namespaces import Namespaces
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.agents.routing import Local, Route, Unknown
+from bridge.matrix.ghost import GuestNames
 from bridge.provisioning.contacts import LONGEST, contact, found, listed, meant
-from bridge.routing import Local, Route, Unknown
-from bridge.task_error import ErrorCode
-from federation.errors import MatrixError
+from bridge.tasks.errors import ErrorCode
+from federation.matrix.errors import MatrixError
 from tests.support.agents import NOW, address
 
 NAMES = GuestNames(Namespaces("their.server", "kitchen.local", "_agent_"))

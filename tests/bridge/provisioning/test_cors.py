@@ -1,6 +1,6 @@
 """What lets a page in a browser ask."""
 
-from bridge.provisioning.cors import HEADERS
+from bridge.provisioning.services import HEADERS
 
 
 def test_any_page_may_ask_with_a_token() -> None:

@@ -14,7 +14,7 @@ from bridge.provisioning.login_steps import (
     flows,
     token_in,
 )
-from federation.errors import MatrixError
+from federation.matrix.errors import MatrixError
 
 ALICE, BOB = "@alice:their.server", "@bob:their.server"
 

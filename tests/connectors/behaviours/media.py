@@ -1,4 +1,4 @@
-"""`bridge.matrix_side.MediaSide`."""
+"""`bridge.matrix.side.MediaSide`."""
 
 import hashlib
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
-"""`bridge.matrix_side.Memberships`."""
+"""`bridge.matrix.side.Memberships`."""
 
-from federation.room_event import Member
+from federation.events.room_event import Member
 from tests.connectors.ground import Ground, refused
 
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from bridge.people.service.voice import CANNOT_READ
+from bridge.people.service.messenger import CANNOT_READ
 from tests.connectors.onlooker import PATIENCE
 from tests.connectors.portal import Portal
 from tests.interop.staffed_node import answers, edits, is_said, relation, says

@@ -1,13 +1,12 @@
-"""`bridge.matrix_side.Presences`."""
+"""`bridge.matrix.side.Presences`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from federation.edu import PresenceOfUser, Receipt, ToDevice
-from federation.edu.limits import MAX_STATUS_BYTES
-from federation.ephemeral import Ephemeral, TypingNow
-from federation.side_capability import SideCapability
+from federation.matrix.capabilities import SideCapability
+from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt, ToDevice
+from federation.transactions.ephemeral import Ephemeral, TypingNow
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
 from tests.connectors.onlooker import PATIENCE

@@ -1,11 +1,11 @@
-"""`bridge.matrix_side.Reading`."""
+"""`bridge.matrix.side.Reading`."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from federation.message_content import in_thread, text
-from federation.room_event import RoomEvent
+from federation.events.room_event import RoomEvent
+from federation.matrix.message_content import in_thread, text
 from tests.connectors.ground import Ground, bodies, refused
 
 UNKNOWN = ("$unknown", "", "\0", "$" + "x" * 300, "../x")

@@ -1,12 +1,12 @@
-"""`bridge.matrix_side.RoomMaking`, but for upgrades."""
+"""`bridge.matrix.side.RoomMaking`, but for upgrades."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from federation.room_request import InitialState, RoomRequest
-from federation.side_capability import SideCapability
+from federation.matrix.capabilities import SideCapability
+from federation.rooms.creation import InitialState, RoomRequest
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
 

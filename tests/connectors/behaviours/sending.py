@@ -1,10 +1,10 @@
-"""`bridge.matrix_side.Sending`."""
+"""`bridge.matrix.side.Sending`."""
 
 import asyncio
 
 import pytest
 
-from federation.message_content import edit, in_thread, reaction, reply, text
+from federation.matrix.message_content import edit, in_thread, reaction, reply, text
 from tests.connectors.ground import Ground, bodies, refused, said
 from tests.support.matrix_client.seen import Event
 

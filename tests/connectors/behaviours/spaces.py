@@ -1,4 +1,4 @@
-"""`bridge.matrix_side.Spaces`."""
+"""`bridge.matrix.side.Spaces`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`bridge.matrix_side.MatrixSide.subscription` and `capabilities`."""
+"""`bridge.matrix.side.MatrixSide.subscription` and `capabilities`."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from federation.side_capability import SideCapability
-from storage.consumers import TakenOver, advance, list_cursors, take_over
+from federation.matrix.capabilities import SideCapability
+from storage.rooms.stream import TakenOver, advance, list_cursors, take_over
 from tests.connectors.ground import Ground, bodies, of
 from tests.connectors.onlooker import PATIENCE
 

@@ -1,12 +1,12 @@
-"""`bridge.matrix_side.RoomMaking.upgrade_room`."""
+"""`bridge.matrix.side.RoomMaking.upgrade_room`."""
 
 import asyncio
 import contextlib
 
 import pytest
 
-from federation.room_event import RoomEvent
-from federation.room_request import InitialState
+from federation.events.room_event import RoomEvent
+from federation.rooms.creation import InitialState
 from tests.connectors.ground import Ground, refused
 
 STEPS = pytest.mark.parametrize(("before", "after"), [("10", "11"), ("11", "12"), ("12", "12")])

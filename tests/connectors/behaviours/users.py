@@ -1,11 +1,11 @@
-"""`bridge.matrix_side.Users`, and that nobody acts for somebody else."""
+"""`bridge.matrix.side.Users`, and that nobody acts for somebody else."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bridge.matrix_side import MatrixSide
-from federation.room_request import RoomRequest
+from bridge.matrix.side import MatrixSide
+from federation.rooms.creation import RoomRequest
 from tests.connectors.ground import Ground, refused
 
 Act = Callable[[MatrixSide, str, str], Awaitable[object]]

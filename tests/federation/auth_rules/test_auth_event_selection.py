@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from federation.auth_rules import CREATE, selected, state_needed
+from federation.auth_rules import selected, state_needed
 from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
-from federation.pdu import StateKey, Template
-from federation.room_version import ROOM_VERSIONS
+from federation.events import CREATE, StateKey, Template
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL
 
 ALWAYS: list[StateKey] = [CREATE, POWER_LEVELS, ("m.room.member", ALICE)]

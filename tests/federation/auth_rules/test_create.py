@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from federation import canonical_json
 from federation.auth_rules import Allowed, Verdict, check
-from federation.auth_rules.create import check_create
-from federation.pdu import view
-from federation.pdu.hashes import event_id
-from federation.room_version import ROOM_VERSIONS
+from federation.auth_rules.check import check_create
+from federation.events import view
+from federation.events.hashes import event_id
+from federation.matrix import canonical_json
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, Room
 

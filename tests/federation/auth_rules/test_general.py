@@ -1,28 +1,23 @@
 """The rules from the first to the last."""
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation import canonical_json
 from federation.auth_rules import (
-    CREATE,
     Allowed,
     Refused,
     Verdict,
     check,
     check_against_auth_events,
     check_independent,
-    is_judged_by_name,
 )
-from federation.auth_rules.rules import RULES, Rule
-from federation.pdu import view
-from federation.pdu.hashes import event_id
-from federation.room_version import ROOM_VERSIONS
+from federation.events import CREATE, view
+from federation.events.hashes import event_id
+from federation.matrix import canonical_json
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
@@ -213,17 +208,3 @@ def test_hostile_events_and_states_get_a_verdict(
     assert isinstance(check(pdu, against, room.version), Allowed | Refused)
     assert isinstance(check(pdu, {**against, CREATE: room.create}, room.version), Allowed | Refused)
     assert isinstance(check_independent(pdu, {}, room.version, create=room.create), Allowed | Refused)
-
-
-def types_with_rules(rules: Sequence[Rule]) -> set[str]:
-    named = {type_ for rule in rules for type_ in re.findall(r"If type is (m\.[a-z_.]+):", rule.text)}
-    return named.union(*(types_with_rules(rule.parts) for rule in rules))
-
-
-def test_types_that_have_a_rule_of_their_own_are_judged_by_more_than_their_name() -> None:
-    """As the specification has them, in whatever version. Of all others one message stands for the next."""
-    named = types_with_rules(RULES)
-    assert len(named) == 5
-    assert not any(map(is_judged_by_name, named))
-    assert is_judged_by_name("m.room.message")
-    assert is_judged_by_name("io.cis.agent.task.request")

@@ -3,7 +3,7 @@
 import pytest
 
 from federation.auth_rules import Allowed, Verdict
-from federation.room_version import ROOM_VERSIONS
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, DAVE, public_room
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.auth_rules.levels import PowerLevels, creators, read_level
-from federation.pdu import Pdu, Template, build
-from federation.room_version import ROOM_VERSIONS
+from federation.events import Pdu, Template, build
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, signer
 
 UNTIL_9 = [version for version in ROOM_VERSIONS if not ROOM_VERSIONS[version].integer_power_levels]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from federation.auth_rules.redaction import is_applied
-from federation.pdu import Pdu
-from federation.room_version import ROOM_VERSIONS
+from federation.auth_rules.check import is_applied
+from federation.events import Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 ERIN = "@erin:c.example"

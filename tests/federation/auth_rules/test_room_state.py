@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from federation.auth_rules.room_state import RoomState
-from federation.room_version import ROOM_VERSIONS
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 

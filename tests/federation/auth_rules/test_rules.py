@@ -7,7 +7,7 @@ import pytest
 
 from federation.auth_rules import Refused
 from federation.auth_rules.rules import REFUSALS, refuse
-from federation.room_version import ROOM_VERSIONS
+from federation.matrix.room_version import ROOM_VERSIONS
 from tests.federation.auth_rules.refusals import refusals
 
 NUMBERS = {

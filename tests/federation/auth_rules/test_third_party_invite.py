@@ -7,9 +7,9 @@ from nacl.signing import SigningKey
 
 from federation.auth_rules import Allowed, Refused, Verdict
 from federation.auth_rules.third_party_invite import MAX_SIGNATURES_TRIED
-from federation.pdu import Pdu
-from federation.room_version import ROOM_VERSIONS
-from federation.signatures import encode_base64, sign
+from federation.events import Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import encode_base64, sign
 from tests.federation.auth_rules.refusals import Refusal, assert_refused, cases_of, refused_by
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.state_resolution.auth_chains import auth_difference, conflicted_state_subgraph, reachable
+from federation.state_resolution.conflicts import auth_difference, conflicted_state_subgraph, reachable
 
 Graph = dict[str, str]
 

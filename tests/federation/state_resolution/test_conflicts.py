@@ -1,6 +1,6 @@
 """Which state the sets agree on, and which they do not."""
 
-from federation.pdu import StateKey
+from federation.events import StateKey
 from federation.state_resolution.conflicts import split
 
 NAME: StateKey = ("m.room.name", "")

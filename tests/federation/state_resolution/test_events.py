@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.room_version import ROOM_VERSIONS
+from federation.matrix.room_version import ROOM_VERSIONS
 from federation.state_resolution.events import Events
 from tests.support.rooms import ALICE, BOB, public_room
 

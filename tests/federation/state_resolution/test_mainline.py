@@ -2,10 +2,10 @@
 
 import pytest
 
-from federation.pdu import Pdu
-from federation.room_version import ROOM_VERSIONS
+from federation.events import Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
 from federation.state_resolution.events import Events
-from federation.state_resolution.mainline import mainline_ordering
+from federation.state_resolution.resolve import mainline_ordering
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 

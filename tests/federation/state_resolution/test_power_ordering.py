@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from federation.pdu import Pdu
-from federation.room_version import ROOM_VERSIONS
+from federation.events import Pdu
+from federation.matrix.room_version import ROOM_VERSIONS
 from federation.state_resolution.events import Events
-from federation.state_resolution.power_ordering import (
+from federation.state_resolution.resolve import (
     is_power_event,
     reverse_topological_power_ordering,
     with_auth_chains,

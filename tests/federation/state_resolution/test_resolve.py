@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from federation.auth_rules import Allowed
-from federation.pdu import EventId, Pdu, StateKey
-from federation.room_version import ROOM_VERSIONS
-from federation.state_resolution import NeedEvents, Resolution, StateSet, resolve
+from federation.events import EventId, Pdu, StateKey
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.state_resolution.conflicts import StateSet
+from federation.state_resolution.resolve import NeedEvents, Resolution, resolve
 from tests.support.rooms import ALICE, BOB, CAROL, DAVE, Room, levels_of, public_room
 
 TOPIC: StateKey = ("m.room.topic", "")

@@ -8,17 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from storage.embedded import State
 from storage.embedded.adoption import find_running, sight_of
-from storage.embedded.home import prepare
-from storage.embedded.identity import choose
-from storage.embedded.launch import Programs
-from storage.embedded.layout import PORT, Layout
-from storage.embedded.process import Process
-from storage.embedded.readiness import accepting
-from storage.embedded.settings import arguments
+from storage.embedded.home import PORT, Layout, choose, prepare
+from storage.embedded.initialise import arguments
+from storage.embedded.launch import Process, Programs
+from storage.embedded.server import accepting
 from tests.storage.conftest import RUN_AS, owner
 from tests.storage.embedded.nodes import kill, node, started, without
 

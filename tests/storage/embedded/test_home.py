@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import foreign, hold, open_to, prepare
-from storage.embedded.identity import Identity, choose
-from storage.embedded.layout import Layout
+from storage.embedded.home import Identity, Layout, choose, foreign, hold, open_to, prepare
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner
 

@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from storage.embedded.identity import choose, name_of
+from storage.embedded.home import choose, name_of
 from storage.errors import LocalError
 
 

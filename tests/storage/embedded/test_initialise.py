@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import prepare
-from storage.embedded.identity import choose
+from storage.embedded.home import Layout, choose, prepare
 from storage.embedded.initialise import is_made, remove
 from storage.embedded.launch import Programs
-from storage.embedded.layout import Layout
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS
 from tests.storage.embedded.nodes import node, started

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from storage.embedded import EmbeddedPostgres
-from storage.embedded.home import prepare
-from storage.embedded.identity import choose
-from storage.embedded.launch import LAUNCHER, Programs, python_needs, spawn
-from storage.embedded.layout import Layout
-from storage.embedded.settings import arguments
-from storage.embedded.tools import package_directory
+from storage.embedded.home import Layout, choose, prepare
+from storage.embedded.initialise import arguments
+from storage.embedded.launch import LAUNCHER, Programs, package_directory, python_needs, spawn
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner, processes_in
 from tests.storage.embedded.nodes import (

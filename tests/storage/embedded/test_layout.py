@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.layout import LONGEST_SOCKET_PATH, Layout, refuse_other_major, refuse_unusable_path
+from storage.embedded.home import LONGEST_SOCKET_PATH, Layout, refuse_other_major, refuse_unusable_path
 from storage.errors import LocalError
 
 

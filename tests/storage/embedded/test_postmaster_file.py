@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.embedded.postmaster_file import Claim, PostmasterFile, Sight, judge, parse
+from storage.embedded.adoption import Claim, PostmasterFile, Sight, judge, parse
 
 WHOLE = "7766\n/mnt/postgres/18\n1795004041\n5432\n/mnt/postgres\n\n 10019109         8\nready   \n"
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from storage.embedded.process import Process, children_of, end
+from storage.embedded.launch import Process, children_of, end
 from tests.storage.embedded.nodes import end_of
 
 # A postmaster in miniature: it ends at the signals that are named, and at no other.

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from storage.database import connect_once
-from storage.embedded.readiness import accepting
+from storage.embedded.server import accepting
 from tests.storage.embedded.nodes import started
 from tests.storage.embedded.test_adoption import left_behind
 

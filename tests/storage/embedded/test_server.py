@@ -10,8 +10,8 @@ import pytest
 
 from storage.database import connect_once
 from storage.embedded import EmbeddedPostgres, State
-from storage.embedded.layout import Layout
-from storage.embedded.trouble import is_passing
+from storage.embedded.errors import is_passing
+from storage.embedded.home import Layout
 from storage.errors import LocalError
 from tests.storage.conftest import owner, processes_in
 from tests.storage.embedded.nodes import Reports, end_of, kill, node, started

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from storage.embedded.settings import arguments
+from storage.embedded.initialise import arguments
 
 
 def pairs(words: list[str]) -> dict[str, str]:

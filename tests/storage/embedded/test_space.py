@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.space import free_space, readable, refuse_full, too_little
+from storage.embedded.home import free_space, readable, refuse_full, too_little
 from storage.errors import LocalError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.embedded.supervision import (
+from storage.embedded.server import (
     FIRST_DELAY,
     LONG_ENOUGH,
     LONGEST_DELAY,

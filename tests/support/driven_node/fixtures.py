@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.driven_node.process import DrivenNode
 from tests.support.driven_node.walking import Sides
 from tests.support.ports import lasting_port

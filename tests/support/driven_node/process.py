@@ -13,7 +13,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.driven_node.followed import Followed
 from tests.support.driven_node.resident import Resident
 from tests.support.matrix_client import Refused

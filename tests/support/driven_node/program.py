@@ -3,7 +3,7 @@ on standard output, one line each, as they are ready.
 
 `{"id": 1, "call": "join", "with": {"room": "#kitchen:there", "user": "@alice:here"}}` is answered by
 `{"id": 1, "answer": …}` or by `{"id": 1, "refused": …}`. `call` is an operation of
-`bridge.matrix_side.MatrixSide` or one of those below. What nobody asked for is told too: `{"heard": …}` is an
+`bridge.matrix.side.MatrixSide` or one of those below. What nobody asked for is told too: `{"heard": …}` is an
 EDU, `{"follows": …}` part of a followed stream.
 
 The Python that runs it is that of the installed wheel, so that nothing of the tests is imported here. It is
@@ -25,15 +25,15 @@ from typing import Any
 import structlog
 
 from bridge.cli.run import event_loop_factory
+from bridge.config.files import load_config
+from bridge.node.homeserver_backend import CarriedByHomeserver
+from bridge.observability.log import configure_logging
 from bridge.run import Node
-from bridge.service.carried_by_homeserver import CarriedByHomeserver
-from bridge.service.config_file import load_config
-from bridge.service.log import configure_logging
-from federation.ephemeral import Ephemeral, edu_type
-from federation.errors import MatrixError, PeerError
-from federation.public_rooms import from_body
-from federation.room_request import InitialState, RoomRequest
-from federation.thumbnail_size import Method
+from federation.directory.public_rooms import from_body
+from federation.matrix.errors import MatrixError, PeerError
+from federation.media.thumbnail_size import Method
+from federation.rooms.creation import InitialState, RoomRequest
+from federation.transactions.ephemeral import Ephemeral, edu_type
 
 PR_SET_PDEATHSIG = 1
 LONGEST_LINE = 64 << 20

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from federation import message_content
+from federation.matrix import message_content
 from tests.support.matrix_client import Refused
 from tests.support.matrix_client.homeserver import Json
 from tests.support.matrix_client.media import Media

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "synapse.txt"
 
@@ -42,6 +42,18 @@ class SQLite:
         with closing(sqlite3.connect(self.file)) as connection:
             [count] = connection.execute("SELECT count(*) FROM background_updates").fetchone()
         return int(count)
+
+    def lose_transactions(self) -> int:
+        """Forget what waits for application services, as a Synapse does that ends before it has written it
+        down; how many transactions it was."""
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            return connection.execute("DELETE FROM application_services_txns").rowcount
+
+    def waits_for_appservice(self, event_id: str) -> bool:
+        """Whether the event is in a transaction that has not been answered."""
+        with closing(sqlite3.connect(self.file)) as connection:
+            rows = connection.execute("SELECT event_ids FROM application_services_txns").fetchall()
+        return any(event_id in event_ids for (event_ids,) in rows)
 
     async def drop(self) -> None:
         """The file goes with its directory."""

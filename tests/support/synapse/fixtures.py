@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage.address import DatabaseAddress
+from storage.connect import DatabaseAddress
 from tests.support.ports import lasting_port
 from tests.support.synapse.database import Postgres, SQLite
 from tests.support.synapse.process import Synapse, environment

@@ -13,46 +13,50 @@ from typing import Any, Final
 from aiohttp import web
 from nacl.signing import SigningKey
 
-from bridge.address import AgentAddress
-from bridge.agent import Agent
-from bridge.agent_news import NodeHeartbeat
-from bridge.connectors.cis import timestamps
-from bridge.connectors.cis.act import CisObserver
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent
+from bridge.agents.news import NodeHeartbeat
+from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.cis.effects import Missed
-from bridge.connectors.cis.events import Message, Unregistered
-from bridge.connectors.cis.json_value import problem_of
-from bridge.connectors.cis.service import incoming
-from bridge.connectors.cis.service.announcing import NamespacesOf
-from bridge.connectors.cis.service.beats import HeardBeats
-from bridge.connectors.cis.service.channels import Channels, Letter
-from bridge.connectors.cis.service.leading import Followers, Lead, leading
-from bridge.connectors.cis.service.learning import Learning
+from bridge.connectors.cis.http.client import EventClient
+from bridge.connectors.cis.http.endpoints import CisEndpoints
+from bridge.connectors.cis.http.outbox import PublishedOutbox
+from bridge.connectors.cis.http.publishing import Publishing, new_event_id
+from bridge.connectors.cis.http.receiving import Receiving
+from bridge.connectors.cis.metrics import CisMetrics
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol.events import Message, Unregistered
+from bridge.connectors.cis.protocol.json_values import problem_of
+from bridge.connectors.cis.protocol.rooms import parse_room_id
+from bridge.connectors.cis.service import inbound as incoming
+from bridge.connectors.cis.service.discovery import Learning
+from bridge.connectors.cis.service.dispatch import Listener, Taking
+from bridge.connectors.cis.service.heartbeats import HeardBeats
+from bridge.connectors.cis.service.leader import Followers, Lead, leading
+from bridge.connectors.cis.service.long_texts import WholeTexts
+from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.service.own_rooms import OwnRooms
-from bridge.connectors.cis.service.published.client import EventClient
-from bridge.connectors.cis.service.published.outbox import PublishedOutbox
-from bridge.connectors.cis.service.published.publishing import Publishing, new_event_id
-from bridge.connectors.cis.service.published.receiving import Receiving
-from bridge.connectors.cis.service.refusing import Refusing
-from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
-from bridge.connectors.cis.service.taking import Listener, Taking
+from bridge.connectors.cis.service.peer_trust import Trusting
+from bridge.connectors.cis.service.registrations import NamespacesOf
+from bridge.connectors.cis.service.rejections import Refusing
+from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid, Said, Speech
 from bridge.connectors.cis.service.tasks import TaskDelivery, TaskReply
-from bridge.connectors.cis.service.trusting import Trusting
-from bridge.connectors.cis.service.whole_texts import WholeTexts
-from bridge.connectors.cis.settings import NAME, CisSettings
-from bridge.connectors.cis.wire.endpoints import CisEndpoints
-from bridge.ghost_names import GhostNames
-from bridge.matrix_side import MatrixSide
-from bridge.matrix_stream import Subscription
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_desk import TaskDesk
-from bridge.task_ports import Delivery, Reply
-from bridge.task_request import TaskKey
-from federation.room_event import EventHead, RoomEvent
-from federation.side_capability import SideCapability
-from storage.connecting import ConnectionLost
-from storage.consumers import TakenOver
+from bridge.connectors.cis.settings import NAME, CisSettings, cis_settings
+from bridge.connectors.interface import Connector, NodeParts, PortalRoom
+from bridge.matrix.ghost import GhostNames
+from bridge.matrix.ghosts import Ghosts
+from bridge.matrix.side import MatrixSide
+from bridge.tasks.ports import Delivery
+from bridge.tasks.request import TaskKey
+from bridge.tasks.service import TaskDesk
+from federation.events.room_event import RoomEvent
+from federation.matrix.capabilities import SideCapability
+from federation.stream.event_stream import Subscription
+from storage.concurrency import BackgroundTasks
+from storage.connect import ConnectionLost
 from storage.database import Database
+from storage.errors import LocalError
+from storage.rooms.stream import TakenOver
 
 AGAIN: Final = 0.5
 """Seconds until it is tried again to lead."""
@@ -63,6 +67,9 @@ PATIENCE: Final = 2.0
 MESSAGE_WORTH_MS: Final = 300_000
 
 
+PORTAL: Final = "nodes"
+"""The kind of its rooms. They are not removed as portals."""
+
 FollowPeers = Callable[[Callable[[Collection[str]], None]], Callable[[], None]]
 """Be told the ids of peers that have changed, once `CisSettings.peers` says so; gives what ends it."""
 
@@ -70,6 +77,31 @@ FollowPeers = Callable[[Callable[[Collection[str]], None]], Callable[[], None]]
 def peers_stay(listener: Callable[[Collection[str]], None]) -> Callable[[], None]:
     """They are those of the configuration, for as long as the node runs."""
     return lambda: None
+
+
+def connect(parts: NodeParts) -> Connector:
+    config = parts.config
+    # The peers of the configuration, and those that operators have added since.
+    settings = replace(cis_settings(config.server_name, config.agent_federation), peers=parts.peers.peers)
+    return CisConnector(
+        CisParts(
+            side=parts.side,
+            database=parts.database,
+            routes=parts.routes,
+            ghosts=parts.ghosts,
+            settings=settings,
+            names=parts.names,
+            observer=CisObserver(
+                CisMetrics(parts.metrics), parts.audit, parts.feed, parts.report, now_ms=parts.now_ms
+            ),
+            namespaces_of=parts.namespaces_of,
+            key=parts.key,
+            version=parts.version,
+            now_ms=parts.now_ms,
+            follow_peers=parts.peers.subscribe,
+            is_spoken_with=parts.admits,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +125,10 @@ class CisParts:
     is_spoken_with: Callable[[str], bool] = lambda _: True
 
 
-class CisConnector:
-    """Satisfies `bridge.connectors.interface.Connector`, and `BringsTasks`, `AsksForTasks`, `PreparesTasks`,
-    `HasRoutes`, `AnnouncesLost`."""
+class CisConnector(Connector):
+    """The agents of other nodes, over rooms or single events."""
+
+    name = NAME
 
     def __init__(self, parts: CisParts) -> None:
         has_rooms = SideCapability.ROOM_IDS in parts.side.capabilities
@@ -126,8 +159,8 @@ class CisConnector:
         self._heard = HeardBeats(
             parts.side, parts.routes, settings, observer, unknown=self._unknown, met=self._met
         )
-        self._delivery = TaskDelivery(settings, self._channels, now_ms=now_ms)
-        self._reply = TaskReply(settings, self._channels, observer, now_ms=now_ms)
+        self.delivery = TaskDelivery(settings, self._channels, now_ms=now_ms)
+        self.reply = TaskReply(settings, self._channels, observer, now_ms=now_ms)
         self._taking = Taking(
             parts.database,
             parts.routes,
@@ -154,26 +187,13 @@ class CisConnector:
         )
         self._lead: Lead | None = None
         self._learned: dict[str, int] = {}
-        self._background: set[asyncio.Task[None]] = set()
-        self._leader: asyncio.Task[None] | None = None
+        self._background = BackgroundTasks()
         self._reading: asyncio.Task[None] | None = None
         self._is_ending = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
         self._desk: TaskDesk
 
     # -- what it can do --
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def delivery(self) -> Delivery:
-        return self._delivery
-
-    @property
-    def reply(self) -> Reply:
-        return self._reply
 
     def prepared(self, delivery: Delivery) -> Delivery:
         """With the whole of the texts that were too long for an event."""
@@ -183,6 +203,22 @@ class CisConnector:
         self._desk = desk
         self._taking.use_desk(desk)
         self._trusting.use_desk(desk)
+
+    def has_puppet(self, address: AgentAddress) -> bool:
+        access = self._parts.settings.peers.get(address.node_id)
+        return access is not None and not access.is_homeserver
+
+    def owns_room(self, room_id: str) -> bool:
+        return parse_room_id(room_id) is not None
+
+    async def portal(self, room_id: str) -> PortalRoom | None:
+        if not self.owns_room(room_id):
+            return None
+        refusal = LocalError(
+            f"{room_id} is a room in which nodes exchange agents, and no portal.",
+            "`palaver rooms leave` lets this node leave it all the same.",
+        )
+        return PortalRoom(PORTAL, refusal=refusal)
 
     def routes(self) -> list[web.RouteDef]:
         return CisEndpoints(self._parts.settings, self._receiving, self._parts.version).routes()
@@ -196,9 +232,9 @@ class CisConnector:
         self._refusing.start()
         self._publishing.start()
         self._heard.start()
-        self._leader = asyncio.create_task(self._lead_for_ever())
+        self._background.supervise("rooms of agents", self._lead_for_ever)
 
-    async def ask_no_more(self) -> None:
+    async def stop(self) -> None:
         """Nothing more is read; what is still to be said is."""
         self._is_ending.set()
         if self._reading is not None:
@@ -207,14 +243,11 @@ class CisConnector:
 
     async def close(self) -> None:
         self._end()
-        await self.ask_no_more()
+        await self.stop()
         if self._lead is not None:
             # That agents go is worth saying.
             await self._lead.announcing.settled(PATIENCE)
-        works = [work for work in (*self._background, self._leader) if work is not None]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await self._background.close()
         await self._heard.close()
         await self._publishing.close()
         await self._refusing.close()
@@ -322,9 +355,7 @@ class CisConnector:
         await self._desk.unreachable(key, reason)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._watched(work))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background.spawn("what a peer has said", self._watched(work))
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -340,9 +371,7 @@ class CisConnector:
         while True:
             try:
                 async with (
-                    self._parts.side.subscription(
-                        NAME, wanted=self._concerns, foresees=self._foresee
-                    ) as subscription,
+                    self._parts.side.subscription(NAME, wanted=self._concerns) as subscription,
                     leading(self._followers()) as lead,
                 ):
                     self._lead = lead
@@ -355,17 +384,15 @@ class CisConnector:
                 self._lead = None
             await asyncio.sleep(AGAIN)
 
-    def _concerns(self, event: EventHead) -> bool:
+    def _concerns(self, event: RoomEvent) -> bool:
         return incoming.concerns(event, self._parts.settings)
-
-    def _foresee(self, event: RoomEvent) -> None:
-        if self._lead is not None:
-            self._lead.incoming.foresee(event)
 
     async def _read(self, lead: Lead, subscription: Subscription) -> None:
         """Until something is wrong; or until nothing more is to be read, and then for ever."""
         if not self._is_ending.is_set():
-            self._reading = asyncio.create_task(lead.incoming.read(subscription))
+            self._reading = self._background.spawn(
+                "reading of rooms of agents", lead.incoming.read(subscription), reports=False
+            )
             try:
                 await asyncio.wait({self._reading})
                 if not self._reading.cancelled():

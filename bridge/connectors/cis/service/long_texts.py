@@ -1,17 +1,23 @@
-"""Texts that are too long for an event: stored as media when they go out, fetched when they have come."""
+"""Texts that are too long for an event: stored as media when they go out, fetched when they have come.
+
+Brings tasks that have come from other nodes to agents of this one, with their texts as they were.
+"""
 
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from bridge.connectors.cis import large_output
-from bridge.connectors.cis.events import AnyEvent
-from bridge.connectors.cis.large_output import Stored
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.refusals import TooLarge
-from bridge.matrix_side import MatrixSide
-from bridge.task import Task
-from bridge.task_error import ErrorCode, TaskError
+from bridge.connectors.cis.protocol import large_output
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.large_output import Stored
+from bridge.connectors.cis.protocol.refusals import TooLarge
+from bridge.connectors.cis.settings import NAME
+from bridge.matrix.side import MatrixSide
+from bridge.peers.peer import PeerProfile
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.ports import Delivery, DeliveryOutcome, NotNow, Rejected
+from bridge.tasks.task import Task
+from federation.matrix.errors import MatrixError, PeerError
 
 MOST_FETCHED: Final = 16 * 1024 * 1024
 """Bytes of one text."""
@@ -80,3 +86,25 @@ async def _fetch(side: MatrixSide, stored: Stored) -> str | TaskError:
     except UnicodeDecodeError:
         return wrong
     return wrong if "\0" in text else text
+
+
+class WholeTexts:
+    """Satisfies `bridge.tasks.ports.Delivery`, in front of another one."""
+
+    def __init__(self, side: MatrixSide, delivery: Delivery) -> None:
+        self._side = side
+        self._delivery = delivery
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        if task.request.origin.protocol != NAME:
+            return await self._delivery.deliver(task)
+        try:
+            read = await whole(self._side, task)
+        except (MatrixError, PeerError):
+            return NotNow("A text of the task could not be fetched from the node that has sent it.")
+        if isinstance(read, TaskError):
+            return Rejected(read)
+        return await self._delivery.deliver(read)
+
+    async def cancel(self, task: Task) -> bool:
+        return await self._delivery.cancel(task)

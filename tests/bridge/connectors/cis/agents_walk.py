@@ -5,9 +5,9 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from bridge.task import Task
-from bridge.task_answer import Answer
-from bridge.task_request import TaskKey
+from bridge.tasks.answer import Answer
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import Task
 from tests.bridge.connectors.cis.cis_nodes import CisNode
 from tests.bridge.connectors.cis.far_agents import FarAgents, until
 from tests.support.agents import address

@@ -11,31 +11,32 @@ from typing import Any
 from aiohttp import web
 from nacl.signing import SigningKey
 
-from bridge.address import AgentAddress
-from bridge.agent import Agent
-from bridge.agent_news import Registered, Unregistered
-from bridge.agent_queue import AgentSettings
-from bridge.connectors.cis.act import Act, Verdict
-from bridge.connectors.cis.peer import Peer
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.news import Registered, Unregistered
+from bridge.agents.routing import AgentRoutingTable
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
+from bridge.connectors.cis.acts import Act, Verdict
 from bridge.connectors.cis.service.connector import CisConnector, CisParts, FollowPeers, peers_stay
-from bridge.connectors.cis.service.leading import Lead
-from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.connectors.cis.service.leader import Lead
+from bridge.connectors.cis.settings import CisSettings
 from bridge.connectors.interface import Connector
-from bridge.ghost_names import HomeserverNames
-from bridge.matrix_side import MatrixSide
-from bridge.routing import AgentRoutingTable
-from bridge.service.centre import Centre, CentreParts, LocalAgents
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_desk import TaskDesk
-from bridge.service.task_steps import AgentDuty
-from bridge.task import State, Task
-from bridge.task_answer import Answer
-from bridge.task_messages import Dropped
-from bridge.task_ports import Delivered, Delivery, DeliveryOutcome
-from bridge.task_request import Origin, TaskKey, TaskRequest
-from federation.server_keys import OwnKeys
-from tests.federation.service.nodes import Node, Nodes, now_ms
+from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghosts import Ghosts
+from bridge.matrix.side import MatrixSide
+from bridge.node.core import Centre, CentreParts
+from bridge.peers.peer import Peer, PeerAccess
+from bridge.tasks.answer import Answer
+from bridge.tasks.messages import Dropped
+from bridge.tasks.ports import Delivered, Delivery, DeliveryOutcome
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import State, Task
+from federation.keys.server_keys import OwnKeys
+from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.postgres import Server
 
@@ -45,9 +46,9 @@ LOCAL = "hands"
 
 
 class Hands:
-    """Agents of a node that do what the test says. Satisfies `LocalAgents` and `Delivery`."""
+    """Agents of a node that do what the test says. Satisfies `AgentsOfThisNode` and `Delivery`."""
 
-    def __init__(self, table: RoutingTable, duty: AgentDuty) -> None:
+    def __init__(self, table: RoutingTable, statuses: AgentStatuses) -> None:
         self.table = table
         self.given: asyncio.Queue[Task] = asyncio.Queue()
         self.stopped: asyncio.Queue[Task] = asyncio.Queue()
@@ -137,7 +138,7 @@ class Requester:
 
 
 class Eyes:
-    """Satisfies `CisObserver` and `TaskObserver`."""
+    """Satisfies `CisObserver` and `AgentObserver`."""
 
     def __init__(self) -> None:
         self.acts: list[Act] = []
@@ -150,6 +151,8 @@ class Eyes:
         self._changed.set()
 
     def changed(self, task: Task) -> None: ...
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
 
     def dropped(self, task: Task | None, dropped: Dropped) -> None:
         self.drops.append(dropped)
@@ -352,12 +355,12 @@ class CisNodes(Nodes):
         def clock() -> int:
             return now_ms() + ahead
 
-        def local(table: RoutingTable, duty: AgentDuty) -> Hands:
+        def local(table: RoutingTable, statuses: AgentStatuses) -> Hands:
             nonlocal hands
-            hands = Hands(table, duty)
+            hands = Hands(table, statuses)
             return hands
 
-        def connectors(table: RoutingTable, agents: LocalAgents) -> Sequence[Connector]:
+        def connectors(table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
             nonlocal connector
             connector = CisConnector(
                 CisParts(

@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes
-from tests.federation.service.far_apart import FarApart
-from tests.federation.service.nodes import Nodes
+from tests.federation.far_apart import FarApart
+from tests.federation.nodes import Nodes
 from tests.support.postgres import Server
 
 PATIENCE = 60.0

@@ -4,11 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bridge.address import AgentAddress
-from bridge.agent_status import WIRE_STATUSES
-from bridge.capability import read_capabilities
-from bridge.connectors.cis import timestamps
-from bridge.connectors.cis.events import (
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import WIRE_STATUSES, read_capabilities
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.protocol.events import (
     AnyEvent,
     Heartbeat,
     Message,

@@ -6,17 +6,17 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
-from bridge.agent_peers import read_peer
-from bridge.config_agent_federation import AgentFederation, AgentPeer
-from bridge.service.agent_peers import AgentPeers
-from bridge.service.peered_homeserver import follow, with_peers
-from federation.federation_policy import policy
-from federation.homeserver_settings import HomeserverSettings
-from federation.peer_settings import CertificateFiles
-from federation.wire.tls import TlsFiles
+from bridge.config.agent_federation import AgentFederation, AgentPeer
+from bridge.node.homeserver_backend import follow, with_peers
+from bridge.peers.peers import read_peer
+from bridge.peers.service import AgentPeers
+from federation.client.peer_settings import CertificateFiles
+from federation.homeserver import HomeserverSettings
+from federation.http.server.tls import TlsFiles
+from federation.peers.policy import policy
 from storage.database import Database
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes
-from tests.federation.service.nodes import Node, now_ms
+from tests.federation.nodes import Node, now_ms
 from tests.support.loopback_server import Certificates
 from tests.support.postgres import Server
 

@@ -1,10 +1,9 @@
 """What rooms say of agents, and what is missing."""
 
-from bridge.agent import Agent
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis.announcements import Announcements, registered, status_update
-from bridge.connectors.cis.events import Registered, Unregistered
-from bridge.connectors.cis.rooms import BroadcastRoom, FederationRoom
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.connectors.cis.protocol.events import Registered, Unregistered
+from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
+from bridge.connectors.cis.registrations import Announcements, registered, status_update
 
 ALL = BroadcastRoom("here")
 ALPHA = FederationRoom("alpha", "here")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge import agent_news
+from bridge.agents import news as agent_news
 from bridge.connectors.cis.effects import (
     Answered,
     Asked,
@@ -16,18 +16,15 @@ from bridge.connectors.cis.effects import (
     NotAsked,
     Progressed,
     effect_of,
-    taken_together,
 )
-from bridge.connectors.cis.events import AnyEvent
-from bridge.connectors.cis.examination import Taken
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import AgentRoom, BroadcastRoom, FederationRoom
-from bridge.connectors.cis.sender import From, ToldGone
+from bridge.connectors.cis.examination import From, Taken, ToldGone
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.rooms import AgentRoom, BroadcastRoom, FederationRoom
 from bridge.connectors.cis.settings import CisSettings
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode
-from bridge.task_request import TaskKey
+from bridge.peers.peer import Peer, PeerProfile
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.request import TaskKey
 from tests.bridge.connectors.cis.made import (
     COORDINATOR,
     WORKER,
@@ -110,15 +107,3 @@ def test_that_an_agent_of_ours_is_missed() -> None:
     """It says nothing of the agent."""
     told = Taken(unregistered(), ToldGone(WORKER), ALPHA)
     assert effect_of(told, PEER_LIVING, KITCHEN) == Missed(WORKER)
-
-
-def test_what_was_asked_for_is_taken_in_before_it_is_cancelled() -> None:
-    """Otherwise it would run for nobody."""
-    asked = effect(request(), PEER_LIVING, KITCHEN)
-    news = effect(registered())
-    other = Cancelled(TaskKey("living.local", "other"), "x", None)
-    cancel = Cancelled(TaskKey("living.local", "req-1"), "x", None)
-    assert taken_together([]) == 0
-    assert taken_together([news, other, asked, news, other]) == 5
-    assert taken_together([news, asked, other, cancel, news]) == 3
-    assert taken_together([cancel, asked]) == 2

@@ -5,23 +5,22 @@ from typing import Any
 
 import pytest
 
-from bridge.connectors.cis import content
-from bridge.connectors.cis.envelope import Envelope
 from bridge.connectors.cis.examination import (
     UNKNOWN_PEER,
     UNTRUSTED_PEER,
     Examined,
+    From,
     Kept,
     Taken,
     examine_envelope,
     examine_pdu,
 )
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.published_signature import NOT_SIGNED
-from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
-from bridge.connectors.cis.rooms import FederationRoom
-from bridge.connectors.cis.sender import From
+from bridge.connectors.cis.protocol import content
+from bridge.connectors.cis.protocol.envelope import Envelope
+from bridge.connectors.cis.protocol.published import NOT_SIGNED
+from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
+from bridge.connectors.cis.protocol.rooms import FederationRoom
+from bridge.peers.peer import Peer, PeerProfile
 from tests.bridge.connectors.cis.made import WORKER, heartbeat
 
 OWN = "living.local"

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.address import AgentAddress
-from bridge.agent_news import Heartbeat, NodeHeartbeat
-from bridge.agent_status import WIRE_STATUSES, AgentStatus
-from bridge.connectors.cis import content, heartbeats
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.refusals import Forbidden, InvalidPayload
-from federation.canonical_json import encode
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import WIRE_STATUSES, AgentStatus
+from bridge.agents.news import Heartbeat, NodeHeartbeat
+from bridge.connectors.cis import heartbeats
+from bridge.connectors.cis.protocol import content
+from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
+from bridge.peers.peer import PeerProfile
+from federation.matrix.canonical_json import encode
 from tests.bridge.connectors.cis.made import heartbeat
 from tests.bridge.connectors.cis.samples import HOSTILE
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.connectors.cis.introductions import PAUSE_MS, Introductions
+from bridge.connectors.cis.registrations import PAUSE_MS, Introductions
 
 NOW = 10**12
 

@@ -1,9 +1,9 @@
 """What the routing table is told."""
 
-from bridge import agent_news
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis.events import StatusUpdate
-from bridge.connectors.cis.news import news_of
+from bridge.agents import news as agent_news
+from bridge.agents.agent import AgentStatus
+from bridge.connectors.cis.effects import news_of
+from bridge.connectors.cis.protocol.events import StatusUpdate
 from tests.bridge.connectors.cis.made import NOON, WORKER, heartbeat, registered, unregistered
 
 AT = 1_770_552_000_000

@@ -9,23 +9,21 @@ from typing import Any, cast
 import pytest
 from nacl.signing import SigningKey
 
-from bridge.agent_news import StatusSaid, Unregistered
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis.act import Verdict
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import parse_room_id
-from bridge.connectors.cis.service.speech import Said
-from bridge.connectors.cis.settings import PeerAccess
-from bridge.matrix_side import MatrixSide
-from bridge.routing import Unknown
-from bridge.task import State
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode
-from federation.admission import LOOPBACK
-from federation.side_capability import SideCapability
+from bridge.agents.agent import AgentStatus
+from bridge.agents.news import StatusSaid, Unregistered
+from bridge.agents.routing import Unknown
+from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.protocol.rooms import parse_room_id
+from bridge.connectors.cis.service.sender import Said
+from bridge.matrix.side import MatrixSide
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.task import State
+from federation.matrix.capabilities import SideCapability
+from federation.matrix.networks import LOOPBACK
 from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNode, CisNodes, Eyes
-from tests.federation.service.nodes import Node, now_ms
+from tests.federation.nodes import Node, now_ms
 from tests.support.agents import address, routing_table
 from tests.support.postgres import Server
 

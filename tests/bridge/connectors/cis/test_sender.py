@@ -2,12 +2,20 @@
 
 import pytest
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis.events import AnyEvent
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.refusals import Forbidden
-from bridge.connectors.cis.sender import HEADER, ORIGIN, SENDER, Claim, From, ToldGone, sender_of, wrong_claim
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.examination import (
+    HEADER,
+    ORIGIN,
+    SENDER,
+    Claim,
+    From,
+    ToldGone,
+    sender_of,
+    wrong_claim,
+)
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.refusals import Forbidden
+from bridge.peers.peer import Peer, PeerProfile
 from tests.bridge.connectors.cis.made import (
     COORDINATOR,
     WORKER,

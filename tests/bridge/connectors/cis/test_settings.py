@@ -1,10 +1,9 @@
 """What follows from the settings."""
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import BroadcastRoom, FederationRoom
-from bridge.connectors.cis.settings import CisSettings, PeerAccess
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 
 KITCHEN = Peer("kitchen", namespaces=frozenset({"beta", "default"}))
 OLD = Peer("old", PeerProfile.CIS_1_1)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from bridge.connectors.cis.events import AnyEvent
-from bridge.connectors.cis.examination import Taken
-from bridge.connectors.cis.rooms import FederationRoom
-from bridge.connectors.cis.sender import From, Sender, ToldGone
-from bridge.connectors.cis.speaker import NOT_THE_AGENT, wrong_speaker
+from bridge.connectors.cis.examination import NOT_THE_AGENT, From, Sender, Taken, ToldGone, wrong_speaker
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.rooms import FederationRoom
 from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, message, registered, request, unregistered
 
 ROOM = FederationRoom("default", "kitchen.local")

@@ -7,19 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis import content, task_events
-from bridge.connectors.cis.error_codes import answer_of
-from bridge.connectors.cis.events import AnyEvent, Message, TaskRequest
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.sender import From
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis import task_events
+from bridge.connectors.cis.examination import From
+from bridge.connectors.cis.protocol import content
+from bridge.connectors.cis.protocol.error_codes import answer_of
+from bridge.connectors.cis.protocol.events import AnyEvent, Message, TaskRequest
 from bridge.connectors.cis.settings import CisSettings
-from bridge.task import Task
-from bridge.task_answer import Answer, cancelled
-from bridge.task_error import ErrorCode, TaskError
-from bridge.task_request import Origin, TaskKey, check
-from bridge.task_request import TaskRequest as Request
-from federation.canonical_json import encode
+from bridge.peers.peer import PeerProfile
+from bridge.tasks.answer import Answer, cancelled
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.request import Origin, TaskKey, check
+from bridge.tasks.request import TaskRequest as Request
+from bridge.tasks.task import Task
+from federation.matrix.canonical_json import encode
 from tests.bridge.connectors.cis.made import COORDINATOR, NOON, WORKER, message, request
 from tests.bridge.connectors.cis.samples import HOSTILE, HOSTILE_TEXT
 

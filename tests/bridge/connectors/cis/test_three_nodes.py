@@ -8,15 +8,15 @@ from itertools import permutations
 
 import pytest
 
-from bridge.agent_queue import AgentSettings
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis.events import Message
-from bridge.connectors.cis.service.speech import Said
-from bridge.service.routing_table import Change
-from bridge.task import State
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode
-from federation.errors import MatrixError
+from bridge.agents.agent import AgentStatus
+from bridge.agents.routing_table import Change
+from bridge.connectors.cis.protocol.events import Message
+from bridge.connectors.cis.service.sender import Said
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.task import State
+from federation.matrix.errors import MatrixError
 from tests.bridge.connectors.cis.agents_walk import AgentsWalk
 from tests.bridge.connectors.cis.cis_nodes import CisNode
 from tests.bridge.connectors.cis.far_agents import (
@@ -26,7 +26,7 @@ from tests.bridge.connectors.cis.far_agents import (
     known_to_each_other,
     until,
 )
-from tests.federation.service.nodes import now_ms
+from tests.federation.nodes import now_ms
 from tests.support.agents import address, registered
 from tests.support.bad_link import Trouble
 from tests.support.postgres import Server
@@ -233,7 +233,7 @@ async def test_an_agent_that_changes_its_namespace_is_reached_where_it_is(three:
 
 
 async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(three: Three) -> None:
-    """With the reason that it gave, at whoever asked, on whichever node."""
+    """They had begun, so they are interrupted, at whoever asked, on whichever node."""
     async with three() as far:
         a, b, c = far.all
         await b.hands.come("weak", "strong")
@@ -248,7 +248,7 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
         for one in (a, c):
             failed = (await one.answered()).answer
             assert failed is not None
-            assert failed.error_code is ErrorCode.AGENT_NOT_FOUND
+            assert (failed.error_code, failed.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
             assert "out of memory" in failed.output
             assert (await one.misses("weak@b.test")).gone_reason == "out of memory"
         for task in given:

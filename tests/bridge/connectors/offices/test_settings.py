@@ -1,6 +1,6 @@
 """What the configuration says of offices, and which rule of it holds."""
 
-from bridge.connectors.offices.protocol_version import Line
+from bridge.connectors.offices.protocol.versions import Line
 from bridge.connectors.offices.settings import NOBODY_IS_ASKED, ApprovalRule, OfficeSettings
 
 DENY = ApprovalRule("lab", "*__rm", "deny")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bridge import agent_tokens
-from bridge.agent_tokens import ID_BYTES, SECRET_BYTES
+from bridge.agents.attached import tokens as agent_tokens
+from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES
 from bridge.connectors.offices.tokens import (
     MOST_PATTERNS,
     Grant,

@@ -7,30 +7,30 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.address import AgentAddress
-from bridge.agent_news import Registered
-from bridge.agent_queue import AgentSettings
-from bridge.ghost_names import HomeserverNames
-from bridge.matrix_side import SpeaksForPeople
+from appservice.people.send_as_person import Speaking
+from bridge.agents.address import AgentAddress
+from bridge.agents.news import Registered
+from bridge.agents.routing_table import RoutingTable
+from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghosts import Ghosts
 from bridge.people import requester as requesters
-from bridge.people.in_name_of import OPERATOR
 from bridge.people.permissions import Level, Rights
-from bridge.people.service.agents_rooms import NamespacesOf
+from bridge.people.requester import OPERATOR
 from bridge.people.service.listener import IsForOthers, nobody_elses
 from bridge.people.service.people import People
+from bridge.people.service.rooms import NamespacesOf
 from bridge.people.settings import NAME, PeopleSettings
-from bridge.service.ghosts import Ghosts
-from bridge.service.routing_table import RoutingTable
-from bridge.service.task_desk import TaskDesk
-from bridge.service.task_effects import Ports
-from bridge.task import Task
-from bridge.task_answer import Answer
-from bridge.task_request import Origin, TaskKey, TaskRequest
-from federation.errors import MatrixError
-from federation.message_content import edit, in_thread, reaction, text
-from federation.room_event import RoomEvent, StreamedEvent
-from federation.room_request import RoomRequest
-from tests.federation.service.nodes import Node, Nodes, now_ms
+from bridge.tasks.answer import Answer
+from bridge.tasks.effects import Ports
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import Task
+from federation.events.room_event import RoomEvent, StreamedEvent
+from federation.matrix.errors import MatrixError
+from federation.matrix.message_content import edit, in_thread, reaction, text
+from federation.rooms.creation import RoomRequest
+from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.desk import Courier, Notebook, Requester
 from tests.support.postgres import Server
@@ -148,7 +148,7 @@ class Onlookers:
 
 @dataclass
 class LetsSpeak:
-    """People on the second homeserver who let the node speak for them, there. Satisfies `SpeaksForPeople`."""
+    """People on the second homeserver who let the node speak for them, there. Satisfies `Speaking`."""
 
     home: Node
     people: Collection[str]
@@ -266,7 +266,7 @@ async def scene(
     namespaces_of: NamespacesOf | None = None,
     names: Mapping[str, str] | None = None,
     shown_after: float = 0.0,
-    speaks: SpeaksForPeople | None = None,
+    speaks: Speaking | None = None,
     is_for_others: IsForOthers = nobody_elses,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
@@ -312,7 +312,6 @@ async def scene(
     async with AsyncExitStack() as stack:
         await routes.start()
         stack.push_async_callback(routes.close)
-        stack.callback(routes.subscribe(desk.agents_changed))
         await one.come(*(f"{agent}@{node.name}" for agent in agents))
         await desk.start()
         stack.push_async_callback(desk.close)

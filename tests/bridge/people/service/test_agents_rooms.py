@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
-from bridge.agent_news import Registered
-from federation.room_request import RoomRequest
+from bridge.agents.news import Registered
+from federation.rooms.creation import RoomRequest
 from storage.database import Database
 from tests.bridge.people.service.scene import HERE, NODE, PATIENCE, WORKER, Scene, scene
-from tests.federation.service.living.homes import Home, inhabited
-from tests.federation.service.nodes import now_ms
+from tests.federation.local_users.homes import Home, inhabited
+from tests.federation.nodes import now_ms
 from tests.support.agents import address
 
 
@@ -48,6 +49,27 @@ async def test_a_room_for_each_namespace(home: Home) -> None:
         assert await home.rooms.membership(rooms["default"], f"@worker-2:{HERE}") is None
         assert (await home.state(rooms["default"], "m.room.member", WORKER))["displayname"] == "worker-1"
         assert (await home.state(rooms["default"], "m.room.member", NODE))["displayname"] == "Palaver"
+
+
+async def test_agents_come_into_their_rooms_after_one_failed(home: Home) -> None:
+    """What failed, for whatever reason, is logged."""
+    failed = asyncio.Event()
+
+    def namespaces_of(agent: object) -> tuple[str, ...]:
+        if agent == address(f"worker-1@{HERE}"):
+            failed.set()
+            raise ZeroDivisionError
+        return ("default",)
+
+    with capture_logs() as logs:
+        async with scene(
+            home,  # type: ignore[arg-type]
+            agents=("worker-1", "worker-2"),
+            namespaces_of=namespaces_of,
+        ) as one:
+            await failed.wait()
+            await until_in(one, one.room_id, f"@worker-2:{HERE}")
+    assert [log["task"] for log in logs if log["log_level"] == "error"] == ["agents come into their rooms"]
 
 
 async def test_they_are_found_again(home: Home) -> None:

@@ -1,10 +1,10 @@
 """Gives agents the work that people ask for."""
 
-from bridge.agent_news import Unregistered
-from bridge.task_answer import Answer
-from federation.room_request import RoomRequest
+from bridge.agents.news import Unregistered
+from bridge.tasks.answer import Answer
+from federation.rooms.creation import RoomRequest
 from tests.bridge.people.service.scene import ALICE, CAROL, HERE, NODE, WORKER, Stage
-from tests.federation.service.nodes import now_ms
+from tests.federation.nodes import now_ms
 from tests.support.agents import address
 
 FAY = "@fay:there.test"

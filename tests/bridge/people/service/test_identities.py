@@ -1,7 +1,7 @@
 """Which users are agents, and which agents are users of this node."""
 
-from appservice.namespaces import Namespaces
-from bridge.ghost_names import GuestNames, HomeserverNames
+from appservice.registration.namespaces import Namespaces
+from bridge.matrix.ghost import GuestNames, HomeserverNames
 from bridge.people.service.identities import Identities
 from storage.database import Database
 from tests.support.agents import address, registered, routing_table

@@ -1,10 +1,10 @@
 """People and agents: the whole of it, between a node and people on another homeserver."""
 
+import asyncio
 from typing import Any
 
-from bridge.connectors.interface import AsksForTasks, Connector
-from bridge.people.text import MARK
-from federation.room_event import RoomEvent
+from bridge.people.texts.text import MARK
+from federation.events.room_event import RoomEvent
 from storage.database import Database
 from tests.bridge.people.service.scene import ALICE, HERE, NODE, WORKER, Scene, Stage
 
@@ -96,11 +96,10 @@ async def test_what_agents_ask_each_other_is_a_thread(play: Stage) -> None:
 async def test_it_is_a_connector_like_the_others(play: Stage) -> None:
     """The centre starts it, closes it, and gives it the desk."""
     scene = await play.scene()
-    assert isinstance(scene.people, Connector)
-    assert isinstance(scene.people, AsksForTasks)
+    assert scene.people.reply is not None
     assert scene.people.name == "people"
     await play.join(scene.room_id, ALICE)
-    await scene.people.ask_no_more()
+    await scene.people.stop()
     asked = await play.there.say(scene.room_id, ALICE, "@worker-1: peel")
     await play.here.until(lambda event_id, _: event_id == asked)
     assert scene.courier.delivered.empty()
@@ -152,4 +151,25 @@ async def test_what_is_done_again_after_a_kill_is_the_same(play: Stage) -> None:
     assert after[: after.index(last)] == [event.event_id for event in before]
     assert len(after) - after.index(last) == 2
     assert scene.courier.delivered.empty()
+    assert scene.notebook.problems == []
+
+
+async def test_rooms_do_not_wait_for_each_other(play: Stage) -> None:
+    """What does not end in some rooms holds up nothing that is said elsewhere."""
+    slow: set[str] = set()
+
+    async def is_for_others(event: RoomEvent) -> bool:
+        if event.room_id in slow:
+            await asyncio.Event().wait()
+        return False
+
+    scene = await play.scene(is_for_others=is_for_others)
+    for _ in range(3):
+        room_id = await play.there.chat(ALICE, NODE)
+        await play.there.until_body("I am the node", room_id=room_id)
+        slow.add(room_id)
+        await play.there.say(room_id, ALICE, "help")
+    room_id = await play.there.chat(ALICE, NODE)
+    await play.there.say(room_id, ALICE, "help")
+    await play.there.until_body("What you can ask", room_id=room_id)
     assert scene.notebook.problems == []

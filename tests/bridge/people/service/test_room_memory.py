@@ -1,14 +1,13 @@
 """What kind of room each is."""
 
-from bridge.ghost_names import HomeserverNames
+from bridge.matrix.ghost import HomeserverNames
 from bridge.people.place import Kind
-from bridge.people.service.agents_rooms import AgentsRooms
 from bridge.people.service.identities import Identities
-from bridge.people.service.room_memory import RoomMemory
+from bridge.people.service.rooms import AgentsRooms, RoomMemory
 from bridge.people.settings import PeopleSettings
-from federation.room_event import RoomEvent
+from federation.events.room_event import RoomEvent
 from storage.database import Database
-from tests.federation.service.living.homes import inhabited
+from tests.federation.local_users.homes import inhabited
 from tests.support.agents import registered, routing_table
 from tests.support.ghosts import ghosts_of
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode, TaskError
-from federation.message_content import HTML
-from federation.peer_limits import Rate
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from federation.matrix.message_content import HTML
+from federation.peers.limits import Rate
 from tests.bridge.people.service.scene import ALICE, BOB, CAROL, HERE, NODE, WORKER, LetsSpeak, Stage
 from tests.support.agents import address
 

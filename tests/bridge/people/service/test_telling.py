@@ -1,6 +1,6 @@
 """Answers people where they have spoken."""
 
-from federation.peer_limits import Rate
+from federation.peers.limits import Rate
 from tests.bridge.people.service.scene import ALICE, Stage
 
 FAY = "@fay:there.test"

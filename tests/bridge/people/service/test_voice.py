@@ -1,10 +1,10 @@
 """Says things in rooms as users of this node."""
 
-from bridge.people.service.voice import Voice, beside
-from bridge.people.text import Kind, Text, content_of
-from federation.message_content import text
+from bridge.people.service.messenger import Voice, beside
+from bridge.people.texts.text import Kind, Text, content_of
+from federation.matrix.message_content import text
 from storage.database import Database
-from tests.federation.service.living.homes import bodies, inhabited
+from tests.federation.local_users.homes import bodies, inhabited
 
 
 async def test_what_is_said_again_is_the_same(database: Database) -> None:

@@ -1,8 +1,8 @@
 """Takes work back that people have asked for."""
 
-from bridge.agent_queue import AgentSettings
-from bridge.task import State, Task
-from bridge.task_request import TaskKey
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import State, Task
 from tests.bridge.people.service.scene import ALICE, BOB, CAROL, NODE, WORKER, Scene, Stage
 
 

@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.service.channels import Channels, Letter
-from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
-from bridge.connectors.cis.settings import PeerAccess
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid, Said, Speech
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes
 from tests.bridge.connectors.cis.made import message
 from tests.support.ghosts import ghosts_of
@@ -51,9 +48,6 @@ async def test_the_namespace_is_the_one_in_which_the_agent_is(nodes: CisNodes) -
     ]:
         address = AgentAddress(agent_id, node_id)
         assert await channels.namespace_of(peers[node_id].peer, address) == expected
-        only = channels.only_namespace(peers[node_id].peer)
-        assert only is None
-    assert channels.only_namespace(Peer("d.test", namespaces=frozenset({"alpha", "beta"}))) == "alpha"
     await speech.close()
 
 
@@ -67,6 +61,4 @@ async def test_who_is_in_no_rooms_gets_single_events(nodes: CisNodes) -> None:
     channels = Channels(node.rooms, settings, speech, posts)
     letter = Letter(message("x"), "default", AgentAddress("w", "b.test"), "name", 5)
     assert await channels.send(old, letter) == Said("$1")
-    assert posts.letters == [letter]
-    assert channels.make_ready(old, message("x"), "default", letter.speaker) is None
     assert posts.letters == [letter]

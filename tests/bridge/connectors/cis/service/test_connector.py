@@ -6,21 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.agent_queue import AgentSettings
-from bridge.agent_status import AgentStatus
-from bridge.connectors.cis.act import Verdict
-from bridge.connectors.cis.events import Message
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.service.speech import Said
-from bridge.connectors.cis.settings import PeerAccess
-from bridge.routing import AgentRoutingTable
-from bridge.task import State
-from bridge.task_answer import Answer
-from bridge.task_error import ErrorCode
-from bridge.task_request import TaskKey
-from federation.errors import MatrixError
+from bridge.agents.agent import AgentStatus
+from bridge.agents.routing import AgentRoutingTable
+from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.protocol.events import Message
+from bridge.connectors.cis.service.sender import Said
+from bridge.peers.peer import Peer, PeerAccess
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import State
+from federation.matrix.errors import MatrixError
 from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNodes, peers_of
-from tests.federation.service.nodes import now_ms
+from tests.federation.nodes import now_ms
 from tests.support.agents import address, registered
 
 GOOD = Answer(True, "Implementation completed...", 0, {"tokens_used": 1500})

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from bridge.agent_news import Unregistered
-from bridge.connectors.cis.act import Verdict
-from bridge.connectors.cis.peer import Peer
-from bridge.connectors.cis.service.learning import Learning
+from bridge.agents.news import Unregistered
+from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.service.discovery import Learning
+from bridge.peers.peer import Peer
 from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNodes, Eyes, peers_of
-from tests.federation.service.nodes import now_ms
+from tests.federation.nodes import now_ms
 from tests.support.agents import address, routing_table
 
 PEER = Peer("a.test")

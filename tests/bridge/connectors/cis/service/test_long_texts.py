@@ -5,19 +5,18 @@ from hashlib import sha256
 
 import pytest
 
-from bridge.connectors.cis.events import TaskRequest
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.refusals import TooLarge
-from bridge.connectors.cis.service.long_texts import fitting, whole
-from bridge.connectors.cis.service.whole_texts import WholeTexts
-from bridge.task import Task
-from bridge.task_error import ErrorCode, TaskError
-from bridge.task_ports import Delivered, DeliveryOutcome, NotNow, Rejected
-from bridge.task_request import Origin, TaskKey
-from bridge.task_request import TaskRequest as Request
+from bridge.connectors.cis.protocol.events import TaskRequest
+from bridge.connectors.cis.protocol.refusals import TooLarge
+from bridge.connectors.cis.service.long_texts import WholeTexts, fitting, whole
+from bridge.peers.peer import PeerProfile
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.ports import Delivered, DeliveryOutcome, NotNow, Rejected
+from bridge.tasks.request import Origin, TaskKey
+from bridge.tasks.request import TaskRequest as Request
+from bridge.tasks.task import Task
 from tests.bridge.connectors.cis.cis_nodes import CisNodes
 from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, message, request
-from tests.federation.service.nodes import Node
+from tests.federation.nodes import Node
 
 LONG = "ä" * 100_000
 

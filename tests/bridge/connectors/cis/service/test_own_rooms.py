@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from bridge.connectors.cis.peer import Peer
 from bridge.connectors.cis.service.own_rooms import OwnRooms
-from bridge.connectors.cis.settings import CisSettings, PeerAccess
-from federation.room_request import RoomRequest
-from federation.service.rooms import Rooms
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess
+from federation.local_users.side import Rooms
+from federation.rooms.creation import RoomRequest
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
 
 SETTINGS = CisSettings("a.test", namespaces=("default", "alpha"))

@@ -5,19 +5,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.address import AgentAddress
-from bridge.connectors.cis import content
-from bridge.connectors.cis.act import Verdict
-from bridge.connectors.cis.events import Message, StatusUpdate
-from bridge.connectors.cis.profile import PeerProfile
-from bridge.connectors.cis.rooms import FederationRoom
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.protocol.events import Message, StatusUpdate
+from bridge.connectors.cis.protocol.rooms import FederationRoom
 from bridge.connectors.cis.service.own_rooms import OwnRooms
-from bridge.connectors.cis.service.speech import NotSaid, Said, Speech
+from bridge.connectors.cis.service.sender import NotSaid, Said, Speech
 from bridge.connectors.cis.settings import CisSettings
-from federation.room_event import RoomEvent
+from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
 from tests.bridge.connectors.cis.made import NOON
-from tests.federation.service.nodes import Node
+from tests.federation.nodes import Node
 from tests.support.ghosts import ghosts_of
 
 WORKER = AgentAddress("worker-1", "a.test")
@@ -155,23 +153,3 @@ async def test_many_who_speak_at_once_come_once(place: Place) -> None:
     joins = [one for one in page.events if one.type == "m.room.member" and one.state_key == GHOST]
     assert len([one for one in joins if one.content["membership"] == "join"]) == 1
     assert len(await place.said()) == 20
-
-
-async def test_what_was_made_ready_is_said_as_it_is_without(place: Place) -> None:
-    """It tells nobody before, and is found under its name as ever."""
-    await place.speech.say(message("hello"), ROOM, WORKER, "one")
-    for name, event in [("two", message("again")), ("three", message("and again", "n"))]:
-        before = await place.said()
-        ready = place.speech.make_ready(event, ROOM, WORKER)
-        assert ready == content.render(event, PeerProfile.MATRIX)
-        assert await place.said() == before
-        said = await place.speech.say(event, ROOM, WORKER, name, ready)
-        assert isinstance(said, Said)
-        assert await place.speech.say(event, ROOM, WORKER, name) == said
-    assert [event.content["payload"] for event in await place.said()] == ["and again", "again", "hello"]
-
-
-async def test_what_is_not_simple_is_not_made_ready(place: Place) -> None:
-    """What becomes media first, and what nobody here may say."""
-    assert place.speech.make_ready(message("x" * 100_000), ROOM, WORKER) is None
-    assert place.speech.make_ready(message("x"), ROOM, AgentAddress("worker-1", "b.test")) is None

@@ -1,7 +1,7 @@
 """The delivery that fetches whole texts is tested beside what fetches them: `test_long_texts`."""
 
-from bridge.connectors.cis.service.whole_texts import WholeTexts
-from bridge.task_ports import Delivery
+from bridge.connectors.cis.service.long_texts import WholeTexts
+from bridge.tasks.ports import Delivery
 from tests.bridge.connectors.cis.service.test_long_texts import Hands
 
 

@@ -1,0 +1,1 @@
+"""The port the homeserver talks to."""

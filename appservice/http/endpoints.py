@@ -1,0 +1,229 @@
+"""`GET /_matrix/mau/live` and `GET /_matrix/mau/ready`: where supervisors of bridges look.
+
+They show no token, and are told nothing that an attacker could use.
+
+`POST /_matrix/app/v1/ping`: the homeserver reaches us. Application service API, "Pinging".
+
+`GET /_matrix/app/v1/users/{userId}` and `/rooms/{roomAlias}`: somebody looks for one of ours that the
+homeserver does not know yet. Application service API, "Querying".
+
+`GET /_matrix/app/v1/thirdparty/…`: clients look up agents and their rooms. Application service API,
+"Third-party networks".
+
+`PUT /_matrix/app/v1/transactions/{txnId}`: what has happened. Application service API, "Pushing
+events".
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from appservice.http.services import SERVICES, UNSTABLE, V1, AppServices, begin
+from appservice.intake.transaction import read
+from appservice.registration.namespaces import AT, AgentRoom, Namespaces
+from appservice.registration.registration import PROTOCOL
+from federation.http.responses import json_answer
+from federation.matrix.canonical_json import NotJson, decode
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import fits
+
+AGENT: Final = "agent"
+NODE: Final = "node"
+NAMESPACE: Final = "namespace"
+
+
+def protocol(namespaces: Namespaces) -> dict[str, Any]:
+    """How agents are named, and which networks of them there are: one, this node's."""
+    return {
+        "user_fields": [NODE, AGENT],
+        "location_fields": [NAMESPACE],
+        "icon": "",
+        "field_types": {
+            AGENT: {"regexp": "[^@]+", "placeholder": "worker-1"},
+            NODE: {"regexp": "[^@]+", "placeholder": namespaces.node_id},
+            NAMESPACE: {"regexp": "[a-z0-9][a-z0-9._-]{0,63}", "placeholder": "default"},
+        },
+        "instances": [
+            {
+                "desc": f"Agents of {namespaces.node_id}",
+                "network_id": namespaces.node_id,
+                "fields": {NODE: namespaces.node_id},
+            }
+        ],
+    }
+
+
+def agent_asked_for(fields: Mapping[str, str], namespaces: Namespaces) -> tuple[str, str] | None:
+    """Id and node. Without a node it is one of this node's; an address may be given whole."""
+    agent_id, at, node_id = fields.get(AGENT, "").partition(AT)
+    node_id = node_id if at else fields.get(NODE, namespaces.node_id)
+    if not agent_id or not node_id or AT in node_id or not _is_text(agent_id) or not _is_text(node_id):
+        return None
+    return agent_id, node_id
+
+
+def room_asked_for(fields: Mapping[str, str]) -> AgentRoom | None:
+    namespace = fields.get(NAMESPACE, "")
+    return AgentRoom("agents", namespace) if namespace and _is_text(namespace) else None
+
+
+def third_party_user(agent: tuple[str, str], namespaces: Namespaces) -> dict[str, Any] | None:
+    """None when no user can be called so."""
+    user_id = namespaces.user(*agent)
+    if user_id is None:
+        return None
+    return {"userid": user_id, "protocol": PROTOCOL, "fields": {AGENT: agent[0], NODE: agent[1]}}
+
+
+def location(room: AgentRoom, namespaces: Namespaces) -> dict[str, Any] | None:
+    """None for a room that people do not look for."""
+    alias = namespaces.alias(room)
+    if alias is None or room.kind != "agents":
+        return None
+    return {"alias": alias, "protocol": PROTOCOL, "fields": {NAMESPACE: room.namespace}}
+
+
+def _is_text(value: str) -> bool:
+    """What an address may hold, and a query may not bring: it was decoded by somebody else."""
+    return fits(value) and "\0" not in value and not any("\ud800" <= one <= "\udfff" for one in value)
+
+
+async def live(request: web.Request) -> web.Response:
+    """The process answers."""
+    return json_answer({"status": "alive"})
+
+
+async def ready(request: web.Request) -> web.Response:
+    """Every check is fine. Which one is not is told on the node's own port, to whoever may know."""
+    is_ready = request.app[SERVICES].is_ready()
+    return json_answer({"status": "ready" if is_ready else "not ready"}, 200 if is_ready else 503)
+
+
+async def ping(request: web.Request) -> web.Response:
+    services = begin(request)
+    try:
+        body = decode(await request.read() or b"{}")
+    except NotJson:
+        raise MatrixError("M_NOT_JSON", "The body is not JSON.") from None
+    if not isinstance(body, dict):
+        raise MatrixError("M_BAD_JSON", "The body is not an object.")
+    # "transaction_id: A transaction ID for the ping, copied directly from the POST call to the homeserver."
+    transaction_id = body.get("transaction_id")
+    services.pinged(transaction_id if isinstance(transaction_id, str) and fits(transaction_id) else None)
+    return json_answer({})
+
+
+async def users(request: web.Request) -> web.Response:
+    # "200: The application service indicates that this user exists. The application service MUST have created
+    # the user using the client-server API."
+    services = begin(request)
+    agent = services.namespaces.agent(request.match_info["user_id"])
+    if agent is None or not await services.known().provide_agent(*agent):
+        raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
+    return json_answer({})
+
+
+async def rooms(request: web.Request) -> web.Response:
+    # "200: The application service indicates that this room alias exists. The application service MUST have
+    # created a room and associated it with the queried room alias using the client-server API."
+    services = begin(request)
+    room = services.namespaces.room(request.match_info["alias"])
+    if room is not None and services.inhabitants is None:
+        services.room_asked(room.namespace)
+    if room is None or not await services.known().provide_room(room):
+        raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
+    return json_answer({})
+
+
+def _begin(request: web.Request) -> AppServices:
+    services = begin(request)
+    if request.match_info.get("protocol", PROTOCOL) != PROTOCOL:
+        raise MatrixError("M_NOT_FOUND", f"The only protocol here is {PROTOCOL}.", 404)
+    return services
+
+
+async def protocols(request: web.Request) -> web.Response:
+    return json_answer(protocol(_begin(request).namespaces))
+
+
+async def third_party_users(request: web.Request) -> web.Response:
+    services = _begin(request)
+    return await _users(services, agent_asked_for(request.query, services.namespaces))
+
+
+async def user_by_id(request: web.Request) -> web.Response:
+    services = _begin(request)
+    return await _users(services, services.namespaces.agent(request.query.get("userid", "")))
+
+
+async def _users(services: AppServices, agent: tuple[str, str] | None) -> web.Response:
+    found = third_party_user(agent, services.namespaces) if agent is not None else None
+    if agent is None or found is None or not await services.known().knows_agent(*agent):
+        raise MatrixError("M_NOT_FOUND", "There is no such agent.", 404)
+    return json_answer([found])
+
+
+async def locations(request: web.Request) -> web.Response:
+    return await _locations(_begin(request), room_asked_for(request.query))
+
+
+async def location_by_alias(request: web.Request) -> web.Response:
+    services = _begin(request)
+    return await _locations(services, services.namespaces.room(request.query.get("alias", "")))
+
+
+async def _locations(services: AppServices, room: AgentRoom | None) -> web.Response:
+    found = location(room, services.namespaces) if room is not None else None
+    if room is None or found is None or not await services.known().knows_room(room):
+        raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)
+    return json_answer([found])
+
+
+_READ_AT_ONCE: Final = 512 * 1024
+"""Reading more than this at once would keep everything else waiting; a thread does it."""
+
+
+async def transactions(request: web.Request) -> web.Response:
+    services = begin(request)
+    body = await request.read()
+    transaction = await asyncio.to_thread(read, body) if len(body) > _READ_AT_ONCE else read(body)
+    # "Note that the application service should distinguish between transactions by txnId": 200 says that it
+    # will not be needed again, so it is said once all of it is on disk.
+    if request.transport is not None:
+        services.came_by(request.transport.get_extra_info("peername"))
+    await services.take_in(request.match_info["txn_id"], transaction)
+    return json_answer({})
+
+
+ROUTES = (
+    web.get("/_matrix/mau/live", live),
+    web.get("/_matrix/mau/ready", ready),
+    web.post(f"{V1}/ping", ping),
+    *tuple(
+        route
+        # The second one is the path of before v1.0, to which homeservers fall back.
+        for prefix in (V1, "")
+        for route in (
+            web.get(f"{prefix}/users/{{user_id:[^/]+}}", users),
+            web.get(f"{prefix}/rooms/{{alias:[^/]+}}", rooms),
+        )
+    ),
+    *tuple(
+        web.get(f"{prefix}/thirdparty/{path}", handler)
+        for prefix in (V1, UNSTABLE)
+        for path, handler in (
+            ("protocol/{protocol:[^/]+}", protocols),
+            ("user/{protocol:[^/]+}", third_party_users),
+            ("user", user_by_id),
+            ("location/{protocol:[^/]+}", locations),
+            ("location", location_by_alias),
+        )
+    ),
+    *tuple(
+        web.put(f"{prefix}/transactions/{{txn_id:[^/]+}}", transactions)
+        # The second one is the path of before v1.0, to which homeservers fall back.
+        for prefix in (V1, "")
+    ),
+)

@@ -1,0 +1,1 @@
+"""What the homeserver pushes to us, and what it forgot to push."""

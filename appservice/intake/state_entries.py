@@ -1,0 +1,53 @@
+"""The state of rooms, as the database keeps it and as it is spoken of elsewhere."""
+
+from collections.abc import Callable
+from typing import Final
+
+import orjson
+
+from appservice.intake.received_event import MEMBER, ReceivedEvent
+from federation.events.room_event import RoomEvent, member_of
+from federation.matrix.canonical_json import encode
+from storage.appservice.rooms import GuestEntry, KnownEntry
+
+MEMBERSHIPS: Final = frozenset({"join", "invite", "knock", "leave", "ban"})
+
+
+def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> GuestEntry:
+    """Of an event that is state. `is_ours` says of a user whether it is a ghost."""
+    event = received.event
+    assert event.state_key is not None, "it was looked at"
+    is_member = event.type == MEMBER
+    membership = member_of(event).membership if is_member else None
+    return GuestEntry(
+        event.room_id,
+        to_key(event.type),
+        to_key(event.state_key),
+        event.event_id,
+        event.sender,
+        event.origin_server_ts,
+        encode(event.content, strict=False),
+        event.is_redacted,
+        # Whatever else somebody writes there: it may be too long for an index, and hold NUL.
+        membership if membership is None or membership in MEMBERSHIPS else "leave",
+        is_member and is_ours(event.state_key),
+        encode(list(received.invite_state), strict=False) if received.invite_state else None,
+    )
+
+
+def to_event(room_id: str, entry: KnownEntry) -> RoomEvent:
+    return RoomEvent(
+        entry.event_id,
+        room_id,
+        entry.sender,
+        entry.type.decode(),
+        orjson.loads(entry.content),
+        entry.ts,
+        entry.state_key.decode(),
+        is_redacted=entry.is_redacted,
+    )
+
+
+def to_key(text: str) -> bytes:
+    """As it stands in a column. What is no text cannot be the name of anything, and is not found."""
+    return text.encode(errors="replace")

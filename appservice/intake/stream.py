@@ -1,0 +1,33 @@
+"""The stream of what the homeserver sends. Its events are in a table of their own, `appservice_events`,
+which is emptied behind the readers."""
+
+from functools import partial
+
+from appservice.intake.received_event import from_bytes
+from federation.events.room_event import StreamedEvent
+from federation.stream.event_stream import EventStream, Read
+from storage.appservice import events as appservice_events
+from storage.appservice.events import KeptEvent
+from storage.rooms import stream as room_stream
+from storage.rooms.stream import StreamRow
+
+
+class IntakeStream(EventStream):
+    async def read(self, after: int, limit: int = 100) -> Read:
+        rows = await self._database.look(partial(room_stream.read, after=after, limit=limit))
+        if not rows:
+            return Read([], after)
+        event_ids = [row.event_id for row in rows]
+        kept = await self._database.look(
+            lambda connection: appservice_events.fetch_events(connection, event_ids)
+        )
+        entries = [_entry(row, kept[row.event_id]) for row in rows if row.event_id in kept]
+        found = [entry for entry in entries if entry is not None]
+        return Read(found, rows[-1].position, len(rows) < limit)
+
+
+def _entry(row: StreamRow, kept: KeptEvent) -> StreamedEvent | None:
+    if row.kind == "invite" and kept.is_answered:
+        return None
+    received = from_bytes(kept.event, is_redacted=kept.is_redacted)
+    return StreamedEvent(row.position, row.kind, received.event, received.invite_state)

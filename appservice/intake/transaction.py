@@ -1,0 +1,213 @@
+"""The body of `PUT /_matrix/app/v1/transactions/{txnId}`: what has happened since the last one.
+
+What is wrong with one entry does not harm the others: a homeserver that were refused would send the whole
+again and again, and nothing else would come any more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
+from typing import Any, Final
+
+from appservice.intake.received_event import ReceivedEvent
+from appservice.intake.received_event import read as read_event
+from federation.matrix.canonical_json import NotCanonical, NotJson, decode, encode
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain, fits, is_room_id, is_user_id
+from federation.transactions.edu_reading import read_presence
+from federation.transactions.edu_values import (
+    MAX_RECEIPTS,
+    MAX_TO_DEVICE_BYTES,
+    PresenceOfUser,
+    Receipt,
+    ToDevice,
+    is_event,
+    is_natural,
+)
+from federation.transactions.ephemeral import TypingNow
+
+MOST_EPHEMERAL: Final = 1_000
+"""How many entries of one transaction are read. They are worth something for a moment; Synapse sends 100."""
+MOST_TYPING: Final = 1_000
+MOST_REASONS: Final = 5
+
+# First what the specification says, then what it was called before. Synapse sends the same under both names
+# of one: whoever read both would take everything in twice.
+_EPHEMERAL: Final = ("ephemeral", "de.sorunome.msc2409.ephemeral")
+_TO_DEVICE: Final = ("to_device", "de.sorunome.msc2409.to_device")
+_DEVICE_LISTS: Final = ("device_lists", "org.matrix.msc3202.device_lists")
+_KEY_COUNTS: Final = (
+    "device_one_time_keys_count",
+    "org.matrix.msc3202.device_one_time_keys_count",
+    "org.matrix.msc3202.device_one_time_key_counts",
+)
+
+Told = TypingNow | Receipt | PresenceOfUser
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLists:
+    """Whose devices have changed, and who shares no encrypted room with us any more."""
+
+    changed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """`one_time_keys`: by user, by device, by algorithm, how many are left. `left_out`: why entries were."""
+
+    events: tuple[ReceivedEvent, ...] = ()
+    ephemeral: tuple[Told, ...] = ()
+    to_device: tuple[ToDevice, ...] = ()
+    device_lists: DeviceLists = DeviceLists()
+    one_time_keys: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> bytes:
+        """By what the same transaction is known when it comes again: by its events. Synapse keeps nothing
+        else of one, and writes the age of each event anew."""
+        return sha256("\0".join(received.event.event_id for received in self.events).encode()).digest()
+
+
+def read(body: bytes) -> Transaction:
+    """Raises `MatrixError` for what is no transaction at all."""
+    try:
+        value = decode(body)
+    except NotJson:
+        raise MatrixError("M_NOT_JSON", "The body is not JSON.") from None
+    if not isinstance(value, dict):
+        raise MatrixError("M_BAD_JSON", "The body is not an object.")
+    # "events: Required. A list of events." One that has only others to tell may well leave it out.
+    listed = value.get("events", [])
+    if not isinstance(listed, list):
+        raise MatrixError("M_BAD_JSON", "events is not a list.")
+    events = [read_event(one) for one in listed]
+    messages = [_to_device(one) for one in _list(value, _TO_DEVICE)]
+    left_out = [one for one in (*events, *messages) if isinstance(one, str)]
+    return Transaction(
+        tuple(one for one in events if isinstance(one, ReceivedEvent)),
+        tuple(told for one in _list(value, _EPHEMERAL)[:MOST_EPHEMERAL] for told in _ephemeral(one)),
+        tuple(one for one in messages if isinstance(one, ToDevice)),
+        _device_lists(_first(value, _DEVICE_LISTS)),
+        _key_counts(_first(value, _KEY_COUNTS)),
+        tuple(dict.fromkeys(left_out))[:MOST_REASONS],
+    )
+
+
+def wrong_id(transaction_id: str) -> str | None:
+    """Why it cannot be the id of a transaction."""
+    if fits(transaction_id) and "\0" not in transaction_id and not _is_broken(transaction_id):
+        return None
+    return "The id of a transaction has at most 255 bytes of text."
+
+
+def _is_broken(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((value[name] for name in names if name in value), None)
+
+
+def _list(value: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    found = _first(value, names)
+    return found if isinstance(found, list) else []
+
+
+def _ephemeral(value: object) -> Iterator[Told]:
+    """What cannot be read is nothing that anybody waits for."""
+    if not isinstance(value, dict) or not isinstance(value.get("content"), dict):
+        return
+    content = value["content"]
+    match value.get("type"):
+        case "m.typing":
+            yield from _typing(value.get("room_id"), content)
+        case "m.receipt":
+            yield from islice(_receipts(value.get("room_id"), content), MAX_RECEIPTS)
+        case "m.presence":
+            yield from _presence(value.get("sender"), content)
+
+
+def _typing(room_id: object, content: Mapping[str, Any]) -> Iterator[TypingNow]:
+    # "user_ids: Required. The list of user IDs typing in this room, if any."
+    user_ids = content.get("user_ids")
+    if isinstance(room_id, str) and is_room_id(room_id) and isinstance(user_ids, list):
+        users = {user for user in user_ids[:MOST_TYPING] if isinstance(user, str) and is_user_id(user)}
+        yield TypingNow(room_id, tuple(sorted(users)))
+
+
+def _receipts(room_id: object, content: Mapping[str, Any]) -> Iterator[Receipt]:
+    """Event id → `m.read` → user id → {ts, thread_id?}."""
+    if not isinstance(room_id, str) or not is_room_id(room_id):
+        return
+    for event_id, by_type in content.items():
+        # `m.read.private` is nobody's business but the reader's.
+        by_user = by_type.get("m.read") if isinstance(by_type, dict) else None
+        if not is_event(event_id) or not isinstance(by_user, dict):
+            continue
+        for user_id, data in by_user.items():
+            if not is_user_id(user_id) or not isinstance(data, dict) or not is_natural(data.get("ts")):
+                continue
+            thread_id = data.get("thread_id")
+            if thread_id is None or thread_id == "main" or is_event(thread_id):
+                yield Receipt(room_id, user_id, event_id, data["ts"], thread_id)
+
+
+def _presence(sender: object, content: Mapping[str, Any]) -> Iterator[PresenceOfUser]:
+    if isinstance(sender, str) and is_user_id(sender):
+        yield from read_presence({"push": [{**content, "user_id": sender}]}, domain(sender) or "").users
+
+
+def _to_device(value: object) -> ToDevice | str:
+    if not isinstance(value, dict):
+        return "a message to a device is no object"
+    type_, sender, user, device, content = (
+        value.get(name) for name in ("type", "sender", "to_user_id", "to_device_id", "content")
+    )
+    if not isinstance(sender, str) or not is_user_id(sender) or not isinstance(content, dict):
+        return "a message to a device has no sender or no content"
+    if not isinstance(user, str) or not is_user_id(user):
+        return "a message to a device is for no user"
+    if not _is_name(type_) or not _is_name(device):
+        return "a message to a device names no type or no device"
+    try:
+        size = len(encode(content, strict=False))
+    except NotCanonical:
+        return "a message to a device cannot be written down"
+    if size > MAX_TO_DEVICE_BYTES:
+        return f"a message to a device has more than {MAX_TO_DEVICE_BYTES} bytes"
+    # It has no id of its own: the transaction says whether it came before.
+    return ToDevice(sender, str(type_), "", {user: {str(device): content}})
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and fits(value) and "\0" not in value
+
+
+def _device_lists(value: object) -> DeviceLists:
+    if not isinstance(value, dict):
+        return DeviceLists()
+    changed, left = (_users(value.get(name)) for name in ("changed", "left"))
+    return DeviceLists(changed, left)
+
+
+def _users(value: object) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else []
+    return tuple(user for user in listed if isinstance(user, str) and is_user_id(user))
+
+
+def _key_counts(value: object) -> dict[str, dict[str, dict[str, int]]]:
+    """What is no count is left out."""
+    users = value if isinstance(value, dict) else {}
+    return {
+        user: {
+            device: {name: count for name, count in counts.items() if is_natural(count)}
+            for device, counts in devices.items()
+            if isinstance(counts, dict)
+        }
+        for user, devices in users.items()
+        if is_user_id(user) and isinstance(devices, dict)
+    }

@@ -1,0 +1,1 @@
+"""The `MatrixSide` of a node that is a guest."""

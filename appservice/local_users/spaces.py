@@ -1,0 +1,65 @@
+"""Rooms in spaces, and which servers a room is open to."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from appservice.local_users.sending import Sending
+from federation.events.spaces import CHILD, PARENT, child, parent
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain
+from federation.rooms.server_acl import content_of
+
+_ACL = "m.room.server_acl"
+
+
+class Spaces(Sending):
+    async def add_to_space(
+        self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
+    ) -> None:
+        via = await self._via(room_id)
+        await self.set_state(space_id, user, CHILD, child(via, order=order, suggested=suggested), room_id)
+        await self._where_allowed(room_id, user, parent(await self._via(space_id)), space_id)
+
+    async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
+        if await self._parts.rooms.state_event(space_id, CHILD, room_id) is not None:
+            await self.set_state(space_id, user, CHILD, {}, room_id)
+        if await self._parts.rooms.state_event(room_id, PARENT, space_id) is not None:
+            await self._where_allowed(room_id, user, {}, space_id)
+
+    async def server_acl(self, room_id: str) -> Mapping[str, Any] | None:
+        entry = await self._parts.rooms.state_event(room_id, _ACL)
+        return None if entry is None else entry.content
+
+    async def set_server_acl(
+        self,
+        room_id: str,
+        user: str,
+        *,
+        allow: Sequence[str] = ("*",),
+        deny: Sequence[str] = (),
+        allow_ip_literals: bool = True,
+    ) -> None:
+        """What is refused is one that would shut out the homeserver of which we are a guest."""
+        ours = self._parts.server_name
+        content = content_of(ours, allow, deny, allow_ip_literals=allow_ip_literals)
+        await self.set_state(room_id, user, _ACL, content)
+
+    async def _where_allowed(
+        self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
+    ) -> None:
+        """What a room says of its spaces is an ornament: the space's word counts."""
+        try:
+            await self.set_state(room_id, user, PARENT, content, space_id)
+        except MatrixError as refused:
+            if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND"}:
+                raise
+
+    async def _via(self, room_id: str) -> list[str]:
+        """The homeserver first, if somebody there is in the room. Of a room that is not known here it is
+        all that can be named."""
+        ours = self._parts.server_name
+        servers: set[str] = set()
+        if await self._parts.rooms.resident(room_id) is not None:
+            members = await self._parts.rooms.members(room_id)
+            servers = {server for member in members if (server := domain(member.user_id))}
+        return sorted(servers or {ours}, key=lambda server: (server != ours, server))

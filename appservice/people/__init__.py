@@ -1,0 +1,1 @@
+"""Ghost users, double puppets, third-party lookups."""

@@ -1,0 +1,1 @@
+"""The registration file and its namespaces."""

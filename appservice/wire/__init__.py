@@ -1,1 +1,0 @@
-"""What the homeserver asks of us, over HTTP."""

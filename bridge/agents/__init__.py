@@ -1,0 +1,1 @@
+"""Addresses, the routing table, liveness."""

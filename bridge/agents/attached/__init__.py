@@ -1,0 +1,1 @@
+"""Agents that are programs of their own: sessions, tokens, HTTP and WebSocket API, `agent run`."""

@@ -1,0 +1,81 @@
+"""The interface over HTTP, and how it comes into the application behind the node's port."""
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bridge.agents.attached import websocket
+from bridge.agents.attached.codec import read_json
+from bridge.agents.attached.handlers import do
+from bridge.agents.attached.messages import DOCUMENT, MOST_BODY, OPERATIONS, Operation, Taken
+from bridge.agents.attached.openapi import document
+from bridge.agents.attached.services import SERVICES, AgentServices
+from bridge.agents.attached.websocket import SOCKETS, Sockets
+from federation.http.responses import body_too_large, json_answer
+
+_DOCUMENT = document()
+
+
+def _handler(operation: Operation) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        services = request.app[SERVICES]
+        _, holder = await services.authenticate(request)
+        work_id = request.match_info.get("work_id", "")
+        if operation.in_query:
+            body = {name: request.query[name] for name in request.query}
+        elif operation.takes is None:
+            body = {}
+        else:
+            raw = await request.read()
+            if len(raw) > MOST_BODY:
+                raise body_too_large()
+            body = read_json(raw)
+        answer = await do(services, holder, operation, body, work_id)
+        if isinstance(answer, Taken) and answer.task is not None and _has_left(request):
+            session = services.agents.session(holder.agent_id, body["session"])
+            session.give_back(answer.task.work_id)
+        return json_answer(answer.model_dump_json().encode())
+
+    return handle
+
+
+def _has_left(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
+async def _openapi(request: web.Request) -> web.Response:
+    return json_answer(_DOCUMENT)
+
+
+def _path(operation: Operation) -> str:
+    # aiohttp's plain `{name}` matches no segment that holds a brace.
+    return operation.path.replace("{agent_id}", "{agent_id:[^/]+}").replace(
+        "{work_id}", "{work_id:[0-9]{1,32}}"
+    )
+
+
+def _route(operation: Operation) -> web.RouteDef:
+    only = {"allow_head": False} if operation.method == "GET" else {}
+    return web.route(operation.method, _path(operation), _handler(operation), **only)
+
+
+def serve(app: web.Application, services: AgentServices) -> None:
+    """When the listener closes nobody is given a task any more, and sockets are told to leave."""
+    sockets = Sockets()
+    app[SERVICES] = services
+    app[SOCKETS] = sockets
+    app.add_routes(ROUTES)
+    services.tokens.on_revoked(sockets.revoked)
+    services.tokens.on_revoked(services.agents.revoked)
+
+    async def leave(_: web.Application) -> None:
+        services.agents.stop()
+        sockets.close()
+
+    app.on_shutdown.append(leave)
+
+
+ROUTES = (
+    *map(_route, OPERATIONS),
+    web.get(DOCUMENT, _openapi, allow_head=False),
+    *websocket.ROUTES,
+)

@@ -1,0 +1,345 @@
+"""Keeps an agent attached, and runs its command for each task.
+
+The node may be gone and come back meanwhile: what has been begun goes on, and is answered then. Told to stop,
+it finishes what it has begun; told again, it ends that.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.agents.attached.messages import Alive, Done, Push, Registered, Said, Task
+from bridge.agents.attached.runner_connection import (
+    AgentConnection,
+    ConnectionClosed,
+    Place,
+    Refused,
+    connect,
+)
+from bridge.agents.local.health import Fitness
+from bridge.agents.local.process import Recipe, carry_out
+from bridge.agents.work import TaskToDo, WorkOutcome
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from storage.concurrency import BackgroundTasks
+from storage.errors import LocalError
+
+STOPPED_WITHIN: Final = 30.0
+"""Seconds for which stopping waits for commands to end."""
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 30.0
+SESSION_BYTES: Final = 12
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the program says of itself."""
+
+    runtime: str
+    capabilities: tuple[str, ...]
+    parallel: int = 1
+    queue: int = 100
+
+
+@dataclass(slots=True)
+class _Work:
+    task: TaskToDo
+    work: "asyncio.Task[None] | None" = None
+    is_begun: bool = False
+    outcome: WorkOutcome | None = None
+    """Until the node has it."""
+
+
+class AgentRunner:
+    """`say` is given sentences for whoever watches."""
+
+    def __init__(
+        self,
+        place: Place,
+        offer: Offer,
+        recipe: Recipe,
+        *,
+        now_ms: Callable[[], int],
+        say: Say = lambda sentence: None,
+    ) -> None:
+        self._place = place
+        self._offer = offer
+        self._recipe = recipe
+        self._now_ms = now_ms
+        self._say = say
+        self._session = secrets.token_hex(SESSION_BYTES)
+        self._fitness = Fitness(recipe, failed=self._failed, recovered=self._recovered)
+        self._works: dict[str, _Work] = {}
+        self._connection: AgentConnection | None = None
+        self._connected = asyncio.Event()
+        self._is_replaced = False
+        self._is_leaving = False
+        self._is_in_haste = False
+        self._idle = asyncio.Event()
+        self._background = BackgroundTasks()
+
+    # -- the life of the program --
+
+    async def run(self) -> None:
+        """Until it was told to leave and has finished. LocalError when it cannot be this agent."""
+        attached = self._background.spawn("stay attached", self._stay_attached(), reports=False)
+        finished = self._background.spawn("finish", self._idle.wait())
+        try:
+            await asyncio.wait({attached, finished}, return_when=asyncio.FIRST_COMPLETED)
+            if attached.done():
+                attached.result()
+            else:
+                await self._unregister()
+        finally:
+            works = list(self._works.values())
+            for work in works:
+                work.is_begun = False  # there is nobody left to answer to
+            await self._background.close(STOPPED_WITHIN)
+            await self._fitness.close()
+
+    def leave(self) -> None:
+        """Take nothing more, and finish what was begun. Called again, end that; once more, wait for
+        nobody."""
+        if self._is_in_haste:
+            self._idle.set()
+        elif self._is_leaving:
+            self._is_in_haste = True
+            self._say("What is under way is ended.")
+            for work in self._works.values():
+                if work.work is not None:
+                    work.work.cancel()
+        else:
+            self._is_leaving = True
+            count = sum(work.is_begun for work in self._works.values())
+            if count:
+                self._say(f"Leaving when {'one task is' if count == 1 else f'{count} tasks are'} finished.")
+        self._look_whether_idle()
+
+    def _look_whether_idle(self) -> None:
+        if self._is_leaving and not any(work.is_begun for work in self._works.values()):
+            self._idle.set()
+
+    async def _unregister(self) -> None:
+        if self._connection is not None:
+            try:
+                await self._connection.call("unregister", {"session": self._session}, Done)
+            except (ConnectionClosed, Refused) as error:
+                self._say(f"The node was not told: {error}")
+
+    # -- the node --
+
+    async def _stay_attached(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with connect(self._place, self._pushed) as connection:
+                    await self._attached(connection)
+            except ConnectionClosed as closed:
+                if self._is_replaced:
+                    raise LocalError(
+                        f"Another program is the agent {self._place.agent_id} now.",
+                        "An agent is one program at a time: give this one an id of its own.",
+                    ) from None
+                if self._connected.is_set():
+                    pause = FIRST_PAUSE
+                self._say(f"{closed.why} Trying again in {pause:g} s.")
+            except Refused as refused:
+                if not refused.is_passing and refused.errcode != "PALAVER_NOT_ATTACHED":
+                    raise LocalError(
+                        f"{self._place.url} refuses: {refused.sentence}", _advice(refused)
+                    ) from None
+                self._say(f"{refused.sentence} Trying again in {pause:g} s.")
+            finally:
+                self._connection = None
+                self._connected.clear()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _attached(self, connection: AgentConnection) -> None:
+        """Raises `ConnectionClosed`, or `Refused`, in the end."""
+        tasks = BackgroundTasks()
+        listening = tasks.spawn("listen to the node", connection.listen(), reports=False)
+        try:
+            registered = await self._register(connection)
+            self._connection = connection
+            self._connected.set()
+            self._say(f"Attached as {registered.address}.")
+            beats = self._beat(connection, registered.heartbeat_seconds)
+            beating = tasks.spawn("send heartbeats", beats, reports=False)
+            done, _ = await asyncio.wait({listening, beating}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await tasks.close()
+
+    async def _register(self, connection: AgentConnection) -> Registered:
+        begun = [work for work in self._works.values() if work.is_begun]
+        registered = await connection.call(
+            "register",
+            {
+                "session": self._session,
+                "runtime": self._offer.runtime,
+                "capabilities": list(self._offer.capabilities),
+                "parallel": self._offer.parallel,
+                "queue": self._offer.queue,
+                "working": [{"work_id": work.task.work_id, "attempt": work.task.attempt} for work in begun],
+            },
+            Registered,
+        )
+        kept = {one.work_id for one in registered.working}
+        self._drop([work.task.work_id for work in begun if work.task.work_id not in kept])
+        return registered
+
+    async def _beat(self, connection: AgentConnection, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            working = [work_id for work_id, work in self._works.items() if work.is_begun]
+            alive = await connection.call("heartbeat", {"session": self._session, "working": working}, Alive)
+            self._drop(alive.cancelled)
+
+    # -- tasks --
+
+    def _pushed(self, push: Push) -> None:
+        self._is_replaced |= push.errcode == "PALAVER_SESSION_REPLACED"
+        self._drop(push.cancelled)
+        if push.task is None:
+            return
+        task = push.task.to_do(self._now_ms())
+        known = self._works.get(task.work_id)
+        if known is not None:
+            # It could not be begun in time, and is offered again.
+            if not known.is_begun:
+                known.task = task
+        elif self._is_leaving:
+            self._errand(self._refuse(push.task))
+        else:
+            work = self._works[task.work_id] = _Work(task)
+            work.work = self._background.spawn("task of the node", self._do(work))
+
+    def _drop(self, work_ids: list[str]) -> None:
+        """Nobody wants these any more."""
+        for work_id in work_ids:
+            work = self._works.get(work_id)
+            if work is not None and work.work is not None:
+                self._say(f"The task {work.task.task_id} is not wanted any more.")
+                work.outcome = None
+                work.is_begun = False
+                work.work.cancel()
+
+    async def _refuse(self, task: Task) -> None:
+        error = TaskError(ErrorCode.AGENT_BUSY, "The agent is leaving.")
+        await self._tell(task.work_id, task.attempt, error)
+
+    async def _do(self, work: _Work) -> None:
+        try:
+            await self._fitness.wait()
+            if not await self._begin(work):
+                return
+            self._say(f"Working on the task {work.task.task_id} of {work.task.from_agent}.")
+            try:
+                carried_out = await carry_out(
+                    self._recipe, work.task, lambda text: self._progress(work, text), now_ms=self._now_ms
+                )
+                self._fitness.judge(carried_out)
+                work.outcome = carried_out.outcome
+            except asyncio.CancelledError:
+                if not work.is_begun:
+                    raise
+                # The program was told to end it.
+                reason = "The program that worked on it was stopped."
+                work.outcome = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
+            await self._deliver(work, work.outcome)
+        finally:
+            del self._works[work.task.work_id]
+            self._look_whether_idle()
+
+    async def _begin(self, work: _Work) -> bool:
+        """Only a clear yes is one: without it the node gives the task to somebody else."""
+        connection = self._connection
+        if connection is None or self._is_leaving:
+            return False
+        try:
+            said = await connection.call("begin", self._of(work.task.attempt), Said, work.task.work_id)
+        except (ConnectionClosed, Refused) as error:
+            self._say(f"The task {work.task.task_id} could not be begun: {error}")
+            return False
+        work.is_begun = said.wanted
+        return said.wanted
+
+    async def _progress(self, work: _Work, text: str) -> None:
+        if self._connection is not None:
+            try:
+                said = {**self._of(work.task.attempt), "text": text}
+                await self._connection.call("progress", said, Said, work.task.work_id)
+            except (ConnectionClosed, Refused):
+                pass  # the next one tells more
+
+    async def _deliver(self, work: _Work, outcome: WorkOutcome) -> None:
+        """Until the node has it, or does not want it."""
+        while True:
+            await self._connected.wait()
+            try:
+                wanted = await self._tell(work.task.work_id, work.task.attempt, outcome)
+            except ConnectionClosed:
+                await asyncio.sleep(FIRST_PAUSE)
+                continue
+            except Refused as refused:
+                if refused.is_passing or refused.status == 409:
+                    await asyncio.sleep(FIRST_PAUSE)
+                    continue
+                self._say(f"The answer to the task {work.task.task_id} is refused: {refused.sentence}")
+                # It is of a form that the node does not take. Nobody is to wait until the deadline for that.
+                outcome = Answer(False, "The agent's answer could not be passed on.", 1)
+                if work.outcome == outcome:
+                    return
+                work.outcome = outcome
+                continue
+            if wanted:
+                self._say(f"The task {work.task.task_id} is answered.")
+            return
+
+    async def _tell(self, work_id: str, attempt: int, outcome: WorkOutcome) -> bool:
+        connection = self._connection
+        if connection is None:
+            raise ConnectionClosed("There is no connection.")
+        said: dict[str, Any] = {**self._of(attempt), "metadata": dict(outcome.metadata)}
+        if isinstance(outcome, TaskError):
+            said |= {"code": outcome.code.value, "reason": outcome.reason}
+            return (await connection.call("fail", said, Said, work_id)).wanted
+        said |= {"success": outcome.success, "output": outcome.output, "exit_code": outcome.exit_code}
+        return (await connection.call("finish", said, Said, work_id)).wanted
+
+    def _of(self, attempt: int) -> dict[str, Any]:
+        return {"session": self._session, "attempt": attempt}
+
+    # -- whether the command works --
+
+    def _failed(self, problem: str) -> None:
+        self._say(f"The command does not work: {problem}")
+        self._errand(self._set_status("error"))
+
+    def _recovered(self) -> None:
+        self._errand(self._set_status("idle"))
+
+    async def _set_status(self, status: str) -> None:
+        if self._connection is not None:
+            await self._connection.call("set_status", {"session": self._session, "status": status}, Done)
+
+    def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except (ConnectionClosed, Refused) as error:
+                self._say(f"The node was not told: {error}")
+
+        self._background.spawn("message to the node", run())
+
+
+def _advice(refused: Refused) -> str:
+    if refused.status in {401, 403}:
+        return "`palaver agents token create ID` makes a token, and `palaver agents token list` shows all."
+    return "Look at the node's address, and at its version."

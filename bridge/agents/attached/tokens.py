@@ -1,0 +1,232 @@
+"""Tokens with which agents show who they are: `plv_`, an id that is no secret, a secret, and a checksum.
+
+The id finds the row in the database, which keeps nothing of the secret but a hash of the whole. The checksum
+tells what was copied badly, or is no token, before anybody looks for it.
+
+Gives tokens to agents, and knows whose a token is.
+
+`palaver agents token`: what an operator does with the tokens of agents.
+"""
+
+import hmac
+import re
+import secrets
+from binascii import crc32
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from bridge.agents.address import wrong_agent_id
+from bridge.control.server.arguments import Arguments
+from bridge.control.socket import Command
+from storage.agents import tokens as agent_tokens
+from storage.agents.tokens import TokenRow
+from storage.database import Database
+from storage.errors import LocalError
+
+PREFIX: Final = "plv_"
+ID_BYTES: Final = 7
+SECRET_BYTES: Final = 32
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# So many digits hold so many bytes: 62^10 > 2^56, 62^43 > 2^256, 62^6 > 2^32.
+_ID, _SECRET, _CHECKSUM = 10, 43, 6
+_TOKEN: Final = re.compile(
+    rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})[0-9A-Za-z]{{{_SECRET}}}([0-9A-Za-z]{{{_CHECKSUM}}})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`text` is the token itself."""
+
+    token_id: str
+    text: str = field(repr=False)
+
+    @property
+    def hash(self) -> bytes:
+        """No salt and no slowness: there are 2^256 secrets, and nobody guesses one."""
+        return sha256(self.text.encode("ascii")).digest()
+
+    def matches(self, kept: bytes) -> bool:
+        """In a time that does not depend on where they differ."""
+        return hmac.compare_digest(self.hash, kept)
+
+
+def make_token(id_bytes: bytes, secret: bytes) -> Token:
+    """Of random bytes."""
+    assert (len(id_bytes), len(secret)) == (ID_BYTES, SECRET_BYTES), "its length is part of its form"
+    token_id = _digits(int.from_bytes(id_bytes), _ID)
+    body = f"{PREFIX}{token_id}{_digits(int.from_bytes(secret), _SECRET)}"
+    return Token(token_id, body + _checksum(body))
+
+
+def read_token(text: str) -> Token | None:
+    """None for what was never a token."""
+    found = _TOKEN.fullmatch(text)
+    if found is None or _checksum(text[:-_CHECKSUM]) != found[2]:
+        return None
+    return Token(found[1], text)
+
+
+def read_bearer(headers: list[str]) -> Token | None:
+    """Of the `Authorization` headers of a request. RFC 6750, 2.1: `Bearer`, and the word is the same in
+    capitals (RFC 9110, 11.1)."""
+    if len(headers) != 1:
+        return None
+    scheme, _, rest = headers[0].partition(" ")
+    return read_token(rest.strip(" ")) if scheme.lower() == "bearer" else None
+
+
+def _checksum(body: str) -> str:
+    return _digits(crc32(body.encode("ascii")), _CHECKSUM)
+
+
+def _digits(number: int, count: int) -> str:
+    digits = ""
+    for _ in range(count):
+        number, rest = divmod(number, len(_DIGITS))
+        digits = _DIGITS[rest] + digits
+    return digits
+
+
+NOTED_EVERY_MS: Final = 60_000
+MOST_LISTED: Final = 1_000
+_MOST_NOTED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a token is."""
+
+    agent_id: str
+    token_id: str
+
+
+class AgentTokens:
+    def __init__(self, database: Database, *, now_ms: Callable[[], int]) -> None:
+        self._database = database
+        self.now_ms = now_ms
+        self._noted: LRUCache[str, int] = LRUCache(_MOST_NOTED)
+        self._revoked: list[Callable[[str], None]] = []
+
+    def on_revoked(self, listener: Callable[[str], None]) -> None:
+        """Be told the ids of tokens that this process revokes: who is connected with one is to leave."""
+        self._revoked.append(listener)
+
+    async def holder(self, token: Token) -> Holder | None:
+        """None for one that is not known, or is not good any more. It is asked every time: a token that was
+        revoked is so from that moment on."""
+        now_ms = self.now_ms()
+        async with self._database.transaction(readonly=True) as connection:
+            row = await agent_tokens.fetch_token(connection, token.token_id)
+        if row is None or not token.matches(row.hash) or not row.is_good(now_ms):
+            return None
+        await self._note_use(token.token_id, now_ms)
+        return Holder(row.agent_id, row.token_id)
+
+    async def _note_use(self, token_id: str, now_ms: int) -> None:
+        noted = self._noted.get(token_id)
+        if noted is not None and now_ms < noted + NOTED_EVERY_MS:
+            return
+        self._noted[token_id] = now_ms
+        async with self._database.transaction() as connection:
+            await agent_tokens.note_use(connection, token_id, now_ms)
+
+    # -- for the operator --
+
+    async def create(self, agent_id: str, note: str, lasts_ms: int | None) -> tuple[Token, TokenRow]:
+        """The token can be seen now, and never again."""
+        wrong = wrong_agent_id(agent_id)
+        if wrong is not None:
+            raise LocalError(f"There can be no agent {agent_id}: {wrong}", "Give its id without its node.")
+        token = make_token(secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
+        now_ms = self.now_ms()
+        expires_at = None if lasts_ms is None else now_ms + lasts_ms
+        row = TokenRow(token.token_id, agent_id, token.hash, note, now_ms, expires_at)
+        async with self._database.transaction() as connection:
+            if not await agent_tokens.insert_token(connection, row):
+                raise LocalError(
+                    f"The agent {agent_id} has {agent_tokens.MOST} tokens, and more are not kept.",
+                    "Revoke those that nobody uses; they are forgotten after a month.",
+                )
+        return token, row
+
+    async def kept(self, agent_id: str | None) -> list[TokenRow]:
+        async with self._database.transaction(readonly=True) as connection:
+            return await agent_tokens.list_tokens(connection, agent_id, MOST_LISTED)
+
+    async def revoke(self, agent_id: str, token_id: str | None) -> list[str]:
+        """One of an agent, or all of them."""
+        async with self._database.transaction() as connection:
+            revoked = await agent_tokens.revoke_tokens(connection, agent_id, token_id, self.now_ms())
+        if not revoked:
+            which = "no token" if token_id is None else f"no token {token_id}"
+            raise LocalError(
+                f"The agent {agent_id} has {which}.",
+                "`palaver agents token list` shows those that there are.",
+            )
+        for one in revoked:
+            for listener in self._revoked:
+                listener(one)
+        return revoked
+
+
+DAY_MS: Final = 24 * 3_600_000
+MOST_DAYS: Final = 3_650
+LONGEST_NOTE: Final = 200
+
+
+def commands(tokens: AgentTokens) -> Mapping[str, Command]:
+    """By the names that the control socket knows them by."""
+    return {
+        "agents-token-create": partial(create, tokens),
+        "agents-token-list": partial(list_tokens, tokens),
+        "agents-token-revoke": partial(revoke, tokens),
+    }
+
+
+async def create(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The one time that the token itself is said."""
+    arguments = Arguments(given)
+    note = arguments.optional_text("note") or ""
+    if len(note) > LONGEST_NOTE:
+        raise LocalError(f"The note has more than {LONGEST_NOTE} characters.", "Write a shorter one.")
+    days = None if given.get("days") is None else arguments.number("days", 1, MOST_DAYS)
+    lasts_ms = None if days is None else days * DAY_MS
+    token, row = await tokens.create(arguments.text("agent"), note, lasts_ms)
+    return {**_shown(row, tokens.now_ms()), "token": token.text}
+
+
+async def list_tokens(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of one agent, or of all; those that are not good any more among them."""
+    rows = await tokens.kept(Arguments(given).optional_text("agent"))
+    now_ms = tokens.now_ms()
+    return {"tokens": [_shown(row, now_ms) for row in rows]}
+
+
+async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One of an agent's, or with `all` all of them."""
+    arguments = Arguments(given)
+    agent_id, token_id = arguments.text("agent"), arguments.optional_text("token_id")
+    if (token_id is None) != arguments.flag("all"):
+        raise LocalError("Which token is to be revoked?", "Name one by its id, or say --all.")
+    return {"agent_id": agent_id, "revoked": sorted(await tokens.revoke(agent_id, token_id))}
+
+
+def _shown(row: TokenRow, now_ms: int) -> Mapping[str, Any]:
+    alive = "good" if row.is_good(now_ms) else "expired"
+    return {
+        "token_id": row.token_id,
+        "agent_id": row.agent_id,
+        "state": alive if row.revoked_at is None else "revoked",
+        "note": row.note,
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "last_used_at": row.last_used_at,
+        "revoked_at": row.revoked_at,
+    }

@@ -1,0 +1,255 @@
+"""The interface through a WebSocket: calls as over HTTP, and tasks that come by themselves.
+
+Of one agent one socket brings tasks, the one on which its newest session has registered last.
+"""
+
+import asyncio
+import contextlib
+from typing import Any, Final
+
+import structlog
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from bridge.agents.attached.codec import call_answer, push, read, read_json
+from bridge.agents.attached.handlers import do
+from bridge.agents.attached.messages import (
+    BY_NAME,
+    LONGEST_WAIT,
+    MOST_BODY,
+    SOCKET,
+    Call,
+    CallAnswer,
+    Message,
+    Operation,
+    Problem,
+    Push,
+    Registered,
+    Said,
+)
+from bridge.agents.attached.services import SERVICES, AgentServices
+from bridge.agents.attached.tokens import Holder, Token
+from federation.matrix.errors import MatrixError
+from storage.concurrency import CLOSED_WITHIN, BackgroundTasks
+from storage.connect import ConnectionLost
+
+PING: Final = 20.0
+"""Seconds. A connection on which nothing comes back is closed."""
+RETRY: Final = 1.0
+TURNS: Final = 2
+"""Of the event loop, before a call is answered: what was done is committed, and what follows from it is sent
+to whoever waits for it at another node first."""
+CALLS: Final = frozenset(BY_NAME) - {"take"}
+
+log = structlog.get_logger("palaver")
+
+
+class Sockets:
+    """Those that are open, to be closed when the node stops or a token is revoked."""
+
+    def __init__(self) -> None:
+        self._open: set[AgentSocket] = set()
+        self._bringing: dict[str, AgentSocket] = {}
+
+    def add(self, socket: "AgentSocket") -> None:
+        self._open.add(socket)
+
+    def remove(self, socket: "AgentSocket") -> None:
+        self._open.discard(socket)
+        if self._bringing.get(socket.agent_id) is socket:
+            del self._bringing[socket.agent_id]
+
+    def bring(self, socket: "AgentSocket") -> None:
+        """From now on this one brings the agent its tasks."""
+        before = self._bringing.get(socket.agent_id)
+        if before is not None and before is not socket:
+            before.leave("Another connection has taken the place of this one.", WSCloseCode.POLICY_VIOLATION)
+        self._bringing[socket.agent_id] = socket
+
+    def revoked(self, token_id: str) -> None:
+        for socket in list(self._open):
+            if socket.token_id == token_id:
+                socket.leave("The token was revoked.", WSCloseCode.POLICY_VIOLATION)
+
+    def close(self) -> None:
+        for socket in list(self._open):
+            socket.leave("The node is stopping.", WSCloseCode.GOING_AWAY)
+
+
+SOCKETS: Final = web.AppKey("AGENT_SOCKETS", Sockets)
+
+
+class AgentSocket:
+    def __init__(
+        self,
+        services: AgentServices,
+        sockets: Sockets,
+        web_socket: web.WebSocketResponse,
+        token: Token,
+        holder: Holder,
+    ) -> None:
+        self._services = services
+        self._sockets = sockets
+        self._socket = web_socket
+        self._token = token
+        self._holder = holder
+        self._session: str | None = None
+        self._working: dict[str, None] = {}
+        self._background = BackgroundTasks()
+        self._bringing: asyncio.Task[None] | None = None
+        self._is_leaving = False
+
+    @property
+    def agent_id(self) -> str:
+        return self._holder.agent_id
+
+    @property
+    def token_id(self) -> str:
+        return self._holder.token_id
+
+    async def run(self) -> None:
+        """Until one side closes it."""
+        self._sockets.add(self)
+        silence = self._services.agents.limits.silence
+        try:
+            while True:
+                # Pings keep a connection, but not an agent.
+                message = await self._socket.receive(timeout=silence)
+                if message.type is WSMsgType.TEXT:
+                    await self._socket.send_str(await self._answer(message.data))
+                elif message.type is WSMsgType.BINARY:
+                    await self._socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"Text, please.")
+                else:
+                    return
+        except (TimeoutError, ConnectionError):
+            return
+        finally:
+            self._sockets.remove(self)
+            if self._bringing is not None:
+                self._bringing.cancel()
+            # The program may still have to get to know why it is thrown out.
+            await self._background.drain(CLOSED_WITHIN)
+            await self._background.close()
+
+    def leave(self, why: str, code: int, errcode: str | None = None) -> None:
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._background.spawn("close an agent's socket", self._close(why, code, errcode))
+
+    async def _close(self, why: str, code: int, errcode: str | None) -> None:
+        if self._bringing is not None:
+            self._bringing.cancel()
+        with contextlib.suppress(ConnectionError):
+            closing = Push(closing=why, errcode=errcode)
+            await self._socket.send_str(closing.model_dump_json(exclude_defaults=True))
+            await self._socket.close(code=code)
+
+    # -- calls --
+
+    async def _answer(self, text: str) -> str:
+        number: int | None = None
+        try:
+            value = read_json(text)
+            number = _number(value)
+            call = read(Call, value)
+            operation = BY_NAME[call.do] if call.do in CALLS else None
+            if operation is None:
+                raise MatrixError("M_UNRECOGNIZED", f"There are: {', '.join(sorted(CALLS))}.", 404)
+            if operation.of_task and call.work_id is None:
+                raise MatrixError("M_BAD_JSON", "work_id: is missing.", 400, fields={"field": "work_id"})
+            answer = await self._do(operation, call)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+        except MatrixError as error:
+            problem = CallAnswer(id=number, problem=Problem(**error.body()), status=error.status)
+            return problem.model_dump_json()
+        return call_answer(call.id, answer)
+
+    async def _do(self, operation: Operation, call: Call) -> Message:
+        if operation.name == "register" and await self._services.tokens.holder(self._token) is None:
+            raise MatrixError("M_UNKNOWN_TOKEN", "The token is not good any more.", 401)
+        if operation.name == "unregister" and self._bringing is not None:
+            # It would take the end of the session for somebody else's doing, and leave before the answer.
+            self._bringing.cancel()
+            self._session = None
+        answer = await do(self._services, self._holder, operation, call.body, call.work_id or "")
+        if isinstance(answer, Registered):
+            self._working = dict.fromkeys(one.work_id for one in answer.working)
+            self._bring(call.body["session"])
+        elif isinstance(answer, Said) and (not answer.wanted or operation.name in {"finish", "fail"}):
+            self._working.pop(call.work_id or "", None)
+        return answer
+
+    # -- tasks --
+
+    def _bring(self, session: str) -> None:
+        self._sockets.bring(self)
+        if self._session != session:
+            if self._bringing is not None:
+                self._bringing.cancel()
+            self._session = session
+            self._bringing = self._background.spawn("bring an agent tasks", self._bring_tasks(session))
+
+    async def _bring_tasks(self, session: str) -> None:
+        while True:
+            try:
+                if not await self._bring_next(session):
+                    return
+            except ConnectionLost:
+                await asyncio.sleep(RETRY)
+            except Exception:
+                # The agent would stay attached and get nothing.
+                log.exception("An agent could not be brought a task.", agent=self.agent_id)
+                await asyncio.sleep(RETRY)
+
+    async def _bring_next(self, session: str) -> bool:
+        """Whether there is more to bring."""
+        try:
+            task, cancelled = await self._services.work.take(
+                self.agent_id, session, LONGEST_WAIT, list(self._working)
+            )
+        except MatrixError as error:
+            is_over = error.status == 409
+            code = WSCloseCode.POLICY_VIOLATION if is_over else WSCloseCode.TRY_AGAIN_LATER
+            self.leave(error.text, code, error.errcode)
+            return False
+        # What was answered in the meantime is not among them.
+        cancelled = [work_id for work_id in cancelled if work_id in self._working]
+        if task is None and not cancelled:
+            return True
+        for work_id in cancelled:
+            del self._working[work_id]
+        if task is not None:
+            self._working[task.work_id] = None
+        try:
+            await self._socket.send_str(push(task, cancelled, self._services.now_ms()))
+        except Exception as error:
+            self._working.update(dict.fromkeys(cancelled))
+            if task is not None:
+                self._working.pop(task.work_id, None)
+                with contextlib.suppress(MatrixError):
+                    self._services.agents.session(self.agent_id, session).give_back(task.work_id)
+            if isinstance(error, ConnectionError):
+                return False
+            raise
+        return True
+
+
+def _number(value: dict[str, Any]) -> int | None:
+    """So that even a call that is wrong is answered by its number."""
+    number = value.get("id")
+    return number if type(number) is int and 0 <= number < 2**53 else None
+
+
+async def _socket(request: web.Request) -> web.StreamResponse:
+    services = request.app[SERVICES]
+    token, holder = await services.authenticate(request)
+    services.admit(holder.agent_id)
+    web_socket = web.WebSocketResponse(heartbeat=PING, max_msg_size=MOST_BODY, compress=False)
+    if not web_socket.can_prepare(request):
+        raise MatrixError("M_UNKNOWN", "This place is for WebSockets alone.", 400)
+    await web_socket.prepare(request)
+    await AgentSocket(services, request.app[SOCKETS], web_socket, token, holder).run()
+    return web_socket
+
+
+ROUTES = (web.get(SOCKET.replace("{agent_id}", "{agent_id:[^/]+}"), _socket, allow_head=False),)

@@ -1,0 +1,1 @@
+"""Agents that are commands this node runs."""

@@ -1,0 +1,1 @@
+"""The configuration models and what is derived from them."""

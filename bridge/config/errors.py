@@ -1,0 +1,161 @@
+"""From a file's text and the environment to a configuration, or to all that is wrong with them at once."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from bridge.agents.local.command import TASK_PREFIX
+from bridge.config.config import Config
+from bridge.config.section import Section
+from bridge.text.toml_text import toml_value
+
+PREFIX = "PALAVER_"
+# The environment's own words to the command line, no fields of the configuration.
+RESERVED = frozenset({"PALAVER_CONFIG"})
+
+Location = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing to put right: where it stands, what is wrong, what to do."""
+
+    where: str
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}. {self.advice}"
+
+
+def read_config(text: str, environ: Mapping[str, str]) -> Config | list[Mistake]:
+    """The configuration that `text` and the variables `PALAVER_…` of the environment describe together."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return [
+            Mistake("palaver.toml", f"it is not TOML: {error}", "Compare that line with config.example.toml.")
+        ]
+    mistakes = [
+        mistake
+        for name, value in overrides(environ).items()
+        if (mistake := _lay_over(values, name, value)) is not None
+    ]
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        return mistakes + [
+            _mistake(text, environ, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()
+        ]
+    return mistakes or config
+
+
+def overrides(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that speak to the configuration: `PALAVER_LISTENER__PORT` is `listener.port`."""
+    return {
+        name: value
+        for name, value in sorted(environ.items())
+        # An agent's process has its task there, and may well call `palaver`.
+        if name.startswith(PREFIX) and name not in RESERVED and not name.startswith(TASK_PREFIX)
+    }
+
+
+def _lay_over(values: dict[str, Any], name: str, text: str) -> Mistake | None:
+    *sections, field = name.removeprefix(PREFIX).lower().split("__")
+    table = values
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            return Mistake(name, f"{section} is not a section", "See config.example.toml for the names.")
+    try:
+        # Lists and tables are written as in the file; everything else is taken as it stands.
+        table[field] = tomllib.loads(f"value = {text}")["value"] if text[:1] in "[{" else text
+    except tomllib.TOMLDecodeError:
+        return Mistake(name, "it is not a TOML value", 'Write lists like ["127.0.0.0/8", "::1/128"].')
+    return None
+
+
+def _mistake(text: str, environ: Mapping[str, str], loc: Location, kind: str, message: str) -> Mistake:
+    where = _where(text, environ, loc)
+    model, field = _field_at(loc)
+    if kind == "extra_forbidden":
+        known = list(model.model_fields)
+        close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+        advice = f"Did you mean {close[0]}?" if close else f"There are here: {', '.join(known)}."
+        return Mistake(where, "there is no such setting", advice)
+    if kind == "value_error":
+        # Our own validators say both in one: "what is wrong: what to do".
+        problem, _, advice = message.removeprefix("Value error, ").partition(": ")
+        return Mistake(
+            where, problem, f"{advice[:1].upper()}{advice[1:]}." if advice else _example(loc, field)
+        )
+    problem = "it is missing" if kind == "missing" else message[:1].lower() + message[1:]
+    return Mistake(where, problem, _example(loc, field))
+
+
+def _example(loc: Location, field: FieldInfo | None) -> str:
+    if field is None:
+        return "See config.example.toml."
+    name = next(part for part in reversed(loc) if isinstance(part, str))
+    example = toml_value(field.examples[0] if field.examples else field.default)
+    return f"Write for example `{name} = {example}`. {field.description}"
+
+
+def _where(text: str, environ: Mapping[str, str], loc: Location) -> str:
+    dotted = ".".join(str(part) for part in loc) or "the whole"
+    variable = PREFIX + "__".join(str(part) for part in loc).upper()
+    for name in sorted(environ):
+        if name == variable or name.startswith(variable + "__"):
+            return name
+    line = line_of(text, loc)
+    return dotted if line is None else f"{dotted} (line {line})"
+
+
+def _field_at(loc: Location) -> tuple[type[Section], FieldInfo | None]:
+    """The model that holds `loc`, and the field there if there is one."""
+    model: type[Section] = Config
+    field: FieldInfo | None = None
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        inner = _model_in(field.annotation) if field is not None else None
+        if inner is not None:
+            model = inner
+        elif field is not None:
+            break  # below a plain field there are only the branches of a union
+        field = model.model_fields.get(part)
+        if field is None:
+            break
+    return model, field
+
+
+def _model_in(annotation: Any) -> type[Section] | None:
+    candidates = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
+    return next((each for each in candidates if isinstance(each, type) and issubclass(each, Section)), None)
+
+
+def line_of(text: str, loc: Sequence[str | int]) -> int | None:
+    """The line of the file on which the setting `loc` stands: TOML readers tell values, not places."""
+    path = [part for part in loc if isinstance(part, str)]
+    index = next((part for part in loc if isinstance(part, int)), 0)
+    table: list[str] = []
+    blocks: dict[str, int] = {}
+    found: int | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*(\[\[?)\s*([\w.\-]+)\s*\]", line):
+            table = header[2].split(".")
+            if header[1] == "[[":
+                blocks[header[2]] = blocks.get(header[2], -1) + 1
+            if table == path and blocks.get(header[2], 0) == index:
+                found = number
+        elif setting := re.match(r"\s*([\w\-]+)\s*=", line):
+            here = [*table, setting[1]]
+            if here == path[: len(here)] and blocks.get(".".join(table), 0) == (index if table else 0):
+                found = number
+    return found

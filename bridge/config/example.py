@@ -1,0 +1,89 @@
+"""`config.example.toml`, rendered from the models so that neither can forget a field of the other."""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from bridge.config.config import Config
+from bridge.config.section import Section
+from bridge.text.toml_text import toml_key, toml_value
+
+WIDTH = 110
+HEAD = """\
+Palaver's configuration. Every setting is here; those that are commented out have no value until you give
+them one, all others show the value that holds when they are left out. A setting can also be given in the
+environment: PALAVER_SERVER_NAME, PALAVER_LISTENER__PORT, PALAVER_DATABASE__URL, and so on. `palaver config
+check` reads this file and says what is wrong with it."""
+
+
+def render(values: Mapping[str, Any] | None = None) -> str:
+    """The whole file; `values` takes the place of defaults of the settings at the top."""
+    blocks = ["\n".join(_comment(HEAD)), *_settings(Config, values or {}), *_sections(Config, "")]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _settings(model: type[Section], values: Mapping[str, Any], *, always_comment: bool = False) -> list[str]:
+    return [
+        _setting(name, field, values, always_comment=always_comment)
+        for name, field in model.model_fields.items()
+        if _section(field) is None and not _is_table(field)
+    ]
+
+
+def _sections(model: type[Section], prefix: str) -> Iterator[str]:
+    """Lists of sections come last: what stands below the header of one belongs to it."""
+    fields = model.model_fields.items()
+    for name, field in fields:
+        section = _section(field)
+        if _is_table(field):
+            yield _table(prefix + name, field)
+        elif section is not None and not _is_list(field):
+            yield "\n".join([*_comment(section.__doc__ or ""), f"[{prefix}{name}]"])
+            yield from _settings(section, {})
+            yield from _sections(section, f"{prefix}{name}.")
+    for name, field in fields:
+        section = _section(field)
+        if section is not None and _is_list(field):
+            yield "\n".join([*_comment(section.__doc__ or ""), f"# [[{prefix}{name}]]"])
+            yield from _settings(section, {}, always_comment=True)
+
+
+def _table(name: str, field: FieldInfo) -> str:
+    """A section whose keys are the operator's own."""
+    assert field.examples, f"{name} needs an example of a key"
+    shown = [f"{toml_key(key)} = {toml_value(value)}" for key, value in field.default.items()]
+    example = [f"# {toml_key(key)} = {toml_value(value)}" for key, value in field.examples[0].items()]
+    known = {line.split(" = ")[0] for line in shown}
+    further = [line for line in example if line.removeprefix("# ").split(" = ")[0] not in known]
+    return "\n".join([*_comment(field.description or ""), f"[{name}]", *shown, *further])
+
+
+def _section(field: FieldInfo) -> type[Section] | None:
+    """Of which the field is, or is a list."""
+    kinds = get_args(field.annotation) if _is_list(field) else (field.annotation,)
+    return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
+
+
+def _is_list(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is list
+
+
+def _is_table(field: FieldInfo) -> bool:
+    """One of the whole configuration: others are written in one line."""
+    return field is Config.model_fields["permissions"]
+
+
+def _setting(name: str, field: FieldInfo, values: Mapping[str, Any], *, always_comment: bool = False) -> str:
+    value = values.get(name, None if field.is_required() else field.default)
+    shown = value if value is not None and (value not in ([], {}) or not field.examples) else None
+    if shown is None:
+        assert field.examples, f"{name} has no default, so it needs an example"
+        shown, always_comment = field.examples[0], True
+    line = f"{name} = {toml_value(shown)}"
+    return "\n".join([*_comment(field.description or ""), f"# {line}" if always_comment else line])
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ")

@@ -1,0 +1,36 @@
+"""What this package says of itself: the federation of agents with other nodes."""
+
+from typing import Final
+
+from bridge.connectors.cis import live
+from bridge.connectors.cis.audit import UNREADABLE
+from bridge.connectors.cis.protocol.rooms import BroadcastRoom, room_id, wrong_namespace
+from bridge.connectors.cis.settings import HEALTH, NAME
+from bridge.connectors.description import Description, LiveKind
+from bridge.peers.peer import Peer
+from federation.matrix.identifiers import MAX_BYTES, fits
+from storage.errors import LocalError
+
+
+def wrong_peer(peer: Peer) -> LocalError | None:
+    """Its rooms have names that Matrix allows."""
+    if not fits(room_id(BroadcastRoom(peer.node_id))):
+        return LocalError(
+            f"The id of the peer's broadcast room would have more than {MAX_BYTES} bytes.",
+            "It needs a shorter name.",
+        )
+    for namespace in peer.namespaces:
+        reason = wrong_namespace(namespace, peer.node_id)
+        if reason is not None:
+            return LocalError(reason, "Name another namespace.")
+    return None
+
+
+CIS: Final = Description(
+    name=NAME,
+    module="bridge.connectors.cis.service.connector",
+    wrong_peer=wrong_peer,
+    health=HEALTH,
+    notices=(UNREADABLE,),
+    live={live.TYPE: LiveKind(live.line, live.style)},
+)

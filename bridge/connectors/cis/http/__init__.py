@@ -1,0 +1,1 @@
+"""Published CIS nodes over HTTP."""

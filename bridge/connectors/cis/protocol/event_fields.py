@@ -1,0 +1,231 @@
+"""What the fields of agent events may hold, as types for the models in `events`.
+
+A refusal is a ValueError, which pydantic takes for one; its text comes behind the field's name in a sentence.
+
+Times as they stand in events: RFC 3339, of any precision.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+from pydantic import PlainSerializer, PlainValidator
+
+from bridge.agents.address import AgentAddress, NotAnAddress, wrong_agent_id, wrong_node_id
+from bridge.agents.agent import AgentStatus, NoCapabilities, read_capabilities, read_status
+from bridge.agents.news import LONGEST_TEXT
+from federation.matrix.identifiers import MAX_BYTES, fits
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_LONGEST: Final = 64
+_TIME: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+
+
+def read(text: str) -> datetime | None:
+    """In UTC; None for what is no time.
+
+    "Nine fractional digits in timestamps are common": what is finer than a microsecond is cut off.
+    """
+    match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    *parts, fraction, sign, offset_hours, offset_minutes = match.groups()
+    year, month, day, hour, minute, second = map(int, parts)
+    if second > 60 or (sign and (int(offset_hours) > 23 or int(offset_minutes) > 59)):
+        return None
+    micros = int((fraction or "")[:6].ljust(6, "0"))
+    try:
+        if sign is None and second < 60:
+            return datetime(year, month, day, hour, minute, second, micros, UTC)
+        offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) if sign else timedelta()
+        zone = timezone(-offset if sign == "-" else offset)
+        # RFC 3339 has a second 60 for leap seconds; it is as long as the one after it.
+        time = datetime(year, month, day, hour, minute, min(second, 59), micros, zone)
+        return (time + timedelta(seconds=second // 60)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def write(time: datetime) -> str:
+    """As short as it can be said: `2026-02-08T10:30:00Z`, `…00.250Z`, `…00.250001Z`."""
+    precision = (
+        "microseconds" if time.microsecond % 1000 else "milliseconds" if time.microsecond else "seconds"
+    )
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+
+
+def of(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def milliseconds(time: datetime) -> int:
+    """Since 1970; what is finer is cut off."""
+    return (time - _EPOCH) // _MILLISECOND
+
+
+LONGEST_RUNTIME: Final = 64
+MAX_TIMEOUT_SECS: Final = 2**53 - 1
+# Of addresses that are remembered. Longer ones there are none, but any text may come.
+_MOST_KNOWN: Final = 4_096
+_LONGEST_KNOWN: Final = 2 * MAX_BYTES + 1
+
+
+def _agent_id(value: object) -> str:
+    return _checked(value, wrong_agent_id(_string(value)))
+
+
+def _node_id(value: object) -> str:
+    return _checked(value, wrong_node_id(_string(value)))
+
+
+def _address(value: object) -> AgentAddress:
+    if isinstance(value, AgentAddress):
+        return value
+    text = _string(value)
+    address = _known_address(text) if len(text) <= _LONGEST_KNOWN else AgentAddress.parse(text)
+    if isinstance(address, NotAnAddress):
+        raise ValueError("is not an address, as in worker-1@kitchen.local")
+    return address
+
+
+@lru_cache(_MOST_KNOWN)
+def _known_address(text: str) -> AgentAddress | NotAnAddress:
+    """The same ones come again and again."""
+    return AgentAddress.parse(text)
+
+
+def _status(value: object) -> AgentStatus:
+    status = read_status(_string(value))
+    if status is None:
+        raise ValueError("is not running, idle, busy, error or shutdown")
+    return status
+
+
+def _runtime(value: object) -> str:
+    """Published nodes know four. Among ourselves an agent's runtime has its true name, whatever that is."""
+    name = _string(value)
+    if not 0 < len(name) <= LONGEST_RUNTIME or not name.isprintable() or name != name.strip():
+        raise ValueError(f"is not a name of 1 to {LONGEST_RUNTIME} printable characters")
+    # "`open_code` on the wire; `opencode` only when typed by a person": both are read.
+    return "open_code" if name == "opencode" else name
+
+
+def _timestamp(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    time = read(_string(value))
+    if time is None:
+        raise ValueError("is not a time, as in 2026-02-08T10:30:00Z")
+    return time
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not a string")
+    return value
+
+
+_text = _string
+
+
+def _name(value: object) -> str:
+    """What tells one from another, and is kept as a key: short, and not nothing."""
+    text = _string(value)
+    if not text or "\0" in text or not fits(text):
+        raise ValueError(f"does not have 1 to {MAX_BYTES} bytes")
+    return text
+
+
+def _context(value: object) -> str:
+    return "" if value is None else _text(value)
+
+
+def _metadata(value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("is not an object")
+    return value
+
+
+def _capabilities(value: object) -> tuple[str, ...]:
+    capabilities = read_capabilities(value)
+    if isinstance(capabilities, NoCapabilities):
+        raise ValueError(f"is wrong: {capabilities.reason}")
+    return capabilities
+
+
+def _reason(value: object) -> str | None:
+    text = _optional_text(value)
+    if text is not None and len(text) > LONGEST_TEXT:
+        raise ValueError(f"has more than {LONGEST_TEXT} characters")
+    return text
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _exit_code(value: object) -> int:
+    # i32 where it is published.
+    return _integer(value, -(2**31), 2**31 - 1)
+
+
+def _timeout(value: object) -> int | None:
+    return None if value is None else _integer(value, 1, MAX_TIMEOUT_SECS)
+
+
+def _integer(value: object, least: int, most: int) -> int:
+    if type(value) is not int:  # True is an integer to Python, and not to JSON
+        raise ValueError("is not an integer")
+    if not least <= value <= most:
+        raise ValueError(f"is not between {least} and {most}")
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _optional_name(value: object) -> str | None:
+    return None if value is None else _name(value)
+
+
+def _optional_address(value: object) -> AgentAddress | None:
+    return None if value is None else _address(value)
+
+
+def _checked(value: object, reason: str | None) -> str:
+    if reason is not None:
+        raise ValueError("is not an id that there can be")
+    return _string(value)
+
+
+def _written(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+AgentId = Annotated[str, PlainValidator(_agent_id)]
+NodeId = Annotated[str, PlainValidator(_node_id)]
+Address = Annotated[AgentAddress, PlainValidator(_address), PlainSerializer(_written)]
+Name = Annotated[str, PlainValidator(_name)]
+Text = Annotated[str, PlainValidator(_text)]
+Metadata = Annotated[dict[str, Any], PlainValidator(_metadata)]
+Status = Annotated[AgentStatus, PlainValidator(_status), PlainSerializer(_written)]
+Timestamp = Annotated[datetime, PlainValidator(_timestamp), PlainSerializer(write)]
+Runtime = Annotated[str, PlainValidator(_runtime)]
+Capabilities = Annotated[tuple[str, ...], PlainValidator(_capabilities), PlainSerializer(list)]
+Reason = Annotated[str | None, PlainValidator(_reason)]
+Context = Annotated[str, PlainValidator(_context)]
+Boolean = Annotated[bool, PlainValidator(_boolean)]
+ExitCode = Annotated[int, PlainValidator(_exit_code)]
+TimeoutSecs = Annotated[int | None, PlainValidator(_timeout)]
+OptionalAddress = Annotated[AgentAddress | None, PlainValidator(_optional_address), PlainSerializer(_written)]
+OptionalText = Annotated[str | None, PlainValidator(_optional_text)]
+OptionalName = Annotated[str | None, PlainValidator(_optional_name)]

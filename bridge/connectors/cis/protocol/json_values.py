@@ -1,0 +1,189 @@
+"""Which JSON values may stand in an event of an agent, whoever sent it.
+
+What is refused here could not be written again, or not be kept. Everything behind it may rely on that.
+
+Numbers that a Matrix event cannot hold, in one that says the same.
+
+Canonical JSON has integers between −(2**53)+1 and (2**53)−1 and no others; contents of CIS have what JSON
+has, and the cost of a run is seldom a round number. In a Matrix event such a number stands as the text that
+JSON has for it, and `io.palaver.numbers` lists where, as JSON pointers (RFC 6901). Whoever knows the list
+reads the number that was written; everybody else reads a text.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from bridge.agents.address import is_unicode
+from bridge.connectors.cis.protocol.refusals import InvalidPayload
+
+MAX_DEPTH: Final = 100
+"""How many objects and arrays may lie within each other, the content included. Published nodes read 128, a
+Matrix event has 127, and in both there is an envelope round the content."""
+
+# What published nodes can hold: i64 and u64. Beyond, they would read another number.
+MIN_INTEGER: Final = -(2**63)
+MAX_INTEGER: Final = 2**64 - 1
+
+_NAME_SHOWN: Final = 64
+
+
+def problem_of(value: Any, max_depth: int = MAX_DEPTH) -> tuple[str, str] | None:
+    """The path to the first thing that may not be there, and what is wrong with it; None if all is well."""
+    level: list[tuple[str, Any]] = [("", [value])]
+    depth = -1
+    while level:
+        depth += 1
+        below: list[tuple[str, Any]] = []
+        for path, container in level:
+            if depth > max_depth:
+                return path.partition(".")[0], f"is nested deeper than {max_depth} levels"
+            is_object = type(container) is dict
+            for name, item in container.items() if is_object else enumerate(container):
+                if is_object and not (type(name) is str and name.isascii() and "\0" not in name):
+                    problem = _problem_of_key(name)
+                    if problem is not None:
+                        return path or "content", problem
+                kind = type(item)
+                if kind is dict or kind is list:
+                    below.append((_below(path, name, depth), item))
+                elif not (kind is str and item.isascii() and "\0" not in item):
+                    problem = _problem_of_leaf(item)
+                    if problem is not None:
+                        return _below(path, name, depth), problem
+        level = below
+    return None
+
+
+def sendable(text: str) -> str:
+    """Text of our own with a sign in place of what no event may hold."""
+    if is_unicode(text) and "\0" not in text:
+        return text
+    return "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text)
+
+
+def sendable_members(said: Mapping[str, Any], depth_around: int = 4) -> dict[str, Any]:
+    """What of an object of our own can be sent. `depth_around` is how many levels lie round its values."""
+    return {
+        name: value
+        for name, value in said.items()
+        if problem_of({name: value}, MAX_DEPTH - depth_around) is None
+    }
+
+
+def _below(path: str, name: Any, depth: int) -> str:
+    if depth == 0:
+        return ""  # the list that was put round the value
+    shown = str(name)[:_NAME_SHOWN]
+    return f"{path}.{shown}" if path else shown
+
+
+def _problem_of_key(name: Any) -> str | None:
+    if type(name) is not str:
+        return "has a name that is not a string"
+    return None if is_unicode(name) and "\0" not in name else "has a name that holds NUL or half a character"
+
+
+def _problem_of_leaf(value: Any) -> str | None:
+    kind = type(value)
+    if kind is str:
+        if "\0" in value:
+            return "holds NUL"
+        return None if is_unicode(value) else "holds half a character"
+    if kind is int:
+        return None if MIN_INTEGER <= value <= MAX_INTEGER else "is a number that is too large"
+    if kind is float:
+        return None if math.isfinite(value) else "is not a number"
+    return None if value is None or kind is bool else "is not JSON"
+
+
+KEY: Final = "io.palaver.numbers"
+_LARGEST: Final = 2**53 - 1
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_LONGEST: Final = 40
+
+
+def written(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as a Matrix event can hold it. It is the same object where nothing has to be said."""
+    content = {name: value for name, value in content.items() if name != KEY} if KEY in content else content
+    pointers = [*_pointers(content, "")]
+    if not pointers:
+        return content
+    made: dict[str, Any] = _copy(content)
+    for pointer in pointers:
+        container, name = _place(made, pointer)
+        container[name] = orjson.dumps(container[name]).decode()
+    made[KEY] = pointers
+    return made
+
+
+def restored(content: dict[str, Any]) -> dict[str, Any] | InvalidPayload:
+    """What `written` was given. Nothing is taken for a number that does not look like one."""
+    pointers = content.get(KEY)
+    if pointers is None:
+        return content
+    if not isinstance(pointers, list) or not all(isinstance(one, str) for one in pointers):
+        return InvalidPayload(KEY, "is not a list of JSON pointers")
+    made: dict[str, Any] = _copy({name: value for name, value in content.items() if name != KEY})
+    for pointer in pointers:
+        try:
+            container, name = _place(made, pointer)
+            number = _number(container[name])
+        except (LookupError, TypeError, ValueError):
+            number = None
+        if number is None:
+            return InvalidPayload(KEY, "names something that is not a number")
+        container[name] = number
+    return made
+
+
+def _pointers(value: Any, path: str) -> Iterator[str]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, item in items:
+        if isinstance(item, dict | list):
+            yield from _pointers(item, f"{path}/{_escape(name)}")
+        elif type(item) is float or (type(item) is int and not -_LARGEST <= item <= _LARGEST):
+            yield f"{path}/{_escape(name)}"
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copy(item) for name, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def _place(content: dict[str, Any], pointer: str) -> tuple[Any, Any]:
+    """The object or array that holds what the pointer names, and its key there. Raises for one that leads
+    nowhere."""
+    root, *names = pointer.split("/")
+    if root or not names:
+        raise ValueError("a pointer begins with /")
+    container: Any = content
+    for name in names[:-1]:
+        container = container[_key(container, name)]
+    return container, _key(container, names[-1])
+
+
+def _key(container: Any, name: str) -> Any:
+    if isinstance(container, dict):
+        return name.replace("~1", "/").replace("~0", "~")
+    if isinstance(container, list) and name.isascii() and name.isdigit() and len(name) < 10:
+        return int(name)
+    raise LookupError("there is nothing below")
+
+
+def _escape(name: Any) -> str:
+    return str(name).replace("~", "~0").replace("/", "~1")
+
+
+def _number(text: Any) -> int | float | None:
+    if not isinstance(text, str) or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
+        return None
+    if text.lstrip("-").isdigit():
+        integer = int(text)
+        return integer if MIN_INTEGER <= integer <= MAX_INTEGER else None
+    number = float(text)
+    return number if abs(number) != float("inf") else None

@@ -1,1 +1,0 @@
-"""Dealings with published CIS nodes: single events over HTTP, in both directions."""

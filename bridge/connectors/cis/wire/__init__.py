@@ -1,1 +1,0 @@
-"""What the connector for CIS nodes answers on the node's port."""

@@ -1,0 +1,1 @@
+"""Calls and tasks from outside an office."""

@@ -1,0 +1,1 @@
+"""One office in several processes."""

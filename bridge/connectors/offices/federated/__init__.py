@@ -1,0 +1,1 @@
+"""One office on several nodes."""

@@ -1,0 +1,1 @@
+"""A2C-SMCP messages and the office machine."""

@@ -1,0 +1,1 @@
+"""The office as a Matrix room; the call log."""

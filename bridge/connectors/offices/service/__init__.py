@@ -1,1 +1,0 @@
-"""Doing what the offices' rules decide."""

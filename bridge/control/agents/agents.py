@@ -1,0 +1,200 @@
+"""`palaver agents list`, `show` and `remove`, and `palaver route`.
+
+An agent of this node that is removed is unregistered, and every peer is notified. One of another node is
+forgotten here alone: no route leads to it, and what waits for it fails. Both stay gone until they register
+again.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from bridge.agents.agent import Agent
+from bridge.agents.news import LONGEST_TEXT, Taken, Unregistered
+from bridge.agents.routing import Local, Remote, Unknown
+from bridge.agents.search import GONE, STATUSES, AgentSearch, shown_status
+from bridge.control.agents.context import Parts
+from bridge.control.agents.lookup import find_agent
+from bridge.control.server.arguments import Arguments
+from bridge.tasks.store import task_of
+from bridge.tasks.view import line_of
+from storage.agents.tasks import fetch_load, list_live_of_agents
+from storage.agents.tokens import list_tokens
+from storage.errors import LocalError
+
+PAGE: Final = 100
+MOST: Final = 10_000
+AT_ONCE: Final = 500
+"""Agents that are looked at before others have their turn: there may be a hundred thousand."""
+MOST_TASKS: Final = 20
+MOST_TOKENS: Final = 100
+
+
+async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those of this node first, then by node and id."""
+    arguments = Arguments(given)
+    limit = arguments.number("limit", PAGE, MOST)
+    wanted = AgentSearch(
+        node=arguments.optional_text("node") or None,
+        status=_status(arguments.optional_text("status")),
+        capabilities=tuple(arguments.texts("capabilities")),
+        words=AgentSearch.words_of(arguments.optional_text("search") or ""),
+        with_gone=arguments.flag("all"),
+    )
+    known = list(parts.routes.table.agents())
+    first: list[Agent] = []
+    total = 0
+    for begin in range(0, len(known), AT_ONCE):
+        found = [agent for agent in known[begin : begin + AT_ONCE] if wanted.matches(agent)]
+        total += len(found)
+        first += found
+        if len(first) > 2 * limit:
+            first = _first(parts, first, limit)
+        await asyncio.sleep(0)
+    return {"agents": [_listed(parts, agent) for agent in _first(parts, first, limit)], "total": total}
+
+
+def _status(text: str | None) -> str | None:
+    if text is not None and text not in STATUSES:
+        raise LocalError(f"{text} is no status of an agent.", f"There are {', '.join(STATUSES)}.")
+    return text
+
+
+def _first(parts: Parts, agents: Iterable[Agent], limit: int) -> list[Agent]:
+    return heapq.nsmallest(limit, agents, key=lambda agent: _place(parts, agent))
+
+
+def _place(parts: Parts, agent: Agent) -> tuple[bool, str, str]:
+    return agent.node_id != parts.node_id, agent.node_id, agent.agent_id
+
+
+def _listed(parts: Parts, agent: Agent) -> dict[str, Any]:
+    return {
+        "address": str(agent.address),
+        "agent_id": agent.agent_id,
+        "node_id": agent.node_id,
+        "is_local": agent.node_id == parts.node_id,
+        "runtime": agent.runtime,
+        "capabilities": list(agent.capabilities),
+        "status": shown_status(agent),
+        "current_task": agent.current_task,
+        "last_heard": parts.routes.table.last_seen(agent),
+        "registered_at": agent.registered_at,
+        "gone_at": agent.gone_at,
+        "gone_reason": agent.gone_reason,
+    }
+
+
+async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    agent = find_agent(parts, Arguments(given).text("agent"))
+    address = str(agent.address)
+    is_local = agent.node_id == parts.node_id
+    async with parts.database.transaction(readonly=True) as connection:
+        load = await fetch_load(connection, address)
+        rows = await list_live_of_agents(connection, [address], 0, MOST_TASKS + 1)
+        tokens = await list_tokens(connection, agent.agent_id, MOST_TOKENS) if is_local else []
+    settings = parts.local.settings(agent) if is_local else None
+    node = parts.routes.table.node(agent.node_id)
+    return {
+        **_listed(parts, agent),
+        "why": parts.routes.explain(agent.address),
+        "connector": agent.connector,
+        "configured": is_local and agent.agent_id in parts.configured,
+        "namespaces": sorted(parts.local.namespaces(agent)) if is_local else None,
+        "last_word": agent.said_at,
+        "heard_by_itself": agent.last_seen is not None,
+        "was": agent.status.value if shown_status(agent) == GONE else None,
+        "node": None
+        if node is None
+        else {
+            "url": node.url,
+            "trusted": is_local or node.trusted,
+            "first_seen_at": node.first_seen_at or None,
+            "last_heartbeat": node.last_heartbeat,
+            "silent_since": node.silent_since,
+        },
+        "queue": None
+        if settings is None
+        else {
+            "at_once": settings.at_once,
+            "most_waiting": settings.waiting,
+            "active": load.active,
+            "waiting": load.waiting,
+        },
+        "tasks": [line_of(task_of(row)) for row in rows[:MOST_TASKS]],
+        "more_tasks": len(rows) > MOST_TASKS,
+        "tokens": sum(token.is_good(parts.now_ms()) for token in tokens),
+    }
+
+
+REASON: Final = "removed by the operator"
+
+
+async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`tokens` are the ids of those with which it may come back."""
+    arguments = Arguments(given)
+    agent = find_agent(parts, arguments.text("agent"))
+    reason = arguments.optional_text("reason", LONGEST_TEXT) or REASON
+    is_local = agent.node_id == parts.node_id
+    if is_local and agent.agent_id in parts.configured:
+        raise LocalError(
+            f"The configuration names the agent {agent.agent_id}, so the node runs it.",
+            "Take it out of the configuration, and start the node again.",
+        )
+    kept = parts.kept(agent) if is_local and agent.is_here else None
+    if kept is not None:
+        raise kept
+    if not agent.is_here:
+        raise LocalError(f"{agent.address} has gone already: {agent.gone_reason}.", "Nothing is to be done.")
+    await _take_away(parts, agent, reason)
+    tokens = await _tokens(parts, agent) if is_local else []
+    return {"address": str(agent.address), "is_local": is_local, "reason": reason, "tokens": tokens}
+
+
+async def _take_away(parts: Parts, agent: Agent, reason: str) -> None:
+    # A clock that was put back, or a node that is ahead, must not make it old news.
+    said_at = max(parts.now_ms(), agent.said_at + 1)
+    [verdict] = await parts.routes.take([Unregistered(agent.address, reason, said_at)])
+    if not isinstance(verdict, Taken):
+        why = getattr(verdict, "reason", "it is not known any more")
+        raise LocalError(
+            f"{agent.address} could not be removed: {why}.",
+            "`palaver agents show` tells what is known of it.",
+        )
+
+
+async def _tokens(parts: Parts, agent: Agent) -> list[str]:
+    now_ms = parts.now_ms()
+    async with parts.database.transaction(readonly=True) as connection:
+        rows = await list_tokens(connection, agent.agent_id, MOST_TOKENS)
+    return [row.token_id for row in rows if row.is_good(now_ms)]
+
+
+async def route(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Also for what is no address: `why` then names the mistake."""
+    text = Arguments(given).text("address")
+    decision = parts.routes.route(text)
+    said: dict[str, Any] = {
+        "asked": text,
+        "address": None,
+        "node_id": None,
+        "url": None,
+        "code": None,
+        "candidates": [],
+        "advice": None,
+        "why": parts.routes.explain(text),
+    }
+    match decision:
+        case Local(address):
+            said |= {"decision": "local", "address": str(address), "node_id": address.node_id}
+        case Remote(address, url):
+            said |= {"decision": "remote", "address": str(address), "node_id": address.node_id, "url": url}
+        case Unknown(code, _, candidates):
+            said |= {
+                "decision": "unknown",
+                "code": code.value,
+                "candidates": [str(candidate) for candidate in candidates],
+                "advice": code.advice,
+            }
+    return said

@@ -1,0 +1,71 @@
+"""What an operator asks a running node about agents and tasks, and has it do.
+
+Commands give one answer, streams one object after the other; both take what the command line sends through
+the control socket.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from bridge.control.agents.agents import agents_list, agents_remove, agents_show, route
+from bridge.control.agents.context import PROTOCOL, OperatorReply, Parts
+from bridge.control.agents.send import task_send, task_wait
+from bridge.control.agents.tasks import task_cancel, task_list, task_show
+from bridge.control.server.arguments import Arguments
+from bridge.control.socket import Command
+from bridge.control.stream import Items, Stream
+from bridge.observability.live_event import LiveFilter
+from bridge.observability.live_event_text import TYPES
+from storage.errors import LocalError
+
+
+async def tail(parts: Parts, given: Mapping[str, Any]) -> Items:
+    """It goes on until the asker leaves."""
+    return _tail(parts, _filter(Arguments(given)))
+
+
+async def _tail(parts: Parts, wanted: LiveFilter) -> Items:
+    with parts.feed.listening(wanted) as listener:
+        # From here on nothing is missed, and whoever asked knows it.
+        yield {"type": "listening"}
+        while True:
+            yield await listener.next()
+
+
+def _filter(arguments: Arguments) -> LiveFilter:
+    return LiveFilter(
+        types=frozenset(map(_type, arguments.texts("types"))),
+        agents=frozenset(arguments.texts("agents")),
+        nodes=frozenset(arguments.texts("nodes")),
+        tasks=frozenset(arguments.texts("tasks")),
+    )
+
+
+def _type(text: str) -> str:
+    if text not in TYPES:
+        raise LocalError(f"Nothing of the type {text} happens.", f"There are {', '.join(TYPES)}.")
+    return text
+
+
+__all__ = ["COMMANDS", "PROTOCOL", "STREAMS", "OperatorReply", "Parts", "commands", "streams"]
+
+COMMANDS: Final = {
+    "agents-list": agents_list,
+    "agents-show": agents_show,
+    "agents-remove": agents_remove,
+    "route": route,
+    "task-list": task_list,
+    "task-show": task_show,
+    "task-cancel": task_cancel,
+}
+STREAMS: Final = {"task-send": task_send, "task-wait": task_wait, "tail": tail}
+
+
+def commands(parts: Parts) -> Mapping[str, Command]:
+    """By the names that the control socket knows them by."""
+    return {name: partial(command, parts) for name, command in COMMANDS.items()}
+
+
+def streams(parts: Parts) -> Mapping[str, Stream]:
+    return {name: partial(stream, parts) for name, stream in STREAMS.items()}

@@ -1,0 +1,89 @@
+"""`palaver task list`, `show` and `cancel`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from bridge.control.agents.context import PROTOCOL, Parts
+from bridge.control.agents.lookup import find_task
+from bridge.control.server.arguments import Arguments
+from bridge.observability.live_event import said_in
+from bridge.tasks.request import TaskKey, key_text
+from bridge.tasks.task import LIVE, State
+from bridge.tasks.view import line_of, view_of
+from storage.agents.tasks import ProgressRow, TaskLine, TaskSearch, search_tasks
+from storage.errors import LocalError
+
+PAGE: Final = 50
+MOST: Final = 1_000
+ALL_LIVE: Final = "live"
+STATES: Final = (*(state.value for state in State), ALL_LIVE)
+
+
+async def task_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The newest first. `next` is what `before` must be for the next page, None on the last one."""
+    arguments = Arguments(given)
+    limit = arguments.number("limit", PAGE, MOST)
+    before = None if given.get("before") is None else arguments.number("before", 1, 2**62)
+    wanted = TaskSearch(
+        agent=arguments.optional_text("agent") or None,
+        requester=arguments.optional_text("requester") or None,
+        states=_states(arguments.texts("states")),
+        before=before,
+    )
+    async with parts.database.transaction(readonly=True) as connection:
+        found = await search_tasks(connection, wanted, limit + 1)
+    more = len(found) > limit
+    return {
+        "tasks": [_listed(line) for line in found[:limit]],
+        "next": found[limit - 1].id if more else None,
+    }
+
+
+def _states(given: list[str]) -> list[str] | None:
+    wrong = [one for one in given if one not in STATES]
+    if wrong:
+        raise LocalError(f"{wrong[0]} is no state of a task.", f"There are {', '.join(STATES)}.")
+    live = sorted(state.value for state in LIVE) if ALL_LIVE in given else []
+    return [*live, *(one for one in given if one != ALL_LIVE)] or None
+
+
+def _listed(line: TaskLine) -> dict[str, Any]:
+    """As `bridge.tasks.view.line_of` has it."""
+    return {
+        "task": key_text(TaskKey(line.requester_node, line.request_id)),
+        "task_id": line.task_id,
+        "from": line.from_agent,
+        "to": line.to_agent,
+        "protocol": line.origin,
+        "state": line.state,
+        "elsewhere": line.elsewhere,
+        "received_at": line.received_at,
+        "started_at": line.started_at,
+        "finished_at": line.finished_at,
+        "deadline": line.deadline,
+        "error_code": line.error_code,
+    }
+
+
+async def task_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    task = await find_task(parts, Arguments(given).text("task"))
+    return view_of(task, [progress_of(row) for row in await parts.desk.progress_of(task)])
+
+
+def progress_of(row: ProgressRow) -> dict[str, Any]:
+    """A report of an agent; `text` is what in it is meant for reading."""
+    content = orjson.loads(row.content)
+    return {"number": row.number, "at": row.at, "text": said_in(content), "content": content}
+
+
+async def task_cancel(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`cancelled`: whether it is, now or already. What has ended otherwise stays as it is."""
+    arguments = Arguments(given)
+    task = await find_task(parts, arguments.text("task"))
+    reason = arguments.optional_text("reason") or None
+    ended = await parts.desk.cancel(task.key, f"{PROTOCOL}@{parts.node_id}", reason)
+    if ended is None:
+        raise LocalError(f"The task {key_text(task.key)} is not known any more.", "Nothing is to be done.")
+    return {**line_of(ended), "cancelled": ended.state is State.CANCELLED}

@@ -1,0 +1,244 @@
+"""`palaver peers list` and `retry`.
+
+`palaver peers check`: another server, or this one as others see it.
+
+How it stands with the servers that events are sent to: the database's word on it and this process's.
+
+`palaver queue`: what waits for whom.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from bridge.control.server.arguments import Arguments
+from federation.homeserver import Homeserver
+from federation.matrix.identifiers import is_server_name
+from federation.outbox.destination import View
+from federation.peers.check.facts import worst
+from federation.peers.check.report import report
+from federation.peers.check.run import examine
+from storage.errors import LocalError
+from storage.federation.outbox import Depth, OutageRow, depths, list_outages
+from storage.rooms.inspection import count_rooms_by_server, first_edus, first_pdus
+
+
+async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was found, in the order in which one thing needs another. Takes as long as the server does."""
+    arguments = Arguments(given)
+    server = arguments.optional_text("server")
+    if arguments.flag("self"):
+        server = homeserver.server_name
+    if not server:
+        raise LocalError("Which server is to be checked?", "Name one, or say --self for this node itself.")
+    findings = report(await examine(homeserver, server))
+    return {
+        "server": server,
+        "verdict": worst(findings).value,
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """By server: what waits, who does not answer, and what the senders of this process are at."""
+
+    waiting: Mapping[str, Depth]
+    outages: Mapping[str, OutageRow]
+    views: Mapping[str, View]
+
+    def names(self) -> set[str]:
+        return {*self.waiting, *self.outages}
+
+    def shown(self, homeserver: Homeserver, server: str) -> dict[str, Any]:
+        """Times are milliseconds; `reached_at`, `failure` and `heard_at` are of this process alone."""
+        depth, outage = self.waiting.get(server), self.outages.get(server)
+        view, contact = self.views.get(server), homeserver.outbox.contact(server)
+        in_flight = None if view is None else view.in_flight
+        return {
+            "server": server,
+            "state": self._state(server),
+            "pdus": depth.pdus if depth is not None else 0,
+            "edus": depth.edus if depth is not None else 0,
+            "oldest_at": depth.oldest if depth is not None else None,
+            "lag_ms": max(0, homeserver.now_ms() - depth.oldest) if depth is not None else 0,
+            "in_flight": len(in_flight.pdus) + len(in_flight.edus) if in_flight is not None else 0,
+            # A server that is away for long has no sender: all that waits for it is only in the database.
+            "catching_up": view.catching_up if view is not None else outage is not None,
+            "failures": view.failures if view is not None else outage.failures if outage is not None else 0,
+            "failing_since": outage.failing_since if outage is not None else None,
+            "retry_at": _retry_at(view, outage),
+            "reached_at": contact.reached_at,
+            "failed_at": contact.failed_at,
+            "failure": contact.failure,
+            "heard_at": contact.heard_at,
+        }
+
+    def _state(self, server: str) -> str:
+        """That of its sender; where another process has it, or none, what the database lets one think."""
+        view = self.views.get(server)
+        if view is not None:
+            return view.state.value
+        if server in self.outages:
+            return "backing_off"
+        return "waiting" if server in self.waiting else "idle"
+
+
+async def load_destinations(homeserver: Homeserver) -> Destinations:
+    async with homeserver.database.transaction(readonly=True) as connection:
+        waiting = {depth.destination: depth for depth in await depths(connection)}
+        outages = await list_outages(connection)
+    return Destinations(waiting, outages, homeserver.outbox.view())
+
+
+def _retry_at(view: View | None, outage: OutageRow | None) -> int | None:
+    if view is not None:
+        return view.retry_at
+    return outage.retry_at if outage is not None else None
+
+
+PAGE: Final = 100
+MOST: Final = 1_000
+
+
+async def peers_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Every server that the configuration names or an operator has added, that shares a room with us, that
+    something waits for, that does not answer or that was heard from; those in trouble first."""
+    arguments = Arguments(given)
+    limit = arguments.number("limit", PAGE, MOST)
+    words = (arguments.optional_text("search") or "").casefold()
+    loaded = await load_destinations(homeserver)
+    async with homeserver.database.transaction(readonly=True) as connection:
+        rooms = await count_rooms_by_server(connection)
+    seen = {*loaded.names(), *loaded.views, *homeserver.outbox.contacts(), *rooms}
+    configured = {name.lower() for name in homeserver.settings.peers}
+    # The configuration's spelling of a name that was seen already is not another server.
+    lower = {name.lower() for name in seen}
+    added = set(homeserver.settings.added_peers)
+    names = seen | {
+        name for name in (*homeserver.settings.peers, *(added - configured)) if name.lower() not in lower
+    }
+    names.discard(homeserver.server_name)
+    chosen = sorted(
+        (name for name in names if words in name.casefold()), key=lambda name: _trouble(loaded, name)
+    )
+    return {
+        "peers": [
+            {
+                **loaded.shown(homeserver, name),
+                "configured": name.lower() in configured,
+                "exchanges_agents": name.lower() in added,
+                "admitted": homeserver.settings.policy.admits(name),
+                "rooms": rooms.get(name, 0),
+            }
+            for name in chosen[:limit]
+        ],
+        "total": len(chosen),
+    }
+
+
+def _trouble(loaded: Destinations, name: str) -> tuple[bool, bool, str]:
+    return name not in loaded.outages, name not in loaded.waiting, name
+
+
+async def peers_retry(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Have one server tried now, or all for which something waits."""
+    arguments = Arguments(given)
+    server = arguments.optional_text("server")
+    loaded = await load_destinations(homeserver)
+    servers = sorted(loaded.waiting) if arguments.flag("all") else [_peer(homeserver, server)]
+    tried = [one for one in servers if homeserver.settings.policy.admits(one)]
+    for one in tried:
+        # It may have moved, which may be what was put right.
+        homeserver.resolver.forget(one)
+        homeserver.outbox.retry(one)
+    return {
+        "tried": [{"server": one, "waiting": one in loaded.waiting} for one in tried],
+        "not_admitted": [one for one in servers if one not in tried],
+    }
+
+
+def _peer(homeserver: Homeserver, server: str | None) -> str:
+    if server is None or not is_server_name(server):
+        raise LocalError(f"{server} is not a server name.", "Name a server, or all with --all.")
+    if server == homeserver.server_name:
+        raise LocalError(f"{server} is this node itself.", "`palaver peers check --self` checks it.")
+    if not homeserver.settings.policy.admits(server):
+        raise LocalError(
+            f"The configuration does not let this node speak with {server}.",
+            f"`palaver peers check {server}` says more.",
+        )
+    return server
+
+
+QUEUE_PAGE: Final = 10
+MOST_QUEUED: Final = 100
+MOST_SERVERS: Final = 1_000
+
+
+async def queue(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without a server, all for which something waits, the longest lag first; with one, the first of what
+    waits for it."""
+    arguments = Arguments(given)
+    server = arguments.optional_text("server")
+    if server is None:
+        return await _all(homeserver)
+    return await _one(homeserver, server, arguments.number("limit", QUEUE_PAGE, MOST_QUEUED))
+
+
+async def _all(homeserver: Homeserver) -> Mapping[str, Any]:
+    loaded = await load_destinations(homeserver)
+    waiting = sorted(loaded.waiting.values(), key=lambda depth: (depth.oldest, depth.destination))
+    return {
+        "servers": [loaded.shown(homeserver, depth.destination) for depth in waiting[:MOST_SERVERS]],
+        "total": len(waiting),
+        "pdus": sum(depth.pdus for depth in waiting),
+        "edus": sum(depth.edus for depth in waiting),
+    }
+
+
+async def _one(homeserver: Homeserver, server: str, limit: int) -> Mapping[str, Any]:
+    loaded = await load_destinations(homeserver)
+    known = {*loaded.names(), *loaded.views, *homeserver.outbox.contacts()}
+    if server not in known:
+        raise LocalError(
+            f"Nothing waits for {server}, and nothing was sent to it since this node started.",
+            "`palaver queue` shows for whom something waits, `palaver peers list` whom this node knows.",
+        )
+    async with homeserver.database.transaction(isolation="repeatable_read", readonly=True) as connection:
+        pdus = await first_pdus(connection, server, limit)
+        edus = await first_edus(connection, server, limit)
+    # Known to the process that sends to the server.
+    view, first_sent = homeserver.outbox.view().get(server), homeserver.outbox.first_sent(server)
+    in_flight = None if view is None else view.in_flight
+    sent_pdus = {pdu.position for pdu in in_flight.pdus} if in_flight else set()
+    sent_edus = {edu.position for edu in in_flight.edus if not edu.ephemeral} if in_flight else set()
+    return {
+        **loaded.shown(homeserver, server),
+        "transaction": None
+        if in_flight is None or first_sent is None or first_sent.number != in_flight.number
+        else {
+            "transaction_id": first_sent.transaction_id,
+            "first_sent_at": first_sent.at_ms,
+            "pdus": len(in_flight.pdus),
+            "edus": len(in_flight.edus),
+        },
+        "first_pdus": [
+            {
+                "event_id": pdu.event_id,
+                "type": pdu.type,
+                "room_id": pdu.room_id,
+                "queued_at": pdu.queued_at,
+                "in_flight": pdu.position in sent_pdus,
+            }
+            for pdu in pdus
+        ],
+        "first_edus": [
+            {
+                "type": edu.edu_type,
+                "queued_at": edu.queued_at,
+                "in_flight": edu.position in sent_edus,
+            }
+            for edu in edus
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What the centre needs of a Matrix backend; ghosts and portals."""

@@ -1,0 +1,1 @@
+"""Putting a node together on either Matrix backend."""

@@ -1,0 +1,299 @@
+"""The centre of a node, as its configuration wants it: which agents, which connectors, what operators see."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from nacl.signing import SigningKey
+
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent
+from bridge.agents.attached import tokens as token_commands
+from bridge.agents.attached.attached import AttachedLimits
+from bridge.agents.attached.http import serve
+from bridge.agents.attached.services import AgentServices
+from bridge.agents.attached.tokens import AgentTokens
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
+from bridge.clock import monotonic, now_ms
+from bridge.config.agent_federation import AgentFederation, task_limits
+from bridge.config.config import Config
+from bridge.config.people import people_settings, rights
+from bridge.connectors.interface import Connector, NodeParts, PortalRoom
+from bridge.connectors.registry import CONNECTORS
+from bridge.control.agents import commands as agent_operator
+from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts
+from bridge.control.agents.context import ForPeople
+from bridge.control.socket import Command
+from bridge.control.stream import Stream
+from bridge.matrix.ghost import GhostNames
+from bridge.matrix.ghosts import Ghosts
+from bridge.node.core import Centre, CentreParts
+from bridge.observability.agent_observer import AgentObserver
+from bridge.observability.live_feed import LiveFeed
+from bridge.observability.metrics import Metrics
+from bridge.peers.service import AgentPeers
+from bridge.people.place import alias_localpart
+from bridge.people.service.people import People
+from bridge.people.settings import PeopleSettings
+from federation.events.room_event import RoomEvent
+from storage.errors import LocalError
+
+if TYPE_CHECKING:
+    from bridge.node.backend import Carrier
+
+AGENT_DIRECTORY: Final = "agents"
+"""In the data directory: of configured agents that have none of their own."""
+
+
+class NodeCentre:
+    """`replies` are where whoever asks in this process waits for the answer.
+
+    `serve` puts it behind the node's port, which answers once it has been started. It is closed after the
+    port, and before what carries it."""
+
+    def __init__(
+        self,
+        config: Config,
+        carrier: "Carrier",
+        peers: AgentPeers,
+        *,
+        key: Callable[[], SigningKey],
+        metrics: Metrics,
+        version: str,
+    ) -> None:
+        self._config = config
+        self._carrier = carrier
+        self._for_people = carrier.for_people
+        self._key = key
+        self._version = version
+        self._people: People | None = None
+        self._feed = LiveFeed(now_ms=now_ms)
+        self.replies = OperatorReply()
+        self._metrics = metrics
+        self._observer = AgentObserver(metrics.agents, self._feed, carrier.audit, now_ms=now_ms)
+        self._peers = peers
+        self._connectors: Sequence[Connector] = ()
+        self._names = carrier.names(self._has_puppet)
+        self.tokens = AgentTokens(carrier.database, now_ms=now_ms)
+        self.centre = Centre(
+            CentreParts(
+                node_id=config.server_name,
+                database=carrier.database,
+                observer=self._observer,
+                local=self._make_agents,
+                connectors=self._make_connectors,
+                replies={PROTOCOL: self.replies},
+                limits=task_limits(config.agent_federation),
+                agent_timeout_ms=int(config.agent_federation.agent_timeout_secs * 1000),
+                now_ms=now_ms,
+            )
+        )
+        self.centre.table.subscribe(self._feed.agents_changed)
+        metrics.agents.watch_agents(self._count)
+
+    def serve(self, app: web.Application) -> None:
+        table = self.centre.table
+        agents = self._agents
+        serve(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
+        app.add_routes(self.centre.routes())
+
+    def commands(self) -> Mapping[str, Command]:
+        """For the command line."""
+        return {
+            **token_commands.commands(self.tokens),
+            **agent_operator.commands(self._operated()),
+            **{name: command for one in self._connectors for name, command in one.commands().items()},
+        }
+
+    def streams(self) -> Mapping[str, Stream]:
+        """The same, of those that go on."""
+        return {
+            **agent_operator.streams(self._operated()),
+            **{name: stream for one in self._connectors for name, stream in one.streams().items()},
+        }
+
+    async def start(self) -> None:
+        await self.centre.start()
+        if self._for_people is not None:
+            self._for_people.move_in(
+                self.centre.table,
+                self._ghosts,
+                name_of=self._agents.display_name,
+                is_of_agents=lambda room_id: room_id in self.rooms().values(),
+            )
+
+    async def close(self) -> None:
+        await self.centre.close()
+
+    # -- whoever carries it asks --
+
+    def is_agent(self, address: AgentAddress) -> bool:
+        return self.centre.table.agent(address) is not None
+
+    def has_room(self, namespace: str) -> bool:
+        return self._people is not None and namespace in self._config.agent_federation.namespaces
+
+    async def provide_room(self, namespace: str) -> bool:
+        return self._people is not None and await self._people.rooms.provide(namespace)
+
+    async def has_portal(self, localpart: str) -> bool:
+        """Whether a connector has a room whose alias has this localpart."""
+        return any([await one.has_room(localpart) for one in self._connectors])
+
+    async def lead_to_portal(self, localpart: str) -> bool:
+        """The same; when it returns, the alias leads there."""
+        return any([await one.lead_to_room(localpart) for one in self._connectors])
+
+    async def make_portal(self, alias: str, asked_by: str) -> bool:
+        """Whether a connector has a room of this alias now that the server `asked_by` looks it up."""
+        return any([await one.make_room(alias, asked_by) for one in self._connectors])
+
+    async def portal(self, room_id: str) -> PortalRoom | None:
+        """What a room is to the connector that it belongs to."""
+        for one in self._connectors:
+            found = await one.portal(room_id)
+            if found is not None:
+                return found
+        return None
+
+    def rooms(self) -> Mapping[str, str]:
+        return {} if self._people is None else self._people.rooms.all()
+
+    def alias(self, namespace: str) -> str:
+        return f"#{alias_localpart(namespace)}:{self._names.domain}"
+
+    def give_up_room(self, namespace: str) -> None:
+        if self._people is not None:
+            self._people.rooms.give_up(namespace)
+
+    @property
+    def names(self) -> GhostNames:
+        return self._names
+
+    # -- parts --
+
+    def _operated(self) -> Parts:
+        return Parts(
+            node_id=self._config.server_name,
+            database=self._carrier.database,
+            routes=self.centre.table,
+            desk=self.centre.desk,
+            local=self._agents,
+            replies=self.replies,
+            feed=self._feed,
+            configured={agent.id for agent in self._config.agents},
+            kept=self._kept,
+            now_ms=now_ms,
+            for_people=None
+            if self._for_people is None
+            else ForPeople(self._for_people.speaks, rights(self._config.people, self._config.permissions)),
+        )
+
+    def _make_agents(self, table: RoutingTable, statuses: AgentStatuses) -> AgentsOfThisNode:
+        self._agents = AgentsOfThisNode(
+            self._config.agents,
+            table,
+            statuses,
+            directory=self._config.data_dir / AGENT_DIRECTORY,
+            environment=os.environ,
+            now_ms=now_ms,
+            monotonic=monotonic,
+            limits=attached_limits(self._config.agent_federation),
+            kept_for=self._reserved_for,
+        )
+        return self._agents
+
+    def _make_connectors(self, table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
+        ghosts = self._ghosts = Ghosts(
+            self._carrier.side,
+            self._carrier.database,
+            table,
+            names=self._names,
+            name_of=self._agents.display_name,
+            report=self._observer.problem,
+            monotonic=monotonic,
+        )
+        parts = NodeParts(
+            config=self._config,
+            side=self._carrier.side,
+            database=self._carrier.database,
+            routes=table,
+            ghosts=ghosts,
+            names=self._names,
+            people=self._people_settings(),
+            peers=self._peers,
+            audit=self._carrier.audit,
+            feed=self._feed,
+            metrics=self._metrics.registry,
+            namespaces_of=agents.namespaces,
+            admits=self._carrier.admits,
+            key=self._key,
+            version=self._version,
+            report=self._observer.problem,
+            now_ms=now_ms,
+            monotonic=monotonic,
+        )
+        self._connectors = [import_module(one.module).connect(parts) for one in CONNECTORS]
+        if not self._config.people.enabled:
+            return self._connectors
+        self._people = People(
+            self._carrier.side,
+            self._carrier.database,
+            table,
+            self._people_settings(),
+            ghosts,
+            now_ms=now_ms,
+            monotonic=monotonic,
+            namespaces_of=self._namespaces_of,
+            is_foreign=lambda room_id: any(one.owns_room(room_id) for one in self._connectors),
+            speaks=None if self._for_people is None else self._for_people.speaks,
+            is_for_others=self._answered_elsewhere,
+            report=self._observer.problem,
+        )
+        return [*self._connectors, self._people]
+
+    def _people_settings(self) -> PeopleSettings:
+        config = self._config
+        return people_settings(
+            self._names, config.people, config.permissions, config.agent_federation.namespaces
+        )
+
+    def _has_puppet(self, address: AgentAddress) -> bool:
+        return any(one.has_puppet(address) for one in self._connectors)
+
+    def _reserved_for(self, address: AgentAddress) -> str | None:
+        return next(filter(None, (one.reserved_for(address) for one in self._connectors)), None)
+
+    def _kept(self, agent: Agent) -> LocalError | None:
+        connector = self.centre.connector_of(agent)
+        return None if connector is None else connector.keeps(agent)
+
+    def _namespaces_of(self, address: AgentAddress) -> Sequence[str]:
+        """An agent that reads no tasks has nothing to do where people give them."""
+        agent = self.centre.table.agent(address)
+        federation = self._config.agent_federation
+        if agent is None:
+            return federation.known_namespaces(())
+        connector = self.centre.connector_of(agent)
+        if connector is not None and not connector.reads_tasks(agent):
+            return ()
+        return federation.known_namespaces(self._agents.namespaces(agent))
+
+    async def _answered_elsewhere(self, event: RoomEvent) -> bool:
+        """Whether a connector answers what a person has written."""
+        return any([await one.answers(event) for one in self._connectors])
+
+    def _count(self) -> Mapping[str, int]:
+        table, here = self.centre.table.table, self._config.server_name
+        on_others = sum(table.count(node.node_id) for node in table.nodes() if node.node_id != here)
+        return {"here": table.count(here), "elsewhere": on_others}
+
+
+def attached_limits(federation: AgentFederation) -> AttachedLimits:
+    """A program that is attached has to be heard from as often as a node: who is silent is looked for in both
+    alike."""
+    return AttachedLimits(heartbeat=federation.heartbeat_interval_secs, silence=federation.agent_timeout_secs)

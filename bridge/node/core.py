@@ -1,0 +1,173 @@
+"""The centre of a node: the routing table, the desk of tasks, the agents of this node and the connectors, put
+together once.
+
+It stands on a Matrix side and a database, and knows of no protocol: what a connector can do it is asked.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from bridge.agents.agent import Agent
+from bridge.agents.liveness import TIMEOUT_MS, AgentWatch
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
+from bridge.connectors.interface import Connector
+from bridge.observability.agent_observer import AgentObserver
+from bridge.tasks.effects import Ports
+from bridge.tasks.limits import TaskLimits
+from bridge.tasks.ports import Delivery, Reply, Watcher
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from bridge.tasks.service import TaskDesk
+from storage.database import Database
+
+SHOWN_AFTER: Final = 0.25
+"""Seconds until people are shown what has become of a task: most often more is about to follow, and whoever
+waits for the task comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CentreParts:
+    """`local` makes the agents of this node, and is given what they tell what they do; `connectors` makes
+    those, on the routing table and these agents. `replies` are for whoever asks for tasks and is no
+    connector."""
+
+    node_id: str
+    database: Database
+    observer: AgentObserver
+    local: Callable[[RoutingTable, AgentStatuses], AgentsOfThisNode]
+    connectors: Callable[[RoutingTable, AgentsOfThisNode], Sequence[Connector]]
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    retry: RetryPolicy = DEFAULT_RETRY_POLICY
+    agent_timeout_ms: int = TIMEOUT_MS
+    now_ms: Callable[[], int]
+
+
+class Centre:
+    """`routes` are known before it is started, so that the port can have them. It is started after the Matrix
+    side, and closed before it."""
+
+    def __init__(self, parts: CentreParts) -> None:
+        self._parts = parts
+        database, now_ms, observer = parts.database, parts.now_ms, parts.observer
+        self.table = RoutingTable(parts.node_id, database, now_ms=now_ms, report=observer.problem)
+        self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
+        self.local = parts.local(self.table, self.statuses)
+        self.connectors = tuple(parts.connectors(self.table, self.local))
+        self.desk = TaskDesk(
+            database,
+            Ports(
+                deliveries={
+                    **_deliveries(self.connectors, of_this_node=False),
+                    **_prepared(
+                        {**self.local.deliveries, **_deliveries(self.connectors, of_this_node=True)},
+                        self.connectors,
+                    ),
+                },
+                replies={**parts.replies, **_replies(self.connectors)},
+                routes=self.table,
+                observer=observer,
+                watcher=_watcher(self.connectors),
+                retry=parts.retry,
+                shown_after=SHOWN_AFTER,
+            ),
+            now_ms=now_ms,
+            limits=parts.limits,
+            settings_of=self._settings_of,
+            statuses=self.statuses,
+        )
+        self.watch = AgentWatch(
+            self.table,
+            database,
+            now_ms=now_ms,
+            timeout_ms=parts.agent_timeout_ms,
+            announce=self._announce,
+            report=observer.problem,
+        )
+        for connector in self.connectors:
+            connector.use_desk(self.desk)
+        self._stack = AsyncExitStack()
+
+    def routes(self) -> list[web.RouteDef]:
+        """For the node's port. They answer once the centre has been started."""
+        return [route for connector in self.connectors for route in connector.routes()]
+
+    def connector_of(self, agent: Agent) -> Connector | None:
+        """Which has brought the agent."""
+        return next((one for one in self.connectors if one.name == agent.connector), None)
+
+    async def start(self) -> None:
+        """Whatever was left by a process before this one goes on."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def close(self) -> None:
+        """Nothing is lost by it."""
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        later = self._stack.push_async_callback
+        await self.table.start()
+        later(self.table.close)
+        self._stack.callback(self.statuses.close)
+        await self.watch.start()
+        later(self.watch.close)
+        # Agents go while the connectors can still tell others so, but after the desk: it would take their
+        # tasks for lost.
+        for connector in self.connectors:
+            later(connector.close)
+        await self.local.start()
+        later(self.local.close)
+        self.local.work_for(self.desk)
+        await self.desk.start()
+        later(self.desk.close)
+        later(self.local.stop)
+        for connector in self.connectors:
+            later(connector.stop)
+        await asyncio.gather(*(connector.start() for connector in self.connectors))
+
+    def _settings_of(self, agent: Agent) -> AgentSettings:
+        found = self.local.settings(agent)
+        for one in self.connectors if found is None else ():
+            found = found or one.settings(agent)
+        return found or AgentSettings()
+
+    async def _announce(self, lost: Sequence[Agent]) -> None:
+        for connector in self.connectors:
+            await connector.announce_lost(lost)
+
+
+def _deliveries(connectors: Iterable[Connector], *, of_this_node: bool) -> dict[str, Delivery]:
+    """To agents of this node, or to those of others."""
+    return {
+        one.name: one.delivery
+        for one in connectors
+        if one.delivery is not None and one.runs_tasks is of_this_node
+    }
+
+
+def _prepared(deliveries: Mapping[str, Delivery], connectors: Iterable[Connector]) -> dict[str, Delivery]:
+    prepared = dict(deliveries)
+    for one in connectors:
+        prepared = {name: one.prepared(delivery) for name, delivery in prepared.items()}
+    return prepared
+
+
+def _watcher(connectors: Iterable[Connector]) -> Watcher | None:
+    watchers = [one.watcher for one in connectors if one.watcher is not None]
+    assert len(watchers) < 2, "people see a task in one place"
+    return watchers[0] if watchers else None
+
+
+def _replies(connectors: Iterable[Connector]) -> dict[str, Reply]:
+    return {one.name: one.reply for one in connectors if one.reply is not None}

@@ -1,0 +1,79 @@
+"""Counts, logs and audits what happens to tasks, and shows it to those who watch."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+from prometheus_client import Counter, Histogram
+
+from bridge.observability.live_feed import LiveFeed
+from bridge.observability.metrics import AgentMetrics
+from bridge.tasks.messages import Dropped
+from bridge.tasks.request import key_text
+from bridge.tasks.task import State, Task
+from federation.peers import audit
+from federation.peers.audit import Direction, Ending, Entry, Named
+from federation.peers.audit_trail import AuditTrail
+
+log = structlog.get_logger("palaver.agents")
+
+OTHER: Final = "other"
+NOT_TAKEN: Final = "task"
+"""The act of a message about a task that came too late or from another sender."""
+
+
+class AgentObserver:
+    def __init__(
+        self, metrics: AgentMetrics, feed: LiveFeed, trail: AuditTrail, *, now_ms: Callable[[], int]
+    ) -> None:
+        self._metrics = metrics
+        self._feed = feed
+        self._trail = trail
+        self._now_ms = now_ms
+        # Those that have been counted: to look them up by their labels takes longer than to count.
+        self._steps: dict[State, Counter] = {}
+        self._durations: dict[tuple[State, bool], Histogram] = {}
+
+    def changed(self, task: Task) -> None:
+        steps = self._steps.get(task.state)
+        if steps is None:
+            steps = self._steps[task.state] = self._metrics.steps.labels(task.state.value)
+        steps.inc()
+        if task.state.is_final and task.finished_at is not None:
+            self._ended(task, task.finished_at)
+        self._feed.changed(task)
+
+    def dropped(self, task: Task | None, dropped: Dropped) -> None:
+        self._metrics.dropped.inc()
+        key = None if task is None else str(task.key)
+        log.info("Something was said of a task and not taken.", task=key, what=dropped.what, why=dropped.why)
+        self._audit(task, dropped)
+        self._feed.dropped(task, dropped)
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None:
+        self._feed.heard(task, content)
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        log.error(sentence, exc_info=error)
+
+    def _audit(self, task: Task | None, dropped: Dropped) -> None:
+        """ "A late answer is audited and dropped". What agents of this node send is only logged; of a task
+        that is not known it is not known either who sent it."""
+        if task is None or not task.elsewhere:
+            return
+        request = task.request
+        named = Named(None, None, audit.cut(key_text(request.key)))
+        detail = audit.cut_detail(f"{dropped.what} of {request.to_address} is not taken: {dropped.why}")
+        peer = audit.cut(request.to_address.node_id)
+        self._trail.note(Entry(self._now_ms(), peer, Direction.IN, NOT_TAKEN, Ending.REFUSED, named, detail))
+
+    def _ended(self, task: Task, at: int) -> None:
+        durations = self._durations.get((task.state, task.elsewhere))
+        if durations is None:
+            where = "elsewhere" if task.elsewhere else "here"
+            durations = self._metrics.durations.labels(task.state.value, where)
+            self._durations[task.state, task.elsewhere] = durations
+        durations.observe(max(0, at - task.received_at) / 1000)
+        if task.state is not State.DONE:
+            code = None if task.answer is None else task.answer.error_code
+            self._metrics.failures.labels(code.value if code is not None else OTHER).inc()

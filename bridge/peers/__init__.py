@@ -1,0 +1,1 @@
+"""Nodes with which agents are exchanged."""

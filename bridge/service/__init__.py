@@ -1,1 +1,0 @@
-"""What the centre does with the world: files, sockets, logs, the life of the node."""

@@ -1,1 +1,0 @@
-"""Agents of this node: those that it runs itself, and those that attach themselves."""

@@ -1,0 +1,1 @@
+"""The one model of work and its engine."""

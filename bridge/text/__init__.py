@@ -1,0 +1,1 @@
+"""Text for people: terminal-safe strings, times, spans."""

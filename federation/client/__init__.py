@@ -1,0 +1,1 @@
+"""The outgoing federation client: name resolution, connections, requests."""

@@ -1,0 +1,1 @@
+"""Aliases, published rooms, spaces, profiles, device queries."""

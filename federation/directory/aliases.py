@@ -1,0 +1,151 @@
+"""The names of rooms, given here and elsewhere, and which rooms this server lists in public."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from federation.client.errors import PeerMalformed, PeerRefused
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain, is_room_alias, is_room_id, is_server_name
+from federation.memberships.outgoing import Handshakes
+from federation.rooms.engine import RoomGraph
+from storage.database import Database
+from storage.rooms.aliases import (
+    Alias,
+    delete_alias,
+    fetch_alias,
+    insert_alias,
+    is_published,
+    list_aliases_of_room,
+    publish_room,
+    unpublish_room,
+)
+
+MOST_SERVERS: Final = 500
+"""That are named together with a room. Whoever wants to join asks a few."""
+
+
+Make = Callable[[str, str], Awaitable[bool]]
+"""Given an alias of this server that leads nowhere, and the server that asks for it: whether there is a room
+now."""
+
+
+async def _nothing_is_made(alias: str, asked_by: str) -> bool:
+    return False
+
+
+class Directory:
+    """Who may name, rename and publish a room is for its callers to say. `resolve` is a
+    `federation.memberships.outgoing.LocalAlias`."""
+
+    def __init__(
+        self,
+        server_name: str,
+        database: Database,
+        handshakes: Handshakes,
+        rooms: RoomGraph,
+        *,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._server_name = server_name
+        self._database = database
+        self._handshakes = handshakes
+        self._rooms = rooms
+        self._now_ms = now_ms
+        self.make: Make = _nothing_is_made
+
+    # -- aliases --
+
+    async def create(self, alias: str, room_id: str, user: str) -> None:
+        """Call the room so. To say it twice does no harm; 409 when it is the name of another one."""
+        self._check_ours(alias)
+        _check_room(room_id)
+        async with self._database.transaction() as connection:
+            if await insert_alias(connection, Alias(alias, room_id, user, self._now_ms())):
+                return
+            there = await fetch_alias(connection, alias)
+        if there is None or there.room_id != room_id:
+            raise MatrixError("M_ROOM_IN_USE", f"{alias} is the name of another room.", 409)
+
+    async def remove(self, alias: str) -> bool:
+        """Whether it was there."""
+        self._check_ours(alias)
+        async with self._database.transaction() as connection:
+            return await delete_alias(connection, alias)
+
+    async def entry(self, alias: str) -> Alias | None:
+        """An alias of this server, with who made it."""
+        self._check_ours(alias)
+        async with self._database.transaction(readonly=True) as connection:
+            return await fetch_alias(connection, alias)
+
+    async def aliases_of(self, room_id: str) -> list[str]:
+        """Those that this server gives it, the oldest first."""
+        _check_room(room_id)
+        async with self._database.transaction(readonly=True) as connection:
+            return await list_aliases_of_room(connection, room_id)
+
+    async def resolve(self, alias: str) -> tuple[str, tuple[str, ...]] | None:
+        """The room of that name and servers that are in it, ourselves first if we are. Raises `PeerError`
+        when the server whose alias it is does not answer."""
+        if not is_room_alias(alias):
+            raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} is no alias of a room.", 400)
+        server = domain(alias) or ""
+        if server != self._server_name:
+            return await self._resolve_elsewhere(server, alias)
+        there = await self.entry(alias)
+        if there is None:
+            return None
+        return there.room_id, self._named(sorted(await self._rooms.servers_in_room(there.room_id)))
+
+    async def _resolve_elsewhere(self, server: str, alias: str) -> tuple[str, tuple[str, ...]] | None:
+        try:
+            room_id, servers = await self._handshakes.directory(server, alias)
+        except PeerRefused as refused:
+            # "404: The room alias was not found."
+            if refused.status == 404:
+                return None
+            raise
+        if not is_room_id(room_id):
+            raise PeerMalformed(server, "answered with something that names no room")
+        return room_id, self._named(filter(is_server_name, servers))
+
+    def _named(self, servers: Iterable[str]) -> tuple[str, ...]:
+        """Ourselves first, the others as they come."""
+        return tuple(sorted(servers, key=lambda name: name != self._server_name))[:MOST_SERVERS]
+
+    async def answer(self, query: Mapping[str, str], asked_by: str) -> dict[str, Any]:
+        """`GET /query/directory`: an alias of this server, for another one. What is made for whoever asks for
+        it is made first."""
+        alias = query.get("room_alias")
+        if not alias:
+            raise MatrixError("M_MISSING_PARAM", "room_alias is missing.", 400)
+        if not is_room_alias(alias):
+            raise MatrixError("M_INVALID_PARAM", "room_alias is no alias of a room.", 400)
+        found = await self.resolve(alias) if domain(alias) == self._server_name else None
+        if found is None and domain(alias) == self._server_name and await self.make(alias, asked_by):
+            found = await self.resolve(alias)
+        if found is None:
+            raise MatrixError("M_NOT_FOUND", "There is no such alias here.", 404)
+        return {"room_id": found[0], "servers": list(found[1])}
+
+    # -- the public list --
+
+    async def publish(self, room_id: str, listed: bool) -> None:
+        """Put the room on the public list of this server, or take it off."""
+        _check_room(room_id)
+        async with self._database.transaction() as connection:
+            await (publish_room if listed else unpublish_room)(connection, room_id)
+
+    async def is_published(self, room_id: str) -> bool:
+        _check_room(room_id)
+        async with self._database.transaction(readonly=True) as connection:
+            return await is_published(connection, room_id)
+
+    def _check_ours(self, alias: str) -> None:
+        if not is_room_alias(alias) or domain(alias) != self._server_name:
+            raise MatrixError("M_INVALID_PARAM", f"{alias[:255]} cannot be an alias of this server.", 400)
+
+
+def _check_room(room_id: str) -> None:
+    if not is_room_id(room_id):
+        raise MatrixError("M_INVALID_PARAM", f"{room_id[:255]} is no id of a room.", 400)

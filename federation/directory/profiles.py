@@ -1,0 +1,252 @@
+"""The users of this server and what they say of themselves; and what other servers say of theirs.
+
+Tells the rooms of a user what the profile says now, one membership event for each.
+
+What is to be told stands in a table and is compared with what each room says, so that after a kill in the
+middle it goes on where it was, and nothing is said twice.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federation.caches import WeightedCache
+from federation.client.client import FederationClient
+from federation.client.errors import PeerMalformed, PeerRefused
+from federation.client.requests import request_target
+from federation.directory.profile import MOST_CHARACTERS, asked, changed, read, retold
+from federation.matrix.canonical_json import encode
+from federation.matrix.errors import MatrixError, PeerError
+from federation.matrix.identifiers import domain, is_current_user_id, is_user_id
+from federation.rooms.engine import RoomGraph
+from storage.concurrency import BackgroundTasks, SingleFlight
+from storage.connect import ConnectionLost
+from storage.database import Database
+from storage.federation.users import (
+    ProfileChange,
+    delete_change,
+    fetch_profile,
+    insert_user,
+    is_user,
+    list_changes,
+    lock_profile,
+    note_change,
+    update_profile,
+)
+from storage.rooms.rooms import fetch_rooms_of_user
+
+MEMBER: Final = "m.room.member"
+CHANGES_AT_ONCE: Final = 100
+ROOMS_AT_ONCE: Final = 8
+"""One whose policy server is slow does not hold up the others."""
+
+
+class ProfileChanges:
+    """`report` is given a sentence about a room that could not be told."""
+
+    def __init__(self, database: Database, rooms: RoomGraph, report: Callable[[str], None]) -> None:
+        self._database = database
+        self._rooms = rooms
+        self._report = report
+        self._woken = asyncio.Event()
+        self._tasks = BackgroundTasks()
+
+    def start(self) -> None:
+        self._woken.set()
+        self._tasks.supervise("changes of profiles", self._run)
+
+    async def close(self) -> None:
+        """What is not done yet is done after the next start."""
+        await self._tasks.close()
+
+    def wake(self) -> None:
+        """A change was committed."""
+        self._woken.set()
+
+    async def _run(self) -> None:
+        await self._woken.wait()
+        self._woken.clear()
+        try:
+            await self._work_off()
+        except BaseException:
+            self._woken.set()
+            raise
+
+    async def _work_off(self) -> None:
+        after = 0
+        while True:
+            async with self._database.transaction(readonly=True) as connection:
+                changes = await list_changes(connection, after, CHANGES_AT_ONCE)
+            if not changes:
+                return
+            for change in changes:
+                after = change.number
+                try:
+                    await self._tell(change)
+                except ConnectionLost:
+                    raise
+                except Exception as error:
+                    # The change stays, and is tried again when there is another one, or after a start.
+                    self._report(f"The rooms of {change.user_id} were not told of a profile: {error!r}")
+
+    async def _tell(self, change: ProfileChange) -> None:
+        async with self._database.transaction(readonly=True) as connection:
+            room_ids = await fetch_rooms_of_user(connection, change.user_id)
+        gate = asyncio.Semaphore(ROOMS_AT_ONCE)
+
+        async def tell(room_id: str) -> None:
+            async with gate:
+                await self._tell_room(room_id, change.user_id)
+
+        results = await asyncio.gather(*map(tell, room_ids), return_exceptions=True)
+        for result in results:
+            # Refusals have been reported.
+            if isinstance(result, BaseException):
+                raise result
+        async with self._database.transaction() as connection:
+            await delete_change(connection, change)
+
+    async def _tell_room(self, room_id: str, user: str) -> None:
+        key = (MEMBER, user)
+        member = (await self._rooms.current_events(room_id, [key])).get(key)
+        async with self._database.transaction(readonly=True) as connection:
+            profile = await fetch_profile(connection, user)
+        if profile is None or member is None or member.membership != "join":
+            return
+        content = retold(member.content, profile)
+        if content is None:
+            return
+        try:
+            await self._rooms.send_event(room_id, MEMBER, content, user, user)
+        except (MatrixError, PeerError) as refused:
+            self._report(f"{room_id} was not told of the profile of {user}: {refused}")
+
+
+KEPT_MS: Final = 5 * 60 * 1000
+"""How long another server's word is good."""
+MISSED_MS: Final = 60 * 1000
+"""How long it is good that there is no such user."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of all profiles of other servers that are kept."""
+_WEIGHT_OF_ANY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    profile: Mapping[str, Any] | None
+    until_ms: int
+
+
+def _weight(kept: _Kept) -> int:
+    return _WEIGHT_OF_ANY + (0 if kept.profile is None else len(encode(kept.profile)))
+
+
+class Profiles:
+    """Runs between `start` and `close`. `report` is given a sentence about a room that could not be told."""
+
+    def __init__(
+        self,
+        server_name: str,
+        database: Database,
+        client: FederationClient,
+        rooms: RoomGraph,
+        *,
+        now_ms: Callable[[], int],
+        report: Callable[[str], None] = lambda problem: None,
+    ) -> None:
+        self._server_name = server_name
+        self._database = database
+        self._client = client
+        self._now_ms = now_ms
+        self._changes = ProfileChanges(database, rooms, report)
+        self._kept: WeightedCache[str, _Kept] = WeightedCache(MOST_BYTES, _weight)
+        self._questions: SingleFlight[str, Mapping[str, Any] | None] = SingleFlight()
+
+    async def start(self) -> None:
+        """Rooms that a process before this one did not come to are told now."""
+        self._changes.start()
+
+    async def close(self) -> None:
+        await self._changes.close()
+        await self._questions.close()
+
+    # -- users of this server --
+
+    async def ensure_user(self, user: str) -> None:
+        """Let there be this user. Only of this server, and with a name that may be given to a new one."""
+        if not self._is_ours(user) or not is_current_user_id(user):
+            raise MatrixError("M_INVALID_USERNAME", f"{user[:255]} cannot be a user of this server.", 400)
+        async with self._database.transaction() as connection:
+            await insert_user(connection, user, self._now_ms())
+
+    async def exists(self, user: str) -> bool:
+        """Whether it is a user of this server."""
+        if not self._is_ours(user):
+            return False
+        async with self._database.transaction(readonly=True) as connection:
+            return await is_user(connection, user)
+
+    async def set_profile(self, user: str, **fields: Any) -> None:
+        """Set `displayname`, `avatar_url` or any other field; None takes it out. It is committed when this
+        returns; the rooms in which the user is are told afterwards."""
+        async with self._database.transaction() as connection:
+            before = await lock_profile(connection, user) if self._is_ours(user) else None
+            if before is None:
+                raise _no_such_user()
+            after = changed(before, fields)
+            await update_profile(connection, user, after)
+            concerns_rooms = any(before.get(name) != after.get(name) for name in MOST_CHARACTERS)
+            if concerns_rooms:
+                await note_change(connection, user)
+        if concerns_rooms:
+            self._changes.wake()
+
+    # -- anybody's --
+
+    async def profile(self, user: str) -> dict[str, Any] | None:
+        """What is known of the user; None when there is no such user. Raises `PeerError` for a user of a
+        server that does not answer."""
+        if not is_user_id(user):
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is no user id.", 400)
+        if self._is_ours(user):
+            return await self._database.look(lambda connection: fetch_profile(connection, user))
+        kept = self._kept.get(user)
+        if kept is not None and kept.until_ms > self._now_ms():
+            profile = kept.profile
+        else:
+            profile = await self._questions.run(user, lambda: self._ask(user))
+        return None if profile is None else dict(profile)
+
+    async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """`GET /query/profile`: of a user of this server, for another one."""
+        user, field = asked(query)
+        profile = await self.profile(user) if self._is_ours(user) else None
+        if profile is None:
+            raise _no_such_user()
+        # "If specified, the server will only return the given field in the response."
+        return {name: value for name, value in profile.items() if field in (None, name)}
+
+    async def _ask(self, user: str) -> Mapping[str, Any] | None:
+        server = domain(user)
+        assert server is not None, "a user id names a server"
+        target = request_target("/_matrix/federation/v1/query/profile", query=[("user_id", user)])
+        try:
+            profile = read(await self._client.request("GET", server, target))
+        except PeerRefused as refused:
+            # "404: The user does not exist or does not have a profile."
+            if refused.status != 404:
+                raise
+            self._kept[user] = _Kept(None, self._now_ms() + MISSED_MS)
+            return None
+        if profile is None:
+            raise PeerMalformed(server, "answered with a profile that is larger than any")
+        self._kept[user] = _Kept(profile, self._now_ms() + KEPT_MS)
+        return profile
+
+    def _is_ours(self, user: str) -> bool:
+        return is_user_id(user) and domain(user) == self._server_name
+
+
+def _no_such_user() -> MatrixError:
+    return MatrixError("M_NOT_FOUND", "There is no such user here.", 404)

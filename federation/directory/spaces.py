@@ -1,0 +1,115 @@
+"""The children of a space: which state events make one, and in which order they stand.
+
+Client-server API, "Spaces", `m.space.child`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from federation.events import Pdu
+from federation.matrix.canonical_json import NotCanonical, encode
+from federation.matrix.identifiers import is_room_id, is_user_id
+
+CHILD: Final = "m.space.child"
+MOST_CHILDREN: Final = 500
+MOST_BYTES: Final = 256 * 1024
+"""Of the children of one space together: an event may have 64 kB, and an answer has many spaces."""
+MOST_DEPTH: Final = 100
+"""An answer holds them some levels down, and what writes it stops at 254."""
+
+# "Must consist of ASCII characters within the range `\x20` (space) and `\x7E` (`~`), inclusive. Must not
+# exceed 50 characters."
+_ORDER: Final = re.compile(r"[\x20-\x7E]{0,50}")
+
+Child = Mapping[str, Any]
+"""`type`, `state_key`, `sender`, `content`, `origin_server_ts`: the event as far as it is shown."""
+
+
+def children_of(events: Iterable[Pdu], *, suggested_only: bool = False) -> list[Child]:
+    """From the state of a room that is known here."""
+    return _chosen((_shown(pdu) for pdu in events), suggested_only)
+
+
+def read_children(entries: object, *, suggested_only: bool = False) -> list[Child]:
+    """From what another server says. What is no such event is left out."""
+    listed = entries[: 10 * MOST_CHILDREN] if isinstance(entries, list) else []
+    read = [child for entry in listed if (child := _read(entry)) is not None]
+    return _chosen(read, suggested_only)
+
+
+def servers_of(child: Child) -> tuple[str, ...]:
+    via: list[str] = child["content"]["via"]
+    return tuple(via)
+
+
+def _chosen(children: Iterable[Child], suggested_only: bool) -> list[Child]:
+    """As many as are shown, in their order."""
+    chosen: list[Child] = []
+    size = 0
+    for child in sorted(filter(_is_child, children), key=_place):
+        # "suggested_only: Optional (default false) flag to indicate whether or not the server should only
+        # consider suggested rooms."
+        if suggested_only and child["content"].get("suggested") is not True:
+            continue
+        try:
+            size += len(encode(child, max_depth=MOST_DEPTH))
+        except NotCanonical:
+            continue  # it stands in a room of an early version, and nobody else could read it in an answer
+        if size > MOST_BYTES or len(chosen) == MOST_CHILDREN:
+            break
+        chosen.append(child)
+    return chosen
+
+
+def _shown(pdu: Pdu) -> Child:
+    return {
+        "type": pdu.type,
+        "state_key": pdu.state_key,
+        "sender": pdu.sender,
+        "content": dict(pdu.content),
+        "origin_server_ts": pdu.origin_server_ts,
+    }
+
+
+def _read(entry: object) -> Child | None:
+    if not isinstance(entry, dict) or entry.get("type") != CHILD:
+        return None
+    state_key, sender, content, time = (
+        entry.get(name) for name in ("state_key", "sender", "content", "origin_server_ts")
+    )
+    if not isinstance(sender, str) or not is_user_id(sender) or not isinstance(content, dict):
+        return None
+    if type(time) is not int or not isinstance(state_key, str):
+        return None
+    return {
+        "type": CHILD,
+        "state_key": state_key,
+        "sender": sender,
+        "content": content,
+        "origin_server_ts": time,
+    }
+
+
+def _is_child(child: Child) -> bool:
+    # "When not present or invalid, the child room is not considered to be part of the space." So it is with
+    # an event that was redacted.
+    via = child["content"].get("via")
+    return (
+        is_room_id(child["state_key"])
+        and isinstance(via, list)
+        and bool(via)
+        and all(isinstance(server, str) for server in via)
+    )
+
+
+def _place(child: Child) -> tuple[bool, str, int, str]:
+    # "Rooms are sorted based on a lexicographic ordering of the Unicode codepoints of the characters in
+    # `order` values. Rooms with no `order` come last, in ascending numeric order of the `origin_server_ts` of
+    # their `m.space.child` events, or ascending lexicographic order of their `room_id`s in case of equal
+    # `origin_server_ts`. `order`s which are not strings, or do not consist solely of ascii characters in the
+    # range `\x20` (space) to `\x7E` (`~`), or consist of more than 50 characters, are forbidden and the field
+    # should be ignored if received."
+    order = child["content"].get("order")
+    is_valid = isinstance(order, str) and _ORDER.fullmatch(order) is not None
+    return not is_valid, order if is_valid else "", child["origin_server_ts"], child["state_key"]

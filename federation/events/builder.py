@@ -1,0 +1,109 @@
+"""Building an event of our own: from what it says and where it stands in the room to a signed PDU."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nacl.signing import SigningKey
+
+from federation.events import format as limits
+from federation.events.event_signatures import hash_and_sign
+from federation.events.format import Malformed, Oversized, parse
+from federation.events.pdu import Pdu
+from federation.matrix.canonical_json import NotCanonical, encode
+from federation.matrix.identifiers import EventId
+from federation.matrix.room_version import RoomVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """In whose name an event is signed, and with which key."""
+
+    server: str
+    key_id: str
+    key: SigningKey = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An event that has not been hashed and signed yet."""
+
+    type: str
+    sender: str
+    content: Mapping[str, Any]
+    origin_server_ts: int
+    room_id: str | None = None
+    """None for the create event of a version that makes the room id from it."""
+    state_key: str | None = None
+    redacts: EventId | None = None
+    """What a redaction redacts. It is put where the room's version wants it."""
+    prev_events: Sequence[EventId] = ()
+    prev_depths: Sequence[int] = ()
+    auth_events: Sequence[EventId] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CannotBuild:
+    """Why there can be no such event: a client's content is too large, or has no canonical form."""
+
+    problem: str
+
+
+def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | CannotBuild:
+    """The signed event, or why there is none."""
+    if len(template.prev_events) > limits.MAX_OWN_PREV_EVENTS:
+        return CannotBuild(f"an event of ours follows at most {limits.MAX_OWN_PREV_EVENTS} others")
+    event = as_event(template, version)
+    try:
+        size = len(
+            encode(event["content"], strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
+        )
+    except NotCanonical as not_canonical:
+        return CannotBuild(f"the content has no canonical form: {not_canonical}")
+    if size > limits.MAX_OWN_CONTENT_BYTES:
+        return CannotBuild(f"the content is larger than {limits.MAX_OWN_CONTENT_BYTES} bytes")
+    return finish(event, version, signer)
+
+
+def finish(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -> Pdu | CannotBuild:
+    """Hash and sign an event that is complete but for that: ours, or the template that a resident server
+    made for a join, a leave or a knock."""
+    unsigned = {key: value for key, value in event.items() if key not in {"hashes", "signatures", "unsigned"}}
+    try:
+        encode(unsigned, strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
+        signed = hash_and_sign(unsigned, version, signer.server, signer.key_id, signer.key)
+    except NotCanonical as not_canonical:
+        return CannotBuild(f"it has no canonical form: {not_canonical}")
+    # What we would not accept from others we do not send either.
+    match parse(signed, version):
+        case Pdu() as pdu:
+            return pdu
+        case Malformed(problem) | Oversized(_, problem):
+            return CannotBuild(problem)
+
+
+def as_event(template: Template, version: RoomVersion) -> dict[str, Any]:
+    """The event without hashes and signatures: what `make_join` and its like answer with."""
+    event: dict[str, Any] = {
+        "type": template.type,
+        "sender": template.sender,
+        "content": dict(template.content),
+        "origin_server_ts": template.origin_server_ts,
+        "depth": depth_after(template.prev_depths),
+        "prev_events": list(template.prev_events),
+        "auth_events": list(template.auth_events),
+    }
+    if template.room_id is not None:
+        event["room_id"] = template.room_id
+    if template.state_key is not None:
+        event["state_key"] = template.state_key
+    if template.redacts is not None:
+        place = event["content"] if version.redacts_in_content else event
+        place["redacts"] = template.redacts
+    return event
+
+
+def depth_after(prev_depths: Sequence[int]) -> int:
+    # "The maximum depth of the `prev_events`, plus one. […] If the room's depth is already at the limit, the
+    # depth must be set to the limit."
+    return min(max(prev_depths, default=0) + 1, limits.MAX_DEPTH)

@@ -1,0 +1,96 @@
+"""Whose signatures an event needs, and whether they hold: step 2 of receiving one.
+
+Server-server API, "Checks performed on receipt of a PDU": "2. Passes signature checks, otherwise it is
+dropped."
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nacl.signing import SigningKey
+
+from federation.events.hashes import content_hash, signed_bytes
+from federation.events.pdu import Pdu
+from federation.matrix.identifiers import domain
+from federation.matrix.room_version import RoomVersion
+from federation.matrix.signatures import (
+    NeedKeys,
+    Verification,
+    Verified,
+    VerifyKey,
+    encode_base64,
+    signature,
+    verify,
+    with_signature,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredSignature:
+    """A server that must have signed, and why."""
+
+    server: str
+    reason: str
+
+
+def required_signatures(pdu: Pdu, version: RoomVersion) -> list[RequiredSignature]:
+    """Which servers must have signed: the sender's, and one that authorised a restricted join."""
+    required = []
+    membership = pdu.membership if pdu.type == "m.room.member" else None
+    # "Events must be signed by the server denoted by the `sender` property." A third-party invite is
+    # exempt: its sender is whoever made the `m.room.third_party_invite`, but it may be sent by any server.
+    if not (membership == "invite" and "third_party_invite" in pdu.content):
+        required.append(RequiredSignature(domain(pdu.sender) or "", "the sender's server"))
+    # From version 8 a join with `join_authorised_via_users_server` must be "validly signed by the
+    # homeserver of the user ID denoted by the key". What names no server can be signed by none.
+    if version.restricted_joins and membership == "join":
+        authoriser = pdu.content.get("join_authorised_via_users_server")
+        if "join_authorised_via_users_server" in pdu.content:
+            server = domain(authoriser) if isinstance(authoriser, str) else None
+            required.append(RequiredSignature(server or "", "join_authorised_via_users_server"))
+    return required
+
+
+def verify_event(
+    pdu: Pdu,
+    version: RoomVersion,
+    keys: Mapping[str, Mapping[str, VerifyKey]],
+    now_ms: int,
+) -> Verification:
+    """Check every signature that the event needs against the keys that are known, by server and key id.
+
+    The first signature that is missing or wrong decides. Otherwise `NeedKeys` names all servers of which a
+    key is needed at once.
+    """
+    signed = signed_bytes(pdu.event, version)
+    missing: dict[str, tuple[str, ...]] = {}
+    for server in {required.server: None for required in required_signatures(pdu, version)}:
+        result = verify(
+            signed,
+            pdu.signatures,
+            server,
+            keys.get(server, {}),
+            signed_at=pdu.origin_server_ts if version.enforces_key_validity else None,
+            now_ms=now_ms,
+        )
+        if isinstance(result, NeedKeys):
+            missing.update(result.missing)
+        elif not isinstance(result, Verified):
+            return result
+    return NeedKeys(missing) if missing else Verified()
+
+
+def add_signature(
+    event: Mapping[str, Any], version: RoomVersion, server: str, key_id: str, key: SigningKey
+) -> dict[str, Any]:
+    """The event with our signature beside those it has, as an invite or a restricted join asks us for."""
+    return with_signature(event, server, key_id, signature(signed_bytes(event, version), key))
+
+
+def hash_and_sign(
+    event: Mapping[str, Any], version: RoomVersion, server: str, key_id: str, key: SigningKey
+) -> dict[str, Any]:
+    """An event of ours: its content hash, and then, since the signature covers the hash, our signature."""
+    hashed = {**event, "hashes": {"sha256": encode_base64(content_hash(event, version))}}
+    return add_signature({**hashed, "signatures": {}}, version, server, key_id, key)

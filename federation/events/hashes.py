@@ -1,0 +1,59 @@
+"""The hashes of an event: over its content, to notice that it was changed; over its redacted form, to name
+it."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federation.events.redaction import redact
+from federation.matrix.canonical_json import encode, encode_again
+from federation.matrix.room_version import RoomVersion
+from federation.matrix.signatures import decode_base64, encode_base64, encode_url_safe_base64
+
+_NOT_HASHED: Final = frozenset({"unsigned", "signatures", "hashes"})
+_NOT_SIGNED: Final = frozenset({"unsigned", "signatures"})
+
+
+def content_hash(event: Mapping[str, Any], version: RoomVersion) -> bytes:
+    """sha256 over the event without `unsigned`, `signatures` and `hashes`."""
+    return _sha256({key: value for key, value in event.items() if key not in _NOT_HASHED}, version)
+
+
+def content_hash_holds(event: Mapping[str, Any], version: RoomVersion) -> bool:
+    """Whether `hashes.sha256` is the content's hash. If not, the event is continued with in its redacted
+    form."""
+    hashes = event.get("hashes")
+    written = hashes.get("sha256") if isinstance(hashes, dict) else None
+    made = content_hash(event, version)
+    # Others than the usual form of base64 are read as well.
+    return written == encode_base64(made) or decode_base64(written) == made
+
+
+def signed_bytes(event: Mapping[str, Any], version: RoomVersion) -> bytes:
+    """What a server signs, and what the reference hash is made over: the redacted event without `unsigned`
+    and `signatures`, written canonically."""
+    redacted = redact(event, version)
+    for key in _NOT_SIGNED:
+        redacted.pop(key, None)
+    return canonical(redacted, version)
+
+
+def event_id(event: Mapping[str, Any], version: RoomVersion) -> str:
+    """The reference hash of the event, prefixed with `$`."""
+    return event_id_of(signed_bytes(event, version), version)
+
+
+def event_id_of(signed: bytes, version: RoomVersion) -> str:
+    """The event id, when what was signed is at hand already."""
+    digest = hashlib.sha256(signed).digest()
+    return "$" + (encode_url_safe_base64 if version.event_id_is_url_safe else encode_base64)(digest)
+
+
+def _sha256(value: Mapping[str, Any], version: RoomVersion) -> bytes:
+    return hashlib.sha256(canonical(value, version)).digest()
+
+
+def canonical(value: Mapping[str, Any], version: RoomVersion) -> bytes:
+    # An event has been through `encode` as a whole before parts of it are hashed, so that floats need no
+    # second search. Where floats are allowed, they are written the slow way.
+    return encode_again(value) if version.strict_canonical_json else encode(value, strict=False)

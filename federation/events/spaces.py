@@ -1,0 +1,46 @@
+"""Rooms within spaces. Client-server API, "Spaces"."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import is_server_name
+
+SPACE: Final = "m.space"
+"""The `type` in the create event of a space."""
+CHILD: Final = "m.space.child"
+PARENT: Final = "m.space.parent"
+MOST_VIA: Final = 3
+
+
+def child(via: Sequence[str], *, order: str | None = None, suggested: bool = False) -> dict[str, Any]:
+    """What a space says of a room in it, under the room's id as state key."""
+    content: dict[str, Any] = {"via": via_of(via)}
+    if order is not None:
+        # "order: […] The string MUST be no more than 50 characters, and consist of characters in the range
+        # \\x20 (space) and \\x7E (~), inclusive. Otherwise it is ignored."
+        if len(order) > 50 or not all(" " <= character <= "~" for character in order):
+            raise MatrixError("M_INVALID_PARAM", "The order is not up to 50 characters of ASCII.", 400)
+        content["order"] = order
+    if suggested:
+        content["suggested"] = True
+    return content
+
+
+def parent(via: Sequence[str], *, canonical: bool = False) -> dict[str, Any]:
+    """What a room says of a space that it is in, under the space's id."""
+    content: dict[str, Any] = {"via": via_of(via)}
+    if canonical:
+        content["canonical"] = True
+    return content
+
+
+def is_child(content: Mapping[str, Any]) -> bool:
+    """Without `via`, or with one that is no list, the room was taken out of the space."""
+    via = content.get("via")
+    return isinstance(via, list) and bool(via)
+
+
+def via_of(servers: Sequence[str]) -> list[str]:
+    """A few servers to join the room by."""
+    return [server for server in dict.fromkeys(servers) if is_server_name(server)][:MOST_VIA]

@@ -1,0 +1,372 @@
+"""A homeserver: all its parts, put together once.
+
+What a homeserver is told once, when it starts.
+
+Everything that asks other servers: the way to them, signed requests, and their keys.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from federation.client.client import ClientWitness, FederationClient
+from federation.client.connections import PeerConnections
+from federation.client.dns import Dns
+from federation.client.peer_events import FederationEvents
+from federation.client.peer_settings import Peers, PeerSettings
+from federation.client.public_web import PublicWeb
+from federation.client.resolver import Resolver
+from federation.directory.aliases import Directory
+from federation.directory.profiles import Profiles
+from federation.directory.public_rooms import PublicRooms
+from federation.directory.room_summary import RoomSummaries
+from federation.directory.space_walk import Spaces
+from federation.events import Signer
+from federation.keys.key_ring import KeyRing
+from federation.keys.notary import Notary
+from federation.keys.server_keys import OwnKeys
+from federation.local_users.side import Rooms
+from federation.matrix.errors import MatrixError
+from federation.matrix.networks import NOT_PUBLIC, Network
+from federation.media.fetcher import MediaFetcher
+from federation.media.media import MediaSettings
+from federation.media.repository import Media
+from federation.media.store import MediaStore
+from federation.memberships.incoming import InvitePolicy, MembershipRequests
+from federation.memberships.late_invites import LateInvites
+from federation.memberships.outgoing import Handshakes, Membership
+from federation.memberships.send_join_answer import MOST_MEMBERS_IN_FULL
+from federation.observer import HomeserverObserver
+from federation.outbox.outbox import Outbox
+from federation.peers.audit_trail import AuditTrail
+from federation.peers.gate import PeerGate
+from federation.peers.limits import PeerLimits
+from federation.peers.policy import FederationPolicy, policy
+from federation.peers.request_authenticator import RequestAuthenticator
+from federation.rooms.answer_servers import RoomRequests
+from federation.rooms.engine import RoomGraph
+from federation.rooms.pending_joins import Arrivals
+from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.inbox import Inbox
+from federation.transactions.incoming_edus import IncomingEdus
+from storage.concurrency import BackgroundTasks
+from storage.database import Database
+from storage.media.files import MediaFiles
+
+
+@dataclass(frozen=True, slots=True)
+class HomeserverSettings:
+    """`authorities`: a file of certificates to trust beside the system's. `added_peers`: those that come and
+    go while it runs, by their names in lower case, looked at each time; what `peers` says of a server goes
+    further. `blocked`: networks into which no server may lead us that neither names. `name_servers`: asked
+    instead of the system's."""
+
+    server_name: str
+    software_version: str
+    media_directory: Path
+    peers: Mapping[str, PeerSettings] = field(default_factory=dict)
+    added_peers: Mapping[str, PeerSettings] = field(default_factory=dict)
+    policy: FederationPolicy = field(default_factory=lambda: policy((), is_open=False))
+    authorities: Path | None = None
+    blocked: tuple[Network, ...] = NOT_PUBLIC
+    name_servers: tuple[tuple[str, int], ...] = ()
+    notaries: tuple[str, ...] = ()
+    media: MediaSettings = field(default_factory=MediaSettings)
+    # Whether other servers see the list of published rooms.
+    shows_public_rooms: bool = True
+    # Where others find this server, `host[:port]`, if that is not what its name says.
+    delegated_name: str | None = None
+    peer_limits: PeerLimits = field(default_factory=PeerLimits)
+    # For how many days the audit goes back.
+    audit_days: float = 90
+    # How many members a room has at most of which all are told to a server that joins.
+    members_in_full: int = MOST_MEMBERS_IN_FULL
+
+
+@dataclass(frozen=True, slots=True)
+class WaysOut:
+    resolver: Resolver
+    connections: PeerConnections
+    client: FederationClient
+    key_ring: KeyRing
+    web: PublicWeb
+
+
+def open_ways_out(
+    stack: contextlib.AsyncExitStack,
+    settings: HomeserverSettings,
+    database: Database,
+    own_keys: Callable[[], OwnKeys],
+    *,
+    now_ms: Callable[[], int],
+    observer: HomeserverObserver,
+    witness: ClientWitness,
+) -> WaysOut:
+    """They are closed with the stack. Raises LocalError when a file that the settings name can't be used."""
+    dns, peers = Dns(settings.name_servers), Peers(settings.peers, settings.added_peers)
+    user_agent = f"Palaver/{settings.software_version}"
+    connections = PeerConnections(
+        dns, peers, user_agent=user_agent, authorities=settings.authorities, blocked=settings.blocked
+    )
+    stack.push_async_callback(connections.close)
+    resolver = Resolver(connections, dns, peers)
+    stack.push_async_callback(resolver.close)
+    client = FederationClient(
+        settings.server_name,
+        own_keys,
+        resolver,
+        connections,
+        may_contact=settings.policy.admits,
+        observer=observer,
+        witness=witness,
+    )
+    key_ring = KeyRing(
+        settings.server_name,
+        own_keys,
+        client,
+        database,
+        now_ms=now_ms,
+        notaries=settings.notaries,
+        observer=observer,
+    )
+    stack.push_async_callback(key_ring.close)
+    web = PublicWeb(dns, user_agent=user_agent, authorities=settings.authorities)
+    stack.push_async_callback(web.close)
+    return WaysOut(resolver, connections, client, key_ring, web)
+
+
+PRUNED_EVERY: Final = 24 * 3600.0
+"""Seconds between two prunings of what is remembered for a number of days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Homeserver:
+    """The parts that others have to do with: the port, the operator's commands, the centre."""
+
+    settings: HomeserverSettings
+    database: Database
+    now_ms: Callable[[], int]
+    # To others.
+    resolver: Resolver
+    connections: PeerConnections
+    client: FederationClient
+    key_ring: KeyRing
+    outbox: Outbox
+    # Rooms, and those who live in them.
+    graph: RoomGraph
+    membership: Membership
+    media: Media
+    profiles: Profiles
+    directory: Directory
+    public_rooms: PublicRooms
+    spaces: Spaces
+    rooms: Rooms
+    # From others.
+    gate: PeerGate
+    authenticator: RequestAuthenticator
+    notary: Notary
+    room_requests: RoomRequests
+    membership_requests: MembershipRequests
+    inbox: Inbox
+    audit: AuditTrail
+
+    @property
+    def server_name(self) -> str:
+        return self.settings.server_name
+
+
+@contextlib.asynccontextmanager
+async def open_homeserver(
+    settings: HomeserverSettings,
+    database: Database,
+    own_keys: Callable[[], OwnKeys],
+    *,
+    now_ms: Callable[[], int],
+    observer: HomeserverObserver,
+    may_be_invited: InvitePolicy | None = None,
+) -> AsyncIterator[Homeserver]:
+    """It works from here on, and has finished what was begun when the context ends. The port is opened by
+    others. `may_be_invited` is asked after it was seen that there is such a user. Raises LocalError when a
+    file that the settings name cannot be used."""
+    name, admits = settings.server_name, settings.policy.admits
+    report = partial(_report, observer)
+
+    def signer() -> Signer:
+        key = own_keys().current
+        return Signer(name, key.key_id, key.signing_key)
+
+    async with contextlib.AsyncExitStack() as stack:
+        audit = AuditTrail(database, now_ms=now_ms, report=observer.problem)
+        audit.start()
+        stack.push_async_callback(audit.close)
+        ways = open_ways_out(
+            stack,
+            settings,
+            database,
+            own_keys,
+            now_ms=now_ms,
+            observer=observer,
+            witness=audit,
+        )
+        client, key_ring = ways.client, ways.key_ring
+        handshakes = Handshakes(client)
+        outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
+
+        # Rooms.
+        arrivals = Arrivals()
+        graph = RoomGraph(
+            name,
+            database,
+            keys=key_ring,
+            peer_events=FederationEvents(client),
+            signer=signer,
+            now_ms=now_ms,
+            queue=outbox,
+            observer=observer,
+            report=observer.kept_from,
+            arrivals=arrivals,
+        )
+        directory = Directory(name, database, handshakes, graph, now_ms=now_ms)
+        membership = Membership(
+            name,
+            graph,
+            handshakes,
+            key_ring,
+            database,
+            signer,
+            now_ms=now_ms,
+            local_alias=directory.resolve,
+            arrivals=arrivals,
+        )
+
+        # Those who live in them.
+        media = await _open_media(stack, settings, database, ways, now_ms)
+        profiles = Profiles(name, database, client, graph, now_ms=now_ms, report=report)
+        summaries = RoomSummaries(name, database, graph)
+        public_rooms = PublicRooms(
+            database, client, summaries, public_rooms_over_federation=settings.shows_public_rooms
+        )
+        spaces = Spaces(name, database, client, graph, summaries, now_ms=now_ms)
+        stack.push_async_callback(spaces.close)
+        news = EphemeralNews(
+            name,
+            database,
+            now_ms=now_ms,
+            seen_by=outbox.seen_by,
+            woken=graph.stream.wake,
+            report=report,
+        )
+        stack.push_async_callback(news.close)
+        rooms = Rooms(
+            name,
+            database,
+            graph=graph,
+            membership=membership,
+            profiles=profiles,
+            directory=directory,
+            media=media,
+            outbox=outbox,
+            news=news,
+            now_ms=now_ms,
+            report=report,
+        )
+
+        # From others.
+        gate = PeerGate(settings.peer_limits)
+        authenticator = RequestAuthenticator(
+            name, key_ring, is_allowed=admits, heard=outbox.heard_from, gate=gate
+        )
+        notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
+        stack.push_async_callback(notary.close)
+        late_invites = LateInvites(graph)
+        requests = MembershipRequests(
+            name,
+            graph,
+            key_ring,
+            database,
+            signer,
+            now_ms=now_ms,
+            may_be_invited=invites_for(profiles, may_be_invited),
+            listener=news,
+            signed=late_invites.signed,
+            in_full=settings.members_in_full,
+        )
+        edus = IncomingEdus(database, graph, news)
+        inbox = Inbox(database, graph, edus, audit=audit.transaction)
+
+        await outbox.start()
+        stack.push_async_callback(outbox.close)
+        graph.stream.start()
+        stack.push_async_callback(graph.close)
+        stack.push_async_callback(late_invites.close)
+        rooms.start()
+        stack.push_async_callback(rooms.close)
+        await profiles.start()
+        stack.push_async_callback(profiles.close)
+        prunings = (inbox.prune, edus.prune, rooms.prune, partial(audit.prune, settings.audit_days))
+        background = BackgroundTasks()
+        stack.push_async_callback(background.close)
+        background.supervise("expired media", media.keep_pruned)
+        for prune in prunings:
+            background.supervise("expired records", prune, every=PRUNED_EVERY)
+        yield Homeserver(
+            settings,
+            database,
+            now_ms,
+            ways.resolver,
+            ways.connections,
+            client,
+            key_ring,
+            outbox,
+            graph,
+            membership,
+            media,
+            profiles,
+            directory,
+            public_rooms,
+            spaces,
+            rooms,
+            gate,
+            authenticator,
+            notary,
+            RoomRequests(name, graph),
+            requests,
+            inbox,
+            audit,
+        )
+
+
+def _report(observer: HomeserverObserver, sentence: str) -> None:
+    observer.problem(sentence, None)
+
+
+async def _open_media(
+    stack: contextlib.AsyncExitStack,
+    settings: HomeserverSettings,
+    database: Database,
+    ways: WaysOut,
+    now_ms: Callable[[], int],
+) -> Media:
+    files = MediaFiles(settings.media_directory, reserve=settings.media.reserve)
+    store = MediaStore(database, files, now_ms)
+    fetcher = MediaFetcher(store, ways.client, ways.web, settings.media.max_remote_size)
+    media = Media(settings.server_name, store, fetcher, settings.media)
+    await media.start()
+    stack.push_async_callback(media.close)
+    return media
+
+
+def invites_for(profiles: Profiles, wants: InvitePolicy | None = None) -> InvitePolicy:
+    """Those that there are, as far as `wants` does not refuse. It is the node's own policy: a MatrixError,
+    M_INVITE_BLOCKED for one who does not want to."""
+
+    async def may_be_invited(user: str, sender: str, room_id: str) -> None:
+        if not await profiles.exists(user):
+            raise MatrixError("M_NOT_FOUND", f"There is no user {user[:255]} here.", 404)
+        if wants is not None:
+            await wants(user, sender, room_id)
+
+    return may_be_invited

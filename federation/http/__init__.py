@@ -1,0 +1,1 @@
+"""The aiohttp application of the port."""

@@ -1,0 +1,154 @@
+"""The aiohttp application behind the port: the endpoints, what they are given, and the audit round them."""
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from federation.homeserver import Homeserver
+from federation.http.endpoints import (
+    devices,
+    events,
+    health,
+    keys,
+    media,
+    membership,
+    queries,
+    server,
+    transactions,
+    well_known,
+)
+from federation.http.endpoints.keys import NOTARY
+from federation.http.middleware import PeerLeft
+from federation.http.server.capacity import Limits
+from federation.http.services import (
+    DEVICES,
+    MEDIA,
+    MEMBERSHIP,
+    NODE,
+    QUERIES,
+    ROOMS,
+    DeviceServices,
+    MediaForPeers,
+    MembershipServices,
+    Node,
+    QueryServices,
+    RoomServices,
+)
+from federation.matrix.errors import MatrixError, PeerError
+from federation.peers import audit
+from federation.peers.acts import Act, Kind, Recorded, act_of
+from federation.peers.audit import Ending, Named
+from federation.peers.audit_trail import AuditTrail
+from federation.peers.gate import PeerGate
+from federation.peers.request_authenticator import ASKED
+
+ALWAYS: Final[tuple[ModuleType, ...]] = (keys, server, health)
+"""Answered by every homeserver that has a port."""
+
+
+def make_app(
+    node: Node,
+    limits: Limits,
+    more_routes: Iterable[web.AbstractRouteDef] = (),
+    endpoints: Iterable[ModuleType] = ALWAYS,
+) -> web.Application:
+    """Every endpoint module has its `ROUTES`. What matches none of them is answered by the middleware.
+
+    Write a path parameter `{name:[^/]+}`: aiohttp's plain `{name}` matches no segment that holds a brace.
+    """
+    app = web.Application(client_max_size=limits.max_body)
+    app[NODE] = node
+    for module in endpoints:
+        app.add_routes(module.ROUTES)
+    app.add_routes(more_routes)
+    return app
+
+
+ENDPOINTS: Final[tuple[ModuleType, ...]] = (
+    devices,
+    events,
+    media,
+    membership,
+    queries,
+    transactions,
+    well_known,
+)
+
+
+def serve(app: web.Application, homeserver: Homeserver) -> None:
+    """Each endpoint module has its `ROUTES`, and its services stand in the application under a key."""
+    authenticator = homeserver.authenticator
+    app[ROOMS] = RoomServices(authenticator, homeserver.room_requests, homeserver.inbox, homeserver.now_ms)
+    app[MEMBERSHIP] = MembershipServices(authenticator, homeserver.membership_requests)
+    app[MEDIA] = MediaForPeers(homeserver.media, authenticator)
+    app[QUERIES] = QueryServices(
+        authenticator,
+        homeserver.profiles,
+        homeserver.directory,
+        homeserver.public_rooms,
+        homeserver.spaces,
+    )
+    app[DEVICES] = DeviceServices(homeserver.server_name, authenticator, homeserver.profiles.exists)
+    app[NOTARY] = homeserver.notary
+    app.middlewares.append(audit_middleware(homeserver.audit, homeserver.gate))
+    for module in ENDPOINTS:
+        app.add_routes(module.ROUTES)
+
+
+_OTHERWISE: Final = frozenset({Recorded.NOT, Recorded.BY_ITSELF})
+"""What is obeyed of these is not for us to write."""
+
+
+def audit_middleware(trail: AuditTrail, gate: PeerGate) -> Middleware:
+    """Limits what needs no signature, and records what other servers ask. What is no request of a server goes
+    through untouched."""
+
+    @web.middleware
+    async def audited(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource
+        act = None if resource is None else act_of(request.method, resource.canonical)
+        if act is None:
+            return await handler(request)
+        try:
+            if act.kind is Kind.OPEN:
+                gate.admit_unsigned(request.remote)
+            response = await handler(request)
+        except Exception as error:
+            trail.refused(_peer(request), act, _named(request, act), *_refusal(request, act, error))
+            raise
+        if act.recorded not in _OTHERWISE:
+            await trail.obeyed(_peer(request), act, _named(request, act))
+        return response
+
+    return audited
+
+
+def _refusal(request: web.Request, act: Act, error: Exception) -> tuple[Ending, str]:
+    authenticated = act.kind is Kind.OPEN or ASKED in request
+    if isinstance(error, MatrixError):
+        ending, detail = audit.ending_of_refusal(error, authenticated=authenticated)
+    elif isinstance(error, PeerError):
+        ending, detail = Ending.FAILED, str(error)
+    elif isinstance(error, PeerLeft):
+        ending, detail = Ending.ABANDONED, "it left in the middle of the answer"
+    else:
+        # Which one is for the log.
+        ending, detail = Ending.FAILED, "an error of this server"
+    return ending, detail if ASKED in request else f"{_stranger(request)}: {detail}"
+
+
+def _peer(request: web.Request) -> str | None:
+    return request[ASKED].origin if ASKED in request else None
+
+
+def _stranger(request: web.Request) -> str:
+    """All that is known of whoever has not shown who he is."""
+    return request.remote or "an unknown address"
+
+
+def _named(request: web.Request, act: Act) -> Named:
+    content = request[ASKED].content if ASKED in request else None
+    return audit.named(act, request.match_info, request.query, content)

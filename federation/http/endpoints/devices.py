@@ -1,0 +1,88 @@
+"""`GET /_matrix/federation/v1/user/devices/{userId}`: the devices of a user. Server-server API, "Device
+Management".
+
+`POST /_matrix/federation/v1/user/keys/claim`: keys to begin an encrypted conversation with. Server-server
+API, "End-to-End Encryption".
+
+`POST /_matrix/federation/v1/user/keys/query`: the identity keys of users' devices. Server-server API,
+"End-to-End Encryption".
+
+Our users have no devices: agents do not encrypt. "Requested users must be local to the receiving homeserver."
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from federation.http.responses import json_answer
+from federation.http.services import V1, begin_device_request
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain, is_user_id
+
+
+def devices_of(user_id: str) -> dict[str, Any]:
+    """The answer to `GET /user/devices/{userId}`. The list has never changed, so its number is 0."""
+    return {"user_id": user_id, "stream_id": 0, "devices": []}
+
+
+def device_keys(body: object, server_name: str) -> dict[str, Any]:
+    """The answer to `POST /user/keys/query`: whoever is asked for is named, and has no device. That is so
+    whether or not there is such a user."""
+    asked = _by_user(body, "device_keys", server_name)
+    for user_id, devices in asked.items():
+        if not isinstance(devices, list) or not all(isinstance(device, str) for device in devices):
+            raise MatrixError("M_BAD_JSON", f"What is asked of {user_id} is a list of device ids.")
+    return {"device_keys": {user_id: {} for user_id in asked}}
+
+
+def claimed_keys(body: object, server_name: str) -> dict[str, Any]:
+    """The answer to `POST /user/keys/claim`: "If a key matching these requirements can be found, the response
+    contains it." """
+    for user_id, devices in _by_user(body, "one_time_keys", server_name).items():
+        if not isinstance(devices, dict) or not all(isinstance(name, str) for name in devices.values()):
+            raise MatrixError("M_BAD_JSON", f"What is asked of {user_id} are algorithms by device.")
+    return {"one_time_keys": {}}
+
+
+def refuse_strangers(user_id: str, server_name: str) -> None:
+    """Raises `MatrixError` for what is no user id, or that of a user of another server."""
+    if not is_user_id(user_id):
+        raise MatrixError("M_INVALID_PARAM", "That is no user id.")
+    if domain(user_id) != server_name:
+        raise MatrixError("M_INVALID_PARAM", f"{user_id} is not a user of this server.")
+
+
+def _by_user(body: object, name: str, server_name: str) -> Mapping[str, Any]:
+    asked = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(asked, dict):
+        raise MatrixError("M_BAD_JSON", f"{name} is an object by user.")
+    for user_id in asked:
+        refuse_strangers(user_id, server_name)
+    return asked
+
+
+async def user_devices(request: web.Request) -> web.Response:
+    services, _ = await begin_device_request(request)
+    user_id = request.match_info["user_id"]
+    refuse_strangers(user_id, services.server_name)
+    if not await services.user_exists(user_id):
+        raise MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
+    return json_answer(devices_of(user_id))
+
+
+async def user_keys_claim(request: web.Request) -> web.Response:
+    services, asked = await begin_device_request(request)
+    return json_answer(claimed_keys(asked.content, services.server_name))
+
+
+async def user_keys_query(request: web.Request) -> web.Response:
+    services, asked = await begin_device_request(request)
+    return json_answer(device_keys(asked.content, services.server_name))
+
+
+ROUTES = (
+    web.get(f"{V1}/user/devices/{{user_id:[^/]+}}", user_devices),
+    web.post(f"{V1}/user/keys/claim", user_keys_claim),
+    web.post(f"{V1}/user/keys/query", user_keys_query),
+)

@@ -1,0 +1,81 @@
+"""`GET /_matrix/federation/v1/event/{eventId}`: one event. Server-server API, "Retrieving events".
+
+`GET /_matrix/federation/v1/event_auth/{roomId}/{eventId}`: the auth chain of an event.
+Server-server API, "Retrieving event authorization information".
+
+`GET /_matrix/federation/v1/state/{roomId}`: the state before an event, as events.
+Server-server API, "Retrieving events".
+
+`GET /_matrix/federation/v1/state_ids/{roomId}`: the state before an event, as event ids.
+Server-server API, "Retrieving events".
+
+`GET /_matrix/federation/v1/backfill/{roomId}`: events and what lies before them.
+Server-server API, "Backfilling and retrieving missing events".
+
+`POST /_matrix/federation/v1/get_missing_events/{roomId}`: what lies between events.
+Server-server API, "Backfilling and retrieving missing events".
+
+`GET /_matrix/federation/v1/timestamp_to_event/{roomId}`: the event next to a time.
+Server-server API, "Retrieving events".
+"""
+
+from aiohttp import web
+
+from federation.http.responses import json_answer
+from federation.http.services import IN_ROOM, OF_EVENT, V1, begin
+
+
+async def event(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    event_id = request.match_info["event_id"]
+    return json_answer(await services.requests.event(asked.origin, event_id, services.now_ms()))
+
+
+async def event_auth(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
+    return json_answer(await services.requests.event_auth(asked.origin, room_id, event_id))
+
+
+async def state(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id = request.match_info["room_id"]
+    return json_answer(await services.requests.state(asked.origin, room_id, request.query))
+
+
+async def state_ids(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id = request.match_info["room_id"]
+    return json_answer(await services.requests.state_ids(asked.origin, room_id, request.query))
+
+
+async def backfill(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id, start = request.match_info["room_id"], request.query.getall("v", [])
+    limit = request.query.get("limit")
+    return json_answer(
+        await services.requests.backfill(asked.origin, room_id, start, limit, services.now_ms())
+    )
+
+
+async def get_missing_events(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id = request.match_info["room_id"]
+    return json_answer(await services.requests.missing_events(asked.origin, room_id, asked.content))
+
+
+async def timestamp_to_event(request: web.Request) -> web.Response:
+    services, asked = await begin(request)
+    room_id = request.match_info["room_id"]
+    return json_answer(await services.requests.timestamp_to_event(asked.origin, room_id, request.query))
+
+
+ROUTES = (
+    web.get(f"{V1}/event/{OF_EVENT}", event),
+    web.get(f"{V1}/event_auth/{IN_ROOM}/{OF_EVENT}", event_auth),
+    web.get(f"{V1}/state/{IN_ROOM}", state),
+    web.get(f"{V1}/state_ids/{IN_ROOM}", state_ids),
+    web.get(f"{V1}/backfill/{IN_ROOM}", backfill),
+    web.post(f"{V1}/get_missing_events/{IN_ROOM}", get_missing_events),
+    web.get(f"{V1}/timestamp_to_event/{IN_ROOM}", timestamp_to_event),
+)

@@ -1,0 +1,129 @@
+"""`GET /_matrix/federation/v1/make_join/{roomId}/{userId}`: the template of a join.
+Server-server API, "Joining Rooms".
+
+`GET /_matrix/federation/v1/make_knock/{roomId}/{userId}`: the template of a knock.
+Server-server API, "Knocking upon a room".
+
+`GET /_matrix/federation/v1/make_leave/{roomId}/{userId}`: the template of a leave.
+Server-server API, "Leaving Rooms (Rejecting Invites)".
+
+`PUT /_matrix/federation/v2/send_join/{roomId}/{eventId}`: a join is handed in, the room is the answer.
+Server-server API, "Joining Rooms".
+
+`PUT /_matrix/federation/v1/send_knock/{roomId}/{eventId}`: a knock is handed in, and the room shown.
+Server-server API, "Knocking upon a room".
+
+`PUT /_matrix/federation/v2/send_leave/{roomId}/{eventId}`: a leave is handed in.
+Server-server API, "Leaving Rooms (Rejecting Invites)".
+
+`PUT /_matrix/federation/v2/invite/{roomId}/{eventId}`: a user of this server is invited.
+Server-server API, "Inviting to a room".
+
+`PUT /_matrix/federation/v1/exchange_third_party_invite/{roomId}` and `PUT …/3pid/onbind`: invites to an
+e-mail address or a telephone number. Server-server API, "Third-party invites".
+
+An agent has neither, and this server knows no identity server that could say whose one is.
+"""
+
+from typing import Any
+
+from aiohttp import web
+
+from federation.http.responses import json_answer
+from federation.http.services import IN_ROOM, OF_EVENT, OF_USER, V1, V2, begin_membership
+from federation.matrix.errors import MatrixError
+from federation.memberships.inviting import incompatible
+
+
+async def make_join(request: web.Request) -> web.Response:
+    requests, asked = await begin_membership(request)
+    room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
+    return json_answer(
+        await requests.make_join(asked.origin, room_id, user_id, request.query.getall("ver", []))
+    )
+
+
+async def make_knock(request: web.Request) -> web.Response:
+    requests, asked = await begin_membership(request)
+    room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
+    return json_answer(
+        await requests.make_knock(asked.origin, room_id, user_id, request.query.getall("ver", []))
+    )
+
+
+async def make_leave(request: web.Request) -> web.Response:
+    requests, asked = await begin_membership(request)
+    room_id, user_id = request.match_info["room_id"], request.match_info["user_id"]
+    return json_answer(await requests.make_leave(asked.origin, room_id, user_id))
+
+
+async def send_join(request: web.Request) -> web.Response:
+    omit_members = request.query.get("omit_members") == "true"
+    return json_answer(await _send_join(request, omit_members=omit_members))
+
+
+async def send_join_v1(request: web.Request) -> web.Response:
+    """Removed from the specification in v1.18: the same as a list behind its status."""
+    return json_answer([200, await _send_join(request, omit_members=False)])
+
+
+async def _send_join(request: web.Request, *, omit_members: bool) -> dict[str, Any]:
+    requests, asked = await begin_membership(request)
+    room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
+    return await requests.send_join(asked.origin, room_id, event_id, asked.content, omit_members=omit_members)
+
+
+async def send_knock(request: web.Request) -> web.Response:
+    requests, asked = await begin_membership(request)
+    room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
+    return json_answer(await requests.send_knock(asked.origin, room_id, event_id, asked.content))
+
+
+async def send_leave(request: web.Request) -> web.Response:
+    return json_answer(await _send_leave(request))
+
+
+async def send_leave_v1(request: web.Request) -> web.Response:
+    """Removed from the specification in v1.18: the same as a list behind its status."""
+    return json_answer([200, await _send_leave(request)])
+
+
+async def _send_leave(request: web.Request) -> dict[str, Any]:
+    requests, asked = await begin_membership(request)
+    room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
+    return await requests.send_leave(asked.origin, room_id, event_id, asked.content)
+
+
+async def invite(request: web.Request) -> web.Response:
+    requests, asked = await begin_membership(request)
+    room_id, event_id = request.match_info["room_id"], request.match_info["event_id"]
+    return json_answer(await requests.receive_invite(asked.origin, room_id, event_id, asked.content))
+
+
+async def invite_v1(request: web.Request) -> web.Response:
+    """It says nothing of the room's version, which is then 1 or 2, and this server supports neither."""
+    await begin_membership(request)
+    raise incompatible("1")
+
+
+async def third_party_invites(request: web.Request) -> web.Response:
+    raise MatrixError("M_UNRECOGNIZED", "This server has nothing to do with third-party invites.", 404)
+
+
+_V1 = "/_matrix/federation/v1"
+
+
+ROUTES = (
+    web.get(f"{V1}/make_join/{IN_ROOM}/{OF_USER}", make_join),
+    web.get(f"{V1}/make_knock/{IN_ROOM}/{OF_USER}", make_knock),
+    web.get(f"{V1}/make_leave/{IN_ROOM}/{OF_USER}", make_leave),
+    web.put(f"{V2}/send_join/{IN_ROOM}/{OF_EVENT}", send_join),
+    web.put(f"{V1}/send_join/{IN_ROOM}/{OF_EVENT}", send_join_v1),
+    web.put(f"{V1}/send_knock/{IN_ROOM}/{OF_EVENT}", send_knock),
+    web.put(f"{V2}/send_leave/{IN_ROOM}/{OF_EVENT}", send_leave),
+    web.put(f"{V1}/send_leave/{IN_ROOM}/{OF_EVENT}", send_leave_v1),
+    web.put(f"{V2}/invite/{IN_ROOM}/{OF_EVENT}", invite),
+    web.put(f"{V1}/invite/{IN_ROOM}/{OF_EVENT}", invite_v1),
+    web.put(f"{_V1}/exchange_third_party_invite/{{room_id:[^/]+}}", third_party_invites),
+    web.put(f"{_V1}/3pid/onbind", third_party_invites),
+)

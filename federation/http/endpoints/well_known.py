@@ -1,0 +1,18 @@
+"""`GET /.well-known/matrix/server`: where this server is to be found. Server-server API, "Resolving server
+names", step 3."""
+
+from aiohttp import web
+
+from federation.http.responses import json_answer
+from federation.http.services import NODE
+from federation.matrix.errors import MatrixError
+
+
+async def well_known_server(request: web.Request) -> web.Response:
+    delegated = request.app[NODE].delegated_name
+    if delegated is None:
+        raise MatrixError("M_NOT_FOUND", "This server is found under its own name.", 404)
+    return json_answer({"m.server": delegated})
+
+
+ROUTES = (web.get("/.well-known/matrix/server", well_known_server),)

@@ -1,0 +1,1 @@
+"""The TLS-and-plain listener: accept, admit, limits, deadlines."""

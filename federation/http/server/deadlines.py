@@ -1,0 +1,167 @@
+"""The clock of one connection: its phase, until when that may last, and what follows when it lasts longer.
+
+A machine. `connection.py` feeds it what happens and keeps one timer at `deadline`.
+"""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+
+from federation.http.server.capacity import Limits
+
+NO_DEADLINE = math.inf
+
+
+class Phase(StrEnum):
+    """Where a connection stands. The values are metric labels."""
+
+    OPENING = "opening"  # nothing has arrived yet
+    HEAD = "head"  # a request's head is arriving
+    ANSWERING = "answering"  # a request is being worked on: our time, not the peer's
+    BODY = "body"  # that request waits for the rest of its body
+    IDLE = "idle"  # answered; the next request may come
+    LEAVING = "leaving"  # the last answer is out; whatever still comes is dropped
+
+
+class Happening(StrEnum):
+    BYTES = "bytes"  # some arrived, and completed no head
+    REQUEST = "request"  # some arrived, and completed a head
+    WAITS_FOR_BODY = "waits for body"
+    BODY_COMPLETE = "body complete"
+    ANSWERED = "answered"
+    LAST_ANSWER = "last answer"
+    DEADLINE = "deadline"
+    STALLED = "stalled"  # the peer does not read; what we write piles up
+    FLOWING = "flowing"
+
+
+class Effect(StrEnum):
+    NOTHING = "nothing"
+    TIME_OUT_HEAD = "time out head"  # answer 408; no request exists yet
+    REFUSE_HEAD = "refuse head"  # answer 431; no request exists yet
+    FAIL_BODY = "fail body"  # let the request that waits answer 408
+    CLOSE = "close"
+    ABORT = "abort"
+
+
+# What is not listed leaves the phase as it is: a request arrives while another is answered, and so on.
+TRANSITIONS: Mapping[tuple[Phase, Happening], Phase] = {
+    (Phase.OPENING, Happening.BYTES): Phase.HEAD,
+    (Phase.OPENING, Happening.REQUEST): Phase.ANSWERING,
+    (Phase.HEAD, Happening.REQUEST): Phase.ANSWERING,
+    (Phase.IDLE, Happening.BYTES): Phase.HEAD,
+    (Phase.IDLE, Happening.REQUEST): Phase.ANSWERING,
+    (Phase.ANSWERING, Happening.WAITS_FOR_BODY): Phase.BODY,
+    (Phase.BODY, Happening.BODY_COMPLETE): Phase.ANSWERING,
+    (Phase.ANSWERING, Happening.ANSWERED): Phase.IDLE,
+    (Phase.BODY, Happening.ANSWERED): Phase.IDLE,
+    **{(phase, Happening.LAST_ANSWER): Phase.LEAVING for phase in Phase},
+}
+
+# What follows when a phase outlasts its deadline. ANSWERING has none of its own.
+OVERDUE: Mapping[Phase, Effect] = {
+    Phase.OPENING: Effect.CLOSE,
+    Phase.HEAD: Effect.TIME_OUT_HEAD,
+    Phase.BODY: Effect.FAIL_BODY,
+    Phase.IDLE: Effect.CLOSE,
+    Phase.LEAVING: Effect.ABORT,
+}
+
+
+# Read often enough that looking them up in their class would show: Python 3.11 takes its time for that.
+_BODY = Phase.BODY
+_HEAD = Phase.HEAD
+_IDLE = Phase.IDLE
+_NOTHING = Effect.NOTHING
+
+
+class Deadlines:
+    """One connection's. Times are seconds of whatever clock `now` is read from.
+
+    `deadline` is when to call with DEADLINE, unless something happens before; `NO_DEADLINE` while nothing can
+    expire. `received` counts the bytes since the answer before.
+    """
+
+    __slots__ = (
+        "_body_until",
+        "_lasts",
+        "_limits",
+        "_mark",
+        "_stalled_until",
+        "_until",
+        "deadline",
+        "phase",
+        "received",
+    )
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self._lasts = {
+            Phase.OPENING: limits.head_timeout,
+            Phase.HEAD: limits.head_timeout,
+            Phase.ANSWERING: NO_DEADLINE,
+            Phase.BODY: min(limits.body_timeout, limits.body_progress_timeout),
+            Phase.IDLE: limits.idle_timeout,
+            Phase.LEAVING: limits.linger_timeout,
+        }
+        self.phase = Phase.OPENING
+        self.received = 0
+        self._until = self.deadline = now + limits.head_timeout
+        self._stalled_until = NO_DEADLINE
+        self._body_until = NO_DEADLINE
+        self._mark = 0
+
+    def receive(self, happening: Happening, now: float, size: int = 0) -> Effect:
+        """`size` counts the bytes of BYTES and REQUEST."""
+        self.received += size
+        after = TRANSITIONS.get((self.phase, happening))
+        if after is None:
+            return self._stay(happening, now)
+        self.phase = after
+        self._last_until(now + self._lasts[after])
+        if after is _IDLE:
+            self.received = 0
+        elif after is _BODY:
+            self._body_until = now + self._limits.body_timeout
+            self._mark = self.received
+        elif after is _HEAD:
+            return self._weigh_head()
+        return _NOTHING
+
+    def _stay(self, happening: Happening, now: float) -> Effect:
+        if happening is Happening.DEADLINE:
+            return self._expire(now)
+        if happening is Happening.STALLED:
+            self._stalled_until = now + self._limits.stall_timeout
+            self._last_until(self._until)
+        elif happening is Happening.FLOWING:
+            self._stalled_until = NO_DEADLINE
+            self._last_until(self._until)
+        elif self.phase is Phase.HEAD:
+            return self._weigh_head()
+        return Effect.NOTHING
+
+    def _weigh_head(self) -> Effect:
+        return Effect.REFUSE_HEAD if self.received > self._limits.max_head else Effect.NOTHING
+
+    def _last_until(self, until: float) -> None:
+        self._until = until
+        self.deadline = min(until, self._stalled_until)
+
+    def _expire(self, now: float) -> Effect:
+        if now >= self._stalled_until:
+            self._stalled_until = NO_DEADLINE
+            self._last_until(self._until)
+            return Effect.ABORT
+        if now < self._until:
+            return Effect.NOTHING
+        if (
+            self.phase is Phase.BODY
+            and now < self._body_until
+            and self.received - self._mark >= self._limits.body_progress
+        ):
+            self._mark = self.received
+            self._last_until(min(self._body_until, now + self._limits.body_progress_timeout))
+            return Effect.NOTHING
+        self._last_until(NO_DEADLINE)
+        return OVERDUE[self.phase]

@@ -1,0 +1,139 @@
+"""The client certificates of the configuration: which are trusted, and whose one that was shown is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from federation.matrix.networks import Pinned, Shown, peers_of
+from storage.errors import LocalError
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """One that a connection showed, verified in its handshake. `peers` are whose it is, in lower case."""
+
+    der: bytes
+    peers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCertificates:
+    """What every peer with a configured client certificate is believed by."""
+
+    pinned: tuple[tuple[Pinned, x509.Certificate], ...] = ()
+
+    def required(self) -> frozenset[str]:
+        """The peers that must show a certificate, in lower case."""
+        return frozenset(pin.peer.lower() for pin, _ in self.pinned)
+
+    def trusted(self) -> str:
+        """All of them in PEM, each once, for OpenSSL to check client certificates against."""
+        by_fingerprint = {pin.fingerprint: certificate for pin, certificate in self.pinned}
+        return "".join(
+            certificate.public_bytes(Encoding.PEM).decode("ascii") for certificate in by_fingerprint.values()
+        )
+
+    def identify(self, der: bytes) -> ClientCertificate:
+        """Whose this certificate is, which OpenSSL has verified already: nobody's, if it cannot be told."""
+        try:
+            certificate = x509.load_der_x509_certificate(der)
+            shown = Shown(fingerprint_of(certificate), _names(certificate), self._signers(certificate))
+        except (ValueError, UnsupportedAlgorithm):
+            # OpenSSL reads some certificates that this library does not.
+            return ClientCertificate(der, frozenset())
+        return ClientCertificate(der, peers_of(shown, [pin for pin, _ in self.pinned]))
+
+    def _signers(self, certificate: x509.Certificate) -> frozenset[str]:
+        return frozenset(
+            pin.fingerprint
+            for pin, authority in self.pinned
+            if pin.is_authority and _is_signed_by(certificate, authority)
+        )
+
+
+def load_peer_certificates(files: Mapping[str, Path]) -> PeerCertificates:
+    """By peer, the PEM file that the configuration names."""
+    return PeerCertificates(
+        tuple(pinned for peer, path in files.items() for pinned in _pin(peer, path, _read(peer, path)))
+    )
+
+
+def fingerprint_of(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(SHA256()).hex()
+
+
+def _read(peer: str, path: Path) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except OSError as error:
+        raise LocalError(
+            f"The client certificate of {peer}, {path}, could not be read: {error.strerror}.",
+            "Put the peer's certificate there, in PEM, readable for this program.",
+        ) from None
+    except ValueError:
+        raise LocalError(
+            f"The client certificate of {peer}, {path}, is no certificate in PEM.",
+            "It begins with -----BEGIN CERTIFICATE-----; `openssl x509 -inform DER` converts from DER.",
+        ) from None
+
+
+def _pin(
+    peer: str, path: Path, certificates: list[x509.Certificate]
+) -> list[tuple[Pinned, x509.Certificate]]:
+    """A leaf is pinned alone. The authorities that often follow it in the file sign for others too."""
+    leaf = certificates[0]
+    if not _is_authority(leaf):
+        _check_purpose(peer, path, leaf)
+        return [(Pinned(peer, fingerprint_of(leaf), is_authority=False), leaf)]
+    return [
+        (Pinned(peer, fingerprint_of(certificate), is_authority=True), certificate)
+        for certificate in certificates
+        if _is_authority(certificate)
+    ]
+
+
+def _check_purpose(peer: str, path: Path, leaf: x509.Certificate) -> None:
+    try:
+        purposes = list(leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return
+    if not {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(purposes):
+        # OpenSSL would refuse every handshake of this peer, and say no more than “unsuitable”.
+        raise LocalError(
+            f"The client certificate of {peer}, {path}, is not meant for clients.",
+            "Ask the peer for one whose extended key usage includes clientAuth.",
+        )
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(
+        [
+            *names.get_values_for_type(x509.DNSName),
+            *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+        ]
+    )

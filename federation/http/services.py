@@ -1,0 +1,186 @@
+"""What the endpoints are given, by chapter, and what each of them begins with.
+
+There are no globals: two nodes fit into one process.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from federation.directory.aliases import Directory
+from federation.directory.profiles import Profiles
+from federation.directory.public_rooms import PublicRooms
+from federation.directory.space_walk import Spaces
+from federation.http.middleware import PeerLeft
+from federation.matrix.networks import Rules
+from federation.media import media as media_errors
+from federation.media.location import SAFETY, media_headers
+from federation.media.media import OpenMedia
+from federation.media.multipart import framed
+from federation.media.repository import Media
+from federation.memberships.incoming import MembershipRequests
+from federation.peers.request_authenticator import AuthenticatedRequest, RequestAuthenticator
+from federation.rooms.answer_servers import RoomRequests
+from federation.transactions.inbox import Inbox
+
+
+@dataclass(frozen=True, slots=True)
+class RoomServices:
+    authenticator: RequestAuthenticator
+    requests: RoomRequests
+    inbox: Inbox
+    now_ms: Callable[[], int]
+
+
+ROOMS = web.AppKey("ROOMS", RoomServices)
+
+IN_ROOM = "{room_id:[^/]+}"
+OF_EVENT = "{event_id:[^/]+}"
+V1 = "/_matrix/federation/v1"
+
+
+async def begin(request: web.Request) -> tuple[RoomServices, AuthenticatedRequest]:
+    """Who answers, and who asks."""
+    services = request.app[ROOMS]
+    return services, await services.authenticator.authenticate(request)
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipServices:
+    authenticator: RequestAuthenticator
+    requests: MembershipRequests
+
+
+MEMBERSHIP = web.AppKey("MEMBERSHIP", MembershipServices)
+
+OF_USER = "{user_id:[^/]+}"
+V2 = "/_matrix/federation/v2"
+
+
+async def begin_membership(request: web.Request) -> tuple[MembershipRequests, AuthenticatedRequest]:
+    """Who asks, and who answers."""
+    services = request.app[MEMBERSHIP]
+    return services.requests, await services.authenticator.authenticate(request)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryServices:
+    authenticator: RequestAuthenticator
+    profiles: Profiles
+    directory: Directory
+    public_rooms: PublicRooms
+    spaces: Spaces
+
+
+QUERIES = web.AppKey("QUERIES", QueryServices)
+
+
+async def begin_query(request: web.Request) -> tuple[QueryServices, AuthenticatedRequest]:
+    """Who answers, and who asks."""
+    services = request.app[QUERIES]
+    return services, await services.authenticator.authenticate(request)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceServices:
+    """`user_exists` says whether a user id is one of this server's users."""
+
+    server_name: str
+    authenticator: RequestAuthenticator
+    user_exists: Callable[[str], Awaitable[bool]]
+
+
+DEVICES = web.AppKey("DEVICES", DeviceServices)
+
+
+async def begin_device_request(request: web.Request) -> tuple[DeviceServices, AuthenticatedRequest]:
+    """Who answers, and who asks."""
+    services = request.app[DEVICES]
+    return services, await services.authenticator.authenticate(request)
+
+
+MOST_AT_ONCE: Final = 32
+"""Answers under way to one server: each holds a file open and reads from the disk."""
+
+
+class MediaForPeers:
+    """Stands in the application under `MEDIA`."""
+
+    def __init__(
+        self, media: Media, authenticator: RequestAuthenticator, *, most_at_once: int = MOST_AT_ONCE
+    ) -> None:
+        self.media = media
+        self.authenticator = authenticator
+        self._most_at_once = most_at_once
+        self._under_way: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, origin: str) -> Iterator[None]:
+        """Raises `MatrixError` when that server has as many answers under way as it may."""
+        if self._under_way[origin] >= self._most_at_once:
+            raise media_errors.busy()
+        self._under_way[origin] += 1
+        try:
+            yield
+        finally:
+            self._under_way[origin] -= 1
+            if not self._under_way[origin]:
+                del self._under_way[origin]
+
+
+MEDIA = web.AppKey("MEDIA", MediaForPeers)
+
+
+async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.StreamResponse:
+    """Server-server API: `multipart/mixed`, an empty object and the bytes, as they come from the disk."""
+    info = opened.info
+    boundary = secrets.token_hex(16)
+    before, after = framed(boundary, media_headers(info.content_type, info.file_name))
+    response = web.StreamResponse(
+        headers={**SAFETY, hdrs.CONTENT_TYPE: f"multipart/mixed; boundary={boundary}"}
+    )
+    response.content_length = len(before) + info.size + len(after)
+    try:
+        await response.prepare(request)
+        left = info.size
+        # In one piece with what comes first: Synapse takes a header that arrives in two for two headers.
+        waiting = before
+        async for chunk in opened.chunks:
+            left -= len(chunk)
+            await response.write(waiting + chunk)
+            waiting = b""
+        if left != 0:
+            raise OSError(f"The file of {info.mxc} has not the length that it should have.")
+        await response.write(waiting + after)
+        await response.write_eof()
+    except ConnectionError as error:
+        raise PeerLeft from error
+    return response
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Each check by name: None when it is fine, a sentence when it is not. Sentences hold no secrets."""
+
+    checks: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Its calls are made for every request and have to be quick."""
+
+    # The signed document of `GET /_matrix/key/v2/server`, as JSON.
+    own_keys: Callable[[], bytes]
+    readiness: Callable[[], Readiness]
+    version: str
+    rules: Rules = field(default_factory=Rules)
+    # Where others find this server, `host[:port]`, if that is not what its name says.
+    delegated_name: str | None = None
+
+
+NODE = web.AppKey("NODE", Node)

@@ -1,0 +1,166 @@
+"""The signing keys that another server publishes: which of them are believed, and what they may verify.
+
+Server-server API, "Publishing Keys" and "Querying Keys Through Another Server".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from federation.matrix.canonical_json import NotCanonical, encode
+from federation.matrix.identifiers import is_key_id
+from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, Verified, VerifyKey, message, verify, verify_key
+
+DIRECT: Final = "direct"
+"""The source of a key that its own server gave us. Otherwise the source is the notary's name."""
+
+MOST_KEYS: Final = 64
+"""How many `verify_keys` one server may have. Each costs a signature check."""
+MOST_OLD_KEYS: Final = 1024
+
+_ED25519: Final = "ed25519:"
+_LAST_MS: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKey:
+    """One key of another server. `expired_ts`: since when the server does not sign with it any more."""
+
+    server: str
+    key_id: str
+    public: bytes
+    valid_until_ts: int
+    expired_ts: int | None
+    fetched_at: int
+    source: str
+
+    @property
+    def good_until(self) -> int:
+        """Until when what it signed is to be believed."""
+        return self.valid_until_ts if self.expired_ts is None else self.expired_ts
+
+    def for_events(self) -> VerifyKey:
+        """ "old_verify_keys […] are only valid for signing events", and those until they expired. Whether the
+        time counts at all is a switch of the room version, which `event_signatures` knows."""
+        return VerifyKey(self.public, self.good_until)
+
+    def for_requests(self, now_ms: int) -> VerifyKey | None:
+        """A request is signed now, with a key of now."""
+        if self.expired_ts is not None or self.valid_until_ts < now_ms:
+            return None
+        return VerifyKey(self.public, self.valid_until_ts)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDocument:
+    """The keys that are believed, and the document that proves it to others: what the server signed, with
+    its signatures, written canonically."""
+
+    document: bytes
+    keys: tuple[ServerKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Nothing in the document is believed, and why."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notary:
+    """Another server that we let vouch for keys, with its own keys."""
+
+    server_name: str
+    keys: Mapping[str, VerifyKey]
+
+
+def read(
+    document: Any, server_name: str, now_ms: int, notary: Notary | None = None
+) -> KeyDocument | Unusable:
+    """Check a document that `server_name` is said to have published; its notary must have signed too."""
+    if not isinstance(document, dict):
+        return Unusable("is not a JSON object")
+    # "server_name: The homeserver's server name." Somebody else's keys prove nothing.
+    if document.get("server_name") != server_name:
+        return Unusable("is of another server")
+    until = _timestamp(document.get("valid_until_ts"))
+    if until is None:
+        return Unusable("has no valid_until_ts")
+    # "Servers MUST use the lesser of this field and 7 days into the future when determining if a key is
+    # valid."
+    until = min(until, now_ms + KEY_LIFETIME_CAP_MS)
+    published, old = document.get("verify_keys"), document.get("old_verify_keys", {})
+    if not isinstance(published, dict) or not isinstance(old, dict):
+        return Unusable("has no verify_keys")
+    if len(published) > MOST_KEYS or len(old) > MOST_OLD_KEYS:
+        return Unusable("has more keys than any server needs")
+    try:
+        signed = message(document)
+    except NotCanonical:
+        return Unusable("has no canonical form, so that nobody can have signed it")
+    current = _public_keys(published)
+    # "Digital signatures for this object signed using the verify_keys." A key that is listed and did not sign
+    # is not believed: whoever listed it need not have it.
+    made = _signatures(document, server_name)
+    signing = {key_id: key for key_id, key in current.items() if key_id in made}
+    if verify(signed, {server_name: made}, server_name, signing) != Verified():
+        return Unusable("is not signed with the keys that it publishes")
+    if notary is not None:
+        # "The notary server must sign the keys returned by the queried server."
+        by_notary = {notary.server_name: _signatures(document, notary.server_name)}
+        if verify(signed, by_notary, notary.server_name, notary.keys) != Verified():
+            return Unusable("is not signed by the notary that gave it")
+    source = DIRECT if notary is None else notary.server_name
+    keys = [
+        ServerKey(server_name, key_id, key.public, until, None, now_ms, source)
+        for key_id, key in signing.items()
+    ]
+    for key_id, key in _public_keys(old).items():
+        expired = _timestamp(old[key_id].get("expired_ts"))
+        if expired is not None and key_id not in current:
+            keys.append(ServerKey(server_name, key_id, key.public, until, expired, now_ms, source))
+    unsigned = {name: value for name, value in document.items() if name not in {"signatures", "unsigned"}}
+    proof = {**unsigned, "signatures": {server_name: {key_id: made[key_id] for key_id in signing}}}
+    return KeyDocument(encode(proof), tuple(keys))
+
+
+def merge(stored: ServerKey | None, fetched: ServerKey, now_ms: int) -> ServerKey:
+    """What is kept of a key that is known and has been fetched again.
+
+    A key id names one key for ever, so that a document with another key under a known id is spurious: made
+    by mistake, or by somebody who stands where the server should. It changes nothing while the key that we
+    have is good, or is one of the past; after that the server may have been set up anew under its old name.
+    """
+    if stored is None:
+        return fetched
+    if stored.public != fetched.public:
+        was_current = stored.expired_ts is None
+        return fetched if was_current and stored.valid_until_ts < now_ms else stored
+    ends = [key.expired_ts for key in (stored, fetched) if key.expired_ts is not None]
+    # The later promise holds, whichever way it came: one of them may be a cache's old answer.
+    longer = fetched if fetched.valid_until_ts >= stored.valid_until_ts else stored
+    # An old key stays old, and its earliest end counts: it may have been stolen then.
+    return replace(longer, expired_ts=min(ends)) if ends else longer
+
+
+def _public_keys(published: Mapping[str, Any]) -> dict[str, VerifyKey]:
+    """The keys of the one algorithm there is; others, and what is no key, are skipped."""
+    found = {}
+    for key_id, entry in published.items():
+        if key_id.startswith(_ED25519) and is_key_id(key_id) and isinstance(entry, dict):
+            key = verify_key(entry.get("key"), 0)
+            if key is not None:
+                found[key_id] = key
+    return found
+
+
+def _signatures(document: Mapping[str, Any], server_name: str) -> dict[str, Any]:
+    signatures = document.get("signatures")
+    made = signatures.get(server_name) if isinstance(signatures, dict) else None
+    return made if isinstance(made, dict) else {}
+
+
+def _timestamp(value: Any) -> int | None:
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MS
+    return value if is_one else None

@@ -1,0 +1,105 @@
+"""Asks servers for their keys, and notaries for the keys of others.
+
+Server-server API, "Retrieving server keys". Neither is signed: who is asked has no way to know our keys yet.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from federation.client.client import MIB, FederationClient
+from federation.client.errors import PeerMalformed, outcome_of
+from federation.client.requests import request_target
+from federation.keys.key_documents import KeyDocument, Notary, read
+from federation.keys.server_keys import KeyNeed
+from federation.matrix.errors import PeerError
+from federation.matrix.identifiers import is_key_id
+from federation.matrix.signatures import VerifyKey
+from federation.observer import HomeserverObserver
+
+# Seconds. Somebody waits for what the keys are needed for.
+TIMEOUT: Final = 10.0
+MOST_FROM_NOTARY: Final = 10 * MIB
+MOST_NOTARY_KEYS: Final = 4
+
+KeysOfNotary = Callable[[Sequence[str]], Awaitable[Mapping[str, VerifyKey]]]
+"""The notary's own keys by their ids, as far as they are to be had."""
+
+_SERVER: Final = request_target("/_matrix/key/v2/server")
+_QUERY: Final = request_target("/_matrix/key/v2/query")
+
+
+class KeyFetcher:
+    def __init__(
+        self, client: FederationClient, now_ms: Callable[[], int], observer: HomeserverObserver | None = None
+    ) -> None:
+        self._client = client
+        self._now_ms = now_ms
+        self._observer = observer or HomeserverObserver()
+
+    async def from_server(self, server_name: str) -> KeyDocument:
+        """What the server itself publishes. Raises `PeerError`."""
+        with _Counted("direct", self._observer):
+            answer = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
+            document = read(answer, server_name, self._now_ms())
+            if not isinstance(document, KeyDocument):
+                raise PeerMalformed(server_name, f"publishes a key document that {document.problem}")
+            return document
+
+    async def from_notary(
+        self, notary: str, needs: Mapping[str, Sequence[KeyNeed]], keys_of_notary: KeysOfNotary
+    ) -> dict[str, list[KeyDocument]]:
+        """What the notary knows of these servers; of some perhaps nothing. Raises `PeerError`.
+
+        "Servers which are offline and have no cached keys will not be included in the result."
+        """
+        with _Counted("notary", self._observer):
+            question = {"server_keys": {server: _criteria(wanted) for server, wanted in needs.items()}}
+            answer = await self._client.request(
+                "POST", notary, _QUERY, question, timeout=TIMEOUT, limit=MOST_FROM_NOTARY, signed=False
+            )
+            given = answer.get("server_keys")
+            if not isinstance(given, list):
+                raise PeerMalformed(notary, "answered a query for keys without server_keys")
+        # What was not asked for may be true, and is nothing that we want to check.
+        asked_for = [one for one in given if isinstance(one, dict) and _name(one) in needs]
+        vouching = Notary(notary, await keys_of_notary(_signing_keys(asked_for, notary)))
+        found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
+        for one in asked_for:
+            document = read(one, _name(one), self._now_ms(), vouching)
+            if isinstance(document, KeyDocument):
+                found[_name(one)].append(document)
+        return found
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    name = document.get("server_name")
+    return name if isinstance(name, str) else ""
+
+
+def _signing_keys(documents: Sequence[Mapping[str, Any]], notary: str) -> list[str]:
+    """Which of its keys the notary signed with: one, unless it is just rotating them."""
+    key_ids: dict[str, None] = {}
+    for document in documents:
+        signatures = document.get("signatures")
+        made = signatures.get(notary) if isinstance(signatures, dict) else None
+        if isinstance(made, dict):
+            key_ids |= dict.fromkeys(made)
+    return [key_id for key_id in key_ids if is_key_id(key_id)][:MOST_NOTARY_KEYS]
+
+
+def _criteria(needs: Sequence[KeyNeed]) -> dict[str, dict[str, int]]:
+    return {need.key_id: {"minimum_valid_until_ts": need.valid_at} for need in needs}
+
+
+class _Counted:
+    """Tells the observer how a fetch ended."""
+
+    def __init__(self, source: str, observer: HomeserverObserver) -> None:
+        self._source = source
+        self._observer = observer
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, PeerError):
+            self._observer.keys_fetched(self._source, outcome_of(error))

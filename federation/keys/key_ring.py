@@ -1,0 +1,276 @@
+"""The signing keys of all servers, wherever they have to come from.
+
+Memory, then Postgres, then the server itself, then the notaries of the configuration. What is being fetched
+is fetched once, however many wait for it; what was not to be had is left alone for a while.
+
+One query to a notary at a time: whatever is needed while it is under way goes into the next one.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from cachetools import LRUCache
+
+from federation.client.client import FederationClient
+from federation.keys.fetch_gate import FetchGate
+from federation.keys.key_documents import KeyDocument, ServerKey, merge
+from federation.keys.key_fetch import KeyFetcher
+from federation.keys.server_keys import KeyNeed, OwnKeys, suffices, unmet
+from federation.matrix.errors import PeerError
+from federation.matrix.identifiers import is_server_name
+from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, VerifyKey, verify_key
+from federation.observer import HomeserverObserver
+from storage.concurrency import BackgroundTasks, SingleFlight
+from storage.database import Database
+from storage.federation.server_keys import ServerKeyRow, fetch_documents, fetch_keys, lock_server, store_keys
+
+MOST_SERVERS_ASKED: Final = 100
+
+Needs = Mapping[str, Sequence[KeyNeed]]
+Ask = Callable[[Needs], Awaitable[Mapping[str, Sequence[KeyDocument]]]]
+
+
+class NotaryQueue:
+    """What `ask` could not learn it leaves out. When it raises, that is an error of this machine."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._waiting: dict[str, tuple[Sequence[KeyNeed], asyncio.Future[Sequence[KeyDocument]]]] = {}
+        self._tasks = BackgroundTasks(limit=1)
+
+    async def documents(self, server: str, needs: Sequence[KeyNeed]) -> Sequence[KeyDocument]:
+        """What the notaries have. Nobody else may be waiting for the same server."""
+        assert server not in self._waiting, "who asks for one server asks once"
+        answer: asyncio.Future[Sequence[KeyDocument]] = asyncio.get_running_loop().create_future()
+        self._waiting[server] = needs, answer
+        if not self._tasks.is_full:
+            self._tasks.spawn("keys from notaries", self._work())
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(server, None)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch = dict(islice(self._waiting.items(), MOST_SERVERS_ASKED))
+            for server in batch:
+                del self._waiting[server]
+            found: Mapping[str, Sequence[KeyDocument]] = {}
+            problem: Exception | None = None
+            try:
+                found = await self._ask({server: needs for server, (needs, _) in batch.items()})
+            except Exception as error:
+                problem = error
+            for server, (_, answer) in batch.items():
+                if answer.done():
+                    continue  # nobody waits any more
+                if problem is not None:
+                    answer.set_exception(problem)
+                else:
+                    answer.set_result(found.get(server, ()))
+
+
+MOST_SERVERS: Final = 10_000
+"""How many servers' keys are kept in memory; all of them are in Postgres."""
+MOST_FETCHES: Final = 32
+"""How many servers are asked at the same time."""
+
+Keys = dict[str, dict[str, VerifyKey]]
+"""By server and key id."""
+
+
+class KeyRing:
+    """`notaries`: servers that may vouch for the keys of others, in the order in which they are asked."""
+
+    def __init__(
+        self,
+        server_name: str,
+        own_keys: Callable[[], OwnKeys],
+        client: FederationClient,
+        database: Database,
+        *,
+        now_ms: Callable[[], int],
+        notaries: Sequence[str] = (),
+        observer: HomeserverObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server_name = server_name
+        self._own_keys = own_keys
+        self._fetcher = KeyFetcher(client, now_ms, observer)
+        self._database = database
+        self._now_ms = now_ms
+        self._notaries = tuple(notaries)
+        self._clock = clock
+        self._known: LRUCache[str, dict[str, ServerKey]] = LRUCache(MOST_SERVERS)
+        self._gates: LRUCache[str, FetchGate] = LRUCache(MOST_SERVERS)
+        self._fetching: SingleFlight[str, None] = SingleFlight()
+        self._places = asyncio.Semaphore(MOST_FETCHES)
+        self._queue = NotaryQueue(self._ask_notaries)
+
+    async def keys_for(self, needs: Iterable[KeyNeed]) -> Keys:
+        """All keys of the servers named, to verify events with. What could not be had is not in it.
+
+        Never raises for what another server does; the verification says then what is missing.
+        """
+        wanted = tuple(needs)
+        if not all(map(self._has, wanted)):
+            await self._obtain(wanted)
+        keys: Keys = {}
+        for server in {need.server for need in wanted}:
+            keys[server] = self._own() if server == self._server_name else _for_events(self._of(server))
+        return keys
+
+    async def request_keys(self, server: str, key_ids: Collection[str]) -> dict[str, VerifyKey]:
+        """Those of the keys that the server signs with now, to verify a request with."""
+        if server == self._server_name:
+            return {}  # a server makes no requests to itself
+        now = self._now_ms()
+        known = self._known.get(server) or {}
+        if not all(key_id in known and known[key_id].valid_until_ts >= now for key_id in key_ids):
+            await self._obtain([KeyNeed(server, key_id, now) for key_id in key_ids])
+            known = self._of(server)
+        found = {key_id: known[key_id].for_requests(now) for key_id in key_ids if key_id in known}
+        return {key_id: key for key_id, key in found.items() if key is not None}
+
+    async def refresh(self, server: str) -> None:
+        """Ask a server what it publishes now, whatever is known of it. Raises `PeerError`."""
+        await self._fetching.run(server, lambda: self._fetch_directly(server))
+
+    async def known(self, server: str) -> Mapping[str, ServerKey]:
+        """All keys of a server that are stored; nobody is asked."""
+        await self._load([server])
+        return self._of(server)
+
+    async def documents(self, server: str, key_ids: Collection[str]) -> list[bytes]:
+        """What proves to others that these are keys of the server: what it has published and signed, as it is
+        stored."""
+        async with self._database.transaction(readonly=True) as connection:
+            return await fetch_documents(connection, server, key_ids)
+
+    async def close(self) -> None:
+        await self._fetching.close()
+        await self._queue.close()
+
+    def _has(self, need: KeyNeed) -> bool:
+        known = self._known.get(need.server)
+        return known is not None and suffices(known.get(need.key_id), need, self._now_ms())
+
+    def _of(self, server: str) -> dict[str, ServerKey]:
+        return self._known.get(server) or {}
+
+    def _own(self) -> dict[str, VerifyKey]:
+        keys = self._own_keys()
+        ends = {keys.current.key_id: (keys.current.public, self._now_ms() + KEY_LIFETIME_CAP_MS)}
+        ends |= {old.key_id: (old.public, old.expired_ts) for old in keys.old}
+        return {key_id: key for key_id, (public, until) in ends.items() if (key := verify_key(public, until))}
+
+    async def _obtain(self, needs: Sequence[KeyNeed]) -> None:
+        """Twice, because who waited for somebody else's fetch may need what that one did not look for."""
+        for _ in range(2):
+            if not (left := self._left(needs)):
+                return
+            await self._load(left)
+            left = self._left(needs)
+            await asyncio.gather(*(self._fetch_once(server, wanted) for server, wanted in left.items()))
+
+    def _left(self, needs: Iterable[KeyNeed]) -> dict[str, tuple[KeyNeed, ...]]:
+        """What is needed, not known, and may be asked for."""
+        known = {need.server: self._of(need.server) for need in needs}
+        now = self._clock()
+        return {
+            server: wanted
+            for server, wanted in unmet(needs, known, self._now_ms()).items()
+            if server != self._server_name
+            and is_server_name(server)
+            and (self._gates.get(server) or FetchGate()).is_open(now)
+        }
+
+    async def _fetch_once(self, server: str, needs: Sequence[KeyNeed]) -> None:
+        # It may be a `refresh` that is waited for, which raises.
+        with contextlib.suppress(PeerError):
+            await self._fetching.run(server, lambda: self._fetch(server, needs))
+
+    async def _fetch(self, server: str, needs: Sequence[KeyNeed]) -> None:
+        # When it does not answer, the notaries may know all the same; and if not, the gate remembers.
+        with contextlib.suppress(PeerError):
+            await self._fetch_directly(server)
+        left = unmet(needs, {server: self._of(server)}, self._now_ms())
+        if left and self._notaries and server not in self._notaries:
+            await self._store(server, await self._queue.documents(server, left[server]))
+            left = unmet(needs, {server: self._of(server)}, self._now_ms())
+        gate = self._gates.get(server) or FetchGate()
+        self._gates[server] = gate.after(self._clock(), found=not left)
+
+    async def _fetch_directly(self, server: str) -> None:
+        async with self._places:
+            document = await self._fetcher.from_server(server)
+        await self._store(server, [document])
+
+    async def _ask_notaries(self, needs: Mapping[str, Sequence[KeyNeed]]) -> dict[str, list[KeyDocument]]:
+        """One after the other, until nothing is left to ask for."""
+        found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
+        wanted = [need for of_server in needs.values() for need in of_server]
+        for notary in self._notaries:
+            known = {
+                server: {key.key_id: key for document in documents for key in document.keys}
+                for server, documents in found.items()
+            }
+            if not (missing := unmet(wanted, known, self._now_ms())):
+                break
+            with contextlib.suppress(PeerError):
+                answers = await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
+                for server, documents in answers.items():
+                    found[server] += documents
+        return found
+
+    async def _load(self, servers: Collection[str]) -> None:
+        async with self._database.transaction(readonly=True) as connection:
+            rows = await fetch_keys(connection, servers)
+        stored: dict[str, dict[str, ServerKey]] = {}
+        for row in rows:
+            stored.setdefault(row.server_name, {})[row.key_id] = _key(row)
+        for server, keys in stored.items():
+            self._known[server] = keys
+
+    async def _store(self, server: str, documents: Iterable[KeyDocument]) -> None:
+        """Merge what was fetched with what is stored, which another process may have changed."""
+        for document in documents:
+            async with self._database.transaction() as connection:
+                await lock_server(connection, server)
+                known = {row.key_id: _key(row) for row in await fetch_keys(connection, [server])}
+                now = self._now_ms()
+                merged = {key.key_id: merge(known.get(key.key_id), key, now) for key in document.keys}
+                changed = [_row(key) for key_id, key in merged.items() if key != known.get(key_id)]
+                if changed:
+                    await store_keys(connection, changed, document.document)
+            self._known[server] = known | merged
+
+
+def _for_events(keys: Mapping[str, ServerKey]) -> dict[str, VerifyKey]:
+    return {key_id: key.for_events() for key_id, key in keys.items()}
+
+
+def _key(row: ServerKeyRow) -> ServerKey:
+    return ServerKey(
+        row.server_name,
+        row.key_id,
+        row.public_key,
+        row.valid_until_ts,
+        row.expired_ts,
+        row.fetched_at,
+        row.source,
+    )
+
+
+def _row(key: ServerKey) -> ServerKeyRow:
+    return ServerKeyRow(
+        key.server, key.key_id, key.public, key.valid_until_ts, key.expired_ts, key.fetched_at, key.source
+    )

@@ -1,0 +1,122 @@
+"""Whether a federation request comes from the server that it says it comes from.
+
+Server-server API, "Request Authentication". Three steps, so that each costs something only for who has passed
+the one before; what a request fails is said in its refusal.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from federation.keys.server_keys import is_known_algorithm
+from federation.keys.x_matrix import XMatrix, is_meant_for, parse_all, signed_object
+from federation.matrix.canonical_json import NotCanonical, NotJson, decode_telling, encode, encode_again
+from federation.matrix.errors import MatrixError
+from federation.matrix.signatures import BadSignature, NotSigned, Verified, VerifyKey, verify
+
+METHODS_WITH_CONTENT: Final = frozenset({"PUT", "POST", "DELETE", "PATCH"})
+"""Their content is signed, `{}` included. A GET's is not: whatever it carries is nobody's word."""
+
+DEEPEST: Final = 900
+"""How deep a body may nest: no deeper than it can be written again. What is too deep for an event is dropped
+with that event, and not with all that came with it."""
+
+
+class Claim(NamedTuple):
+    """What the head of a request says: who asks, and the signatures that should show it, by key id."""
+
+    origin: str
+    signatures: dict[str, str]
+
+    @property
+    def key_ids(self) -> list[str]:
+        """The keys to look for."""
+        return [key_id for key_id in self.signatures if is_known_algorithm(key_id)]
+
+
+class SignedRequest(NamedTuple):
+    """`signed`: the bytes that the signatures must be of. `content` is None where there is none to be."""
+
+    claim: Claim
+    signed: bytes
+    content: dict[str, Any] | None
+
+
+def read_claim(authorization: Sequence[str], server_name: str, is_allowed: Callable[[str], bool]) -> Claim:
+    """Who claims to ask, if he may ask at all: strangers cost no body and no key. Raises `MatrixError`."""
+    headers = parse_all(authorization)
+    if not headers:
+        raise unauthorized("The request has no X-Matrix authorization.")
+    origin = headers[0].origin
+    # "If this property is included, but the value does not match the receiving server's name, the receiving
+    # server must deny the request with an HTTP status code 401 Unauthorized."
+    if not is_meant_for(headers[0], server_name):
+        raise unauthorized("The request is meant for another server.")
+    if origin == server_name:
+        raise MatrixError("M_FORBIDDEN", "This server makes no requests to itself.", 403)
+    if not is_allowed(origin):
+        raise MatrixError("M_FORBIDDEN", f"This server does not federate with {origin}.", 403)
+    return Claim(origin, _signatures(headers))
+
+
+def read_request(claim: Claim, method: str, uri: str, body: bytes, server_name: str) -> SignedRequest:
+    """What must have been signed. `uri` is the request target verbatim. Raises `MatrixError`."""
+    content, has_float = _content(body) if method in METHODS_WITH_CONTENT else (None, False)
+    signed = _canonical(signed_object(method, uri, claim.origin, server_name, content), has_float)
+    return SignedRequest(claim, signed, content)
+
+
+def verify_request(request: SignedRequest, keys: Mapping[str, VerifyKey]) -> None:
+    """Check it with those of the origin's keys that it signs with now. Raises `MatrixError` if it fails."""
+    origin, signatures = request.claim
+    match verify(request.signed, {origin: signatures}, origin, keys):
+        case Verified():
+            return
+        case BadSignature(key_id=key_id):
+            raise unauthorized(f"The signature with the key {key_id} of {origin} is wrong.")
+        case NotSigned():
+            raise unauthorized(f"{origin} did not sign with an ed25519 key.")
+        case _:
+            named = ", ".join(sorted(signatures))
+            raise unauthorized(f"No key of {origin} that is valid now could be found for {named}.")
+
+
+def unauthorized(text: str) -> MatrixError:
+    return MatrixError("M_UNAUTHORIZED", text, 401)
+
+
+def _signatures(headers: Sequence[XMatrix]) -> dict[str, str]:
+    if len(headers) == 1:
+        return {headers[0].key: headers[0].signature}
+    made: dict[str, str] = {}
+    for header in headers:
+        if made.setdefault(header.key, header.signature) != header.signature:
+            raise unauthorized("The request has two signatures with the same key.")
+    return made
+
+
+def _content(body: bytes) -> tuple[dict[str, Any], bool]:
+    """ "All POST and PUT endpoints require the requesting server to supply a request body containing a
+    (potentially empty) JSON object." And whether there may be floats in it."""
+    try:
+        content, has_float = decode_telling(body)
+    except NotJson:
+        raise MatrixError("M_NOT_JSON", "The body of the request is not JSON.") from None
+    if not isinstance(content, dict):
+        raise MatrixError("M_BAD_JSON", "The body of the request is not a JSON object.")
+    return content, has_float
+
+
+def _canonical(value: dict[str, Any], has_float: bool) -> bytes:
+    """Events of room versions 3 to 5 may hold floats and large integers; the transaction that brings them is
+    signed all the same, in the form that Python gives them."""
+    try:
+        if not has_float:
+            return encode_again(value)
+    except NotCanonical:
+        pass
+    try:
+        return encode(value, strict=False, max_depth=DEEPEST)
+    except (NotCanonical, RecursionError):
+        raise MatrixError(
+            "M_BAD_JSON", "The request nests too deep, or is no text, so that it cannot be checked."
+        ) from None

@@ -1,0 +1,200 @@
+"""This node's signing keys: their file formats, their rotation, and the document that publishes them.
+
+Server-server API, "Publishing Keys": verify_keys hold what the server signs with now, old_verify_keys what it
+signed with until `expired_ts`. Events signed before that stay valid, so an old key is never forgotten.
+
+Which keys of other servers are needed, and whether a key that is known will do.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey
+from signedjson.key import encode_verify_key_base64, read_old_signing_keys, read_signing_keys
+from signedjson.types import BaseKey
+
+from federation.events.event_signatures import required_signatures
+from federation.events.pdu import Pdu
+from federation.keys.key_documents import ServerKey
+from federation.matrix.room_version import RoomVersion
+from federation.matrix.signatures import encode_base64, sign
+
+ALGORITHM = "ed25519"
+# "SHOULD be used to determine when to fetch again": a day, so that a peer misses a rotation by a day at most.
+VALIDITY_MS = 24 * 3600 * 1000
+
+
+class BadKeyFile(ValueError):
+    """The text of a key file is not in the `signedjson` format. Never says what the text was."""
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """The key that this node signs with."""
+
+    version: str
+    signing_key: SigningKey = field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        return f"{ALGORITHM}:{self.version}"
+
+    @property
+    def public(self) -> str:
+        return encode_base64(bytes(self.signing_key.verify_key))
+
+
+@dataclass(frozen=True)
+class OldKey:
+    """A key that this node signed with until `expired_ts`, in milliseconds."""
+
+    version: str
+    public: str
+    expired_ts: int
+
+    @property
+    def key_id(self) -> str:
+        return f"{ALGORITHM}:{self.version}"
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """All keys of this node: the one in use and those before it, oldest first."""
+
+    current: OwnKey
+    old: tuple[OldKey, ...] = ()
+
+
+def key_from_seed(version: str, seed: bytes) -> OwnKey:
+    return OwnKey(version, SigningKey(seed))
+
+
+def rotate(keys: OwnKeys, new: OwnKey, now_ms: int) -> OwnKeys:
+    """`new` takes over at `now_ms`; the key before it is kept for what it signed."""
+    used = {keys.current.version, *(old.version for old in keys.old)}
+    assert new.version not in used, "a key version names one key for ever"
+    before = OldKey(keys.current.version, keys.current.public, now_ms)
+    return OwnKeys(new, (*keys.old, before))
+
+
+def published(server_name: str, keys: OwnKeys, now_ms: int) -> dict[str, Any]:
+    """The answer to `GET /_matrix/key/v2/server`, signed with the key that it publishes."""
+    document: dict[str, Any] = {
+        "server_name": server_name,
+        "valid_until_ts": now_ms + VALIDITY_MS,
+        "verify_keys": {keys.current.key_id: {"key": keys.current.public}},
+        "old_verify_keys": {
+            old.key_id: {"key": old.public, "expired_ts": old.expired_ts} for old in keys.old
+        },
+    }
+    return sign(document, server_name, keys.current.key_id, keys.current.signing_key)
+
+
+def renew_at(document: dict[str, Any]) -> int:
+    """When half of the document's life has gone: from then on a newer one is published."""
+    until: int = document["valid_until_ts"]
+    return until - VALIDITY_MS // 2
+
+
+def described(keys: OwnKeys) -> dict[str, Any]:
+    """What may be shown of the keys: never a private one."""
+    return {
+        "key_id": keys.current.key_id,
+        "public_key": keys.current.public,
+        "public_key_hex": keys.current.signing_key.verify_key.encode().hex(),
+        "old_keys": {
+            old.key_id: {"public_key": old.public, "expired_ts": old.expired_ts} for old in keys.old
+        },
+    }
+
+
+def format_own_key(key: OwnKey) -> str:
+    """One line in the `signedjson` format: algorithm, version, seed."""
+    return f"{ALGORITHM} {key.version} {encode_base64(bytes(key.signing_key))}\n"
+
+
+def parse_own_key(text: str) -> OwnKey:
+    try:
+        [key] = read_signing_keys(text.splitlines())
+    except (ValueError, CryptoError):
+        raise BadKeyFile(f"it must hold one line: `{ALGORITHM}`, a version, and 32 bytes of base64") from None
+    return key_from_seed(_version(key), bytes(key))
+
+
+def format_old_keys(keys: Sequence[OldKey]) -> str:
+    """One line each, in the `signedjson` format: algorithm, version, expiry, public key."""
+    return "".join(f"{ALGORITHM} {old.version} {old.expired_ts} {old.public}\n" for old in keys)
+
+
+def parse_old_keys(text: str) -> tuple[OldKey, ...]:
+    try:
+        keys = read_old_signing_keys(text.splitlines())
+    except (ValueError, CryptoError):
+        raise BadKeyFile(f"each line must be `{ALGORITHM}`, a version, milliseconds, and a key") from None
+    return tuple(OldKey(_version(key), encode_verify_key_base64(key), key.expired) for key in keys)
+
+
+def _version(key: BaseKey) -> str:
+    if not re.fullmatch(r"\w{1,64}", key.version, re.ASCII):
+        raise BadKeyFile("a version is made of letters, digits and underscores")
+    return key.version
+
+
+WHENEVER: Final = 0
+"""For a signature whose key may have been valid at any time."""
+
+AHEAD_MS: Final = 3600 * 1000
+"""How far ahead every document reaches: none is published for less than an hour."""
+
+
+class KeyNeed(NamedTuple):
+    """A key of a server that was valid at a time, in milliseconds."""
+
+    server: str
+    key_id: str
+    valid_at: int = WHENEVER
+
+
+def needs_of(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
+    """The keys that the signatures of an event were made with, as far as somebody must have signed it."""
+    valid_at = pdu.origin_server_ts if version.enforces_key_validity else WHENEVER
+    needs = set()
+    for required in required_signatures(pdu, version):
+        made = pdu.signatures.get(required.server)
+        if isinstance(made, dict):
+            needs |= {
+                KeyNeed(required.server, key_id, valid_at) for key_id in made if is_known_algorithm(key_id)
+            }
+    return frozenset(needs)
+
+
+def is_known_algorithm(key_id: str) -> bool:
+    return key_id.startswith("ed25519:")
+
+
+def suffices(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
+    """Whether there is nothing to fetch. Of a key that has ended nothing else will ever be heard.
+
+    An event from the future is no reason to fetch: no document will ever reach that far.
+    """
+    if key is None:
+        return False
+    return key.expired_ts is not None or key.valid_until_ts >= min(need.valid_at, now_ms + AHEAD_MS)
+
+
+def unmet(
+    needs: Iterable[KeyNeed], known: Mapping[str, Mapping[str, ServerKey]], now_ms: int
+) -> dict[str, tuple[KeyNeed, ...]]:
+    """What is left to be fetched, by server."""
+    left: dict[str, tuple[KeyNeed, ...]] = {}
+    for need in needs:
+        if not _is_met(need, known.get(need.server, {}), now_ms):
+            left[need.server] = (*left.get(need.server, ()), need)
+    return left
+
+
+def _is_met(need: KeyNeed, keys: Mapping[str, ServerKey], now_ms: int) -> bool:
+    return suffices(keys.get(need.key_id), need, now_ms)

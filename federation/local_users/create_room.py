@@ -1,0 +1,120 @@
+"""Making rooms, and naming them."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+
+from federation.local_users.parts import HasParts
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain
+from federation.rooms.creation import CreatedRoom, Creation, RoomRequest, invite_content, plan
+from storage.rooms.aliases import Alias, fetch_created, insert_alias, insert_created, publish_room
+
+MOST_KEY_BYTES = 255
+
+
+class RoomMaking(HasParts):
+    async def create_room(self, request: RoomRequest) -> CreatedRoom:
+        """The room, its name in the directory and the key under which it is found again are one commit."""
+        self._refuse_strangers(request.creator)
+        known = await self._made_before(request)
+        not_invited = {}
+        if known is None:
+            strangers = [user for user in request.invite if await self._is_unknown(user)]
+            not_invited = dict.fromkeys(strangers, "There is no such user.")
+            invited = [user for user in request.invite if user not in not_invited]
+            request = replace(request, invite=invited)
+            room_id, is_new = await self._make_room(request)
+        else:
+            room_id, is_new = known, False
+        return CreatedRoom(room_id, is_new, not_invited | await self._invite_the_others(request, room_id))
+
+    async def _make_room(self, request: RoomRequest) -> tuple[str, bool]:
+        creation = await self._planned(request)
+        if creation.alias is not None and await self._resolve(creation.alias) is not None:
+            # By another process that was asked for the same room at the same moment, it may be.
+            known = await self._made_before(request)
+            if known is None:
+                raise _alias_taken(creation.alias)
+            return known, False
+        made_meanwhile: str | None = None
+        creating = self._parts.graph.creating_room(
+            creation.version, creation.events, room_id=creation.room_id
+        )
+        try:
+            async with creating as new_room:
+                connection, room_id = new_room.connection, new_room.room_id
+                if request.key is not None and not await insert_created(
+                    connection, request.creator, request.key, room_id
+                ):
+                    made_meanwhile = await fetch_created(connection, request.creator, request.key)
+                    raise MatrixError("M_ROOM_IN_USE", "Another process has just made that room.", 409)
+                if creation.alias is not None:
+                    row = Alias(creation.alias, room_id, request.creator, self._parts.now_ms())
+                    if not await insert_alias(connection, row):
+                        raise _alias_taken(creation.alias)
+                if request.listed:
+                    await publish_room(connection, room_id)
+        except MatrixError as refused:
+            known = made_meanwhile or (
+                await self._made_before(request) if refused.errcode == "M_ROOM_IN_USE" else None
+            )
+            if known is None:
+                raise
+            return known, False
+        return room_id, True
+
+    async def _planned(self, request: RoomRequest) -> Creation:
+        users = [user for user in {request.creator, *request.invite} if self._is_ours(user)]
+        profiles = {user: await self._shown(user) for user in users}
+        return plan(request, self._parts.server_name, opaque=secrets.token_urlsafe(18), profiles=profiles)
+
+    async def _made_before(self, request: RoomRequest) -> str | None:
+        if request.key is None:
+            return None
+        if "\0" in request.key or len(request.key.encode("utf-8", "replace")) > MOST_KEY_BYTES:
+            raise MatrixError("M_INVALID_PARAM", f"A key has at most {MOST_KEY_BYTES} bytes.", 400)
+        async with self._parts.database.transaction(readonly=True) as connection:
+            return await fetch_created(connection, request.creator, request.key)
+
+    async def _invite_the_others(self, request: RoomRequest, room_id: str) -> dict[str, str]:
+        """Those who are not part of the first commit, because their servers have to be asked. Who was ever
+        invited is not invited again."""
+        refused = {}
+        for user in dict.fromkeys(request.invite):
+            if user == request.creator or await self._membership_in(room_id, user) is not None:
+                continue
+            content = {
+                name: said for name, said in invite_content(request, {}).items() if name != "membership"
+            }
+            try:
+                await self._parts.membership.invite(room_id, request.creator, user, content)
+            except MatrixError as error:
+                refused[user] = error.text
+        return refused
+
+    async def _is_unknown(self, user: str) -> bool:
+        return self._is_ours(user) and not await self._parts.profiles.exists(user)
+
+    def _is_ours(self, user: str) -> bool:
+        return domain(user) == self._parts.server_name
+
+    # -- names --
+
+    async def resolve_alias(self, alias: str) -> tuple[str, Sequence[str]] | None:
+        return await self._resolve(alias)
+
+    async def create_alias(self, alias: str, room_id: str, user: str) -> None:
+        self._refuse_strangers(user)
+        await self._parts.directory.create(alias, room_id, user)
+
+    async def remove_alias(self, alias: str) -> None:
+        await self._parts.directory.remove(alias)
+
+    async def publish(self, room_id: str, *, published: bool) -> None:
+        await self._parts.directory.publish(room_id, published)
+
+
+def _alias_taken(alias: str) -> MatrixError:
+    # "M_ROOM_IN_USE: Will be returned if the room alias supplied is already in use", with status 400.
+    return MatrixError("M_ROOM_IN_USE", f"{alias} is the name of another room.", 400)

@@ -1,0 +1,179 @@
+"""Reading rooms, for showing them to somebody: state, events, the timeline page by page.
+
+Where a page of a room's timeline ended, as text for whoever goes on reading.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from federation.events import EventId, Pdu
+from federation.events.room_event import Context, Page, RoomEvent, as_seen, user_sees
+from federation.local_users.parts import MEMBER, HasParts
+from federation.matrix.errors import MatrixError, PeerError
+from federation.matrix.identifiers import is_event_id
+from federation.rooms.ports import State
+from federation.rooms.read import HISTORY_VISIBILITY
+from storage.rooms.events import BEGINNING, END, Spot, fetch_relations, page
+
+LARGEST = 2**63 - 1
+
+
+def write(depth: int, origin_server_ts: int, event_id: str) -> str:
+    return f"{depth}_{origin_server_ts}_{event_id}"
+
+
+def read(token: str) -> tuple[int, int, str]:
+    """MatrixError for what is none."""
+    depth, _, rest = token.partition("_")
+    ts, _, event_id = rest.partition("_")
+    if not is_event_id(event_id) or not _is_number(depth) or not _is_number(ts):
+        raise MatrixError("M_INVALID_PARAM", "That is no place in a timeline.", 400)
+    return int(depth), int(ts), event_id
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 19 and int(digits) <= LARGEST
+
+
+MOST_AT_ONCE: Final = 1_000
+MOST_ASKED: Final = 3
+"""How many servers are asked for history, one after the other."""
+MOST_FETCHES: Final = 10
+"""How often for one page: a server gives some hundred events at once."""
+
+
+class Reading(HasParts):
+    async def state(self, room_id: str, type_: str | None = None) -> list[RoomEvent]:
+        await self._room(room_id)
+        state = await self._parts.graph.current_state(room_id)
+        ids = [event_id for key, event_id in state.items() if type_ is None or key[0] == type_]
+        return await self._seen(room_id, ids, None)
+
+    async def state_event(self, room_id: str, type_: str, state_key: str = "") -> RoomEvent | None:
+        entry = await self._entry(room_id, (type_, state_key))
+        return None if entry is None else (await self._seen(room_id, [entry.event_id], None))[0]
+
+    async def event(self, room_id: str, event_id: str, *, reader: str | None = None) -> RoomEvent | None:
+        known = (await self._parts.graph.known_events([event_id])).get(event_id)
+        if known is None or known.verdict != "accepted" or known.is_outlier:
+            return None
+        return next(iter(await self._seen(room_id, [event_id], reader)), None)
+
+    async def messages(
+        self,
+        room_id: str,
+        *,
+        start: str | None = None,
+        backwards: bool = True,
+        limit: int = 50,
+        reader: str | None = None,
+    ) -> Page:
+        await self._room(room_id)
+        if start is None:
+            spot = END if backwards else BEGINNING
+        else:
+            depth, ts, event_id = read(start)
+            spot = Spot(event_id, depth, ts)
+        limit = max(1, min(limit, MOST_AT_ONCE))
+        spots = await self._page(room_id, spot, limit, backwards=backwards)
+        for _ in range(MOST_FETCHES if backwards else 0):
+            if len(spots) == limit or not await self._fetch_history(room_id, limit):
+                break
+            spots = await self._page(room_id, spot, limit, backwards=backwards)
+        return await self._shown_page(room_id, spots, limit, reader)
+
+    async def relations(
+        self,
+        room_id: str,
+        event_id: str,
+        rel_type: str | None = None,
+        *,
+        limit: int = 100,
+        reader: str | None = None,
+    ) -> list[RoomEvent]:
+        if "\0" in room_id or "\0" in event_id or (rel_type is not None and "\0" in rel_type):
+            return []  # nothing is called so, and Postgres takes no text with NUL
+        limit = max(1, min(limit, MOST_AT_ONCE))
+        # A redaction takes the relation out of the content, so that there is none any more. Which events are
+        # redacted shows when they are looked at: if some are, more have to be.
+        for looked_at in (limit, MOST_AT_ONCE):
+            async with self._parts.database.transaction(readonly=True) as connection:
+                ids = await fetch_relations(connection, room_id, event_id, rel_type, looked_at)
+            related = [event for event in await self._seen(room_id, ids, reader) if not event.is_redacted]
+            if len(related) >= limit or len(ids) < looked_at:
+                break
+        return related[:limit]
+
+    async def context(
+        self, room_id: str, event_id: str, *, limit: int = 10, reader: str | None = None
+    ) -> Context | None:
+        event = await self.event(room_id, event_id, reader=reader)
+        if event is None:
+            return None
+        pdu = (await self._parts.graph.events([event_id]))[event_id]
+        spot = Spot(event_id, pdu.depth, pdu.origin_server_ts)
+        limit = max(1, min(limit, MOST_AT_ONCE))
+        before, after = [
+            await self._shown_page(
+                room_id, await self._page(room_id, spot, limit, backwards=backwards), limit, reader
+            )
+            for backwards in (True, False)
+        ]
+        return Context(event, before, after)
+
+    # -- inside --
+
+    async def _page(self, room_id: str, start: Spot, limit: int, *, backwards: bool) -> list[Spot]:
+        async with self._parts.database.transaction(readonly=True) as connection:
+            return await page(connection, room_id, start, limit, backwards=backwards)
+
+    async def _shown_page(self, room_id: str, spots: Sequence[Spot], limit: int, reader: str | None) -> Page:
+        events = await self._seen(room_id, [spot.event_id for spot in spots], reader)
+        last = spots[-1] if len(spots) == limit else None
+        return Page(events, last and write(last.depth, last.origin_server_ts, last.event_id))
+
+    async def _fetch_history(self, room_id: str, limit: int) -> bool:
+        """Whether one of the room's servers knew of something before what is known here."""
+        graph, ours = self._parts.graph, self._parts.server_name
+        servers = sorted(await graph.servers_in_room(room_id) - {ours})
+        for server in islice(servers, MOST_ASKED):
+            try:
+                if await graph.fetch_history(server, room_id, limit):
+                    return True
+            except PeerError:
+                continue
+        return False
+
+    async def _seen(self, room_id: str, event_ids: Sequence[EventId], reader: str | None) -> list[RoomEvent]:
+        """Those of the events that are of the room and that the reader may see, in their order."""
+        known = await self._parts.graph.events(event_ids)
+        pdus = [known[one] for one in event_ids if one in known and known[one].room_id == room_id]
+        if not pdus:
+            return []
+        version = (await self._room(room_id)).version
+        if reader is not None:
+            is_joined = await self._membership_in(room_id, reader) == "join"
+            pdus = [pdu for pdu in pdus if await self._may_see(reader, pdu, is_joined_now=is_joined)]
+        shown = await self._parts.graph.shown_to_people(pdus)
+        return [as_seen(seen, original, version) for seen, original in zip(shown, pdus, strict=True)]
+
+    async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:
+        """By the state before the event or by that after it: what changes the visibility, or the user's own
+        membership, is seen by whoever sees either side of it."""
+        graph = self._parts.graph
+        for state in (await graph.state_at(pdu.event_id), await graph.state_after(pdu.event_id)):
+            # An outlier is part of a state, which the user may see.
+            if state is None or await self._sees_with(reader, state, is_joined_now=is_joined_now):
+                return True
+        return False
+
+    async def _sees_with(self, reader: str, state: State, *, is_joined_now: bool) -> bool:
+        ids = {key: state[key] for key in (HISTORY_VISIBILITY, (MEMBER, reader)) if key in state}
+        events = await self._parts.graph.events(ids.values())
+        contents: Mapping[object, Mapping[str, Any]] = {
+            key: events[event_id].content for key, event_id in ids.items()
+        }
+        membership = contents.get((MEMBER, reader), {}).get("membership")
+        return user_sees(contents.get(HISTORY_VISIBILITY), membership, is_joined_now=is_joined_now)

@@ -1,0 +1,106 @@
+"""Sending events, setting state, redacting."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federation.auth_rules.auth_event_selection import POWER_LEVELS
+from federation.auth_rules.levels import PowerLevels
+from federation.events import CREATE
+from federation.local_users.parts import HasParts
+from federation.matrix.canonical_json import is_same
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import MAX_BYTES
+from federation.rooms.server_acl import refuse_shutting_out
+
+MAX_TS: Final = 2**53 - 1
+_REDACTION: Final = "m.room.redaction"
+
+
+class Sending(HasParts):
+    async def send(
+        self,
+        room_id: str,
+        sender: str,
+        type_: str,
+        content: Mapping[str, Any],
+        *,
+        transaction_id: str | None = None,
+        ts: int | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        if type_ == _REDACTION:
+            raise MatrixError("M_INVALID_PARAM", "Redactions have an operation of their own.", 400)
+        _refuse_names(transaction_id, ts)
+        event = await self._parts.graph.send_event(
+            room_id, type_, content, sender, ts=ts, transaction_id=transaction_id
+        )
+        return event.event_id
+
+    async def set_state(
+        self,
+        room_id: str,
+        sender: str,
+        type_: str,
+        content: Mapping[str, Any],
+        state_key: str = "",
+        *,
+        ts: int | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        _refuse_names(None, ts)
+        match type_:
+            case "m.room.member":
+                raise MatrixError("M_INVALID_PARAM", "Memberships have operations of their own.", 400)
+            case "m.room.encryption":
+                raise MatrixError("M_INVALID_PARAM", "Rooms of this server are not encrypted.", 400)
+            case "m.room.server_acl":
+                refuse_shutting_out(self._parts.server_name, dict(content))
+        current = await self._entry(room_id, (type_, state_key))
+        if current is not None:
+            # As it is seen: what was redacted may say the same and yet has to be said again.
+            (shown,) = await self._parts.graph.shown_to_people([current])
+            if is_same(dict(shown.content), dict(content)):
+                return shown.event_id
+        event = await self._parts.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)
+        return event.event_id
+
+    async def redact(
+        self,
+        room_id: str,
+        sender: str,
+        event_id: str,
+        *,
+        reason: str | None = None,
+        transaction_id: str | None = None,
+    ) -> str:
+        self._refuse_strangers(sender)
+        _refuse_names(transaction_id, None)
+        await self._refuse_redaction(room_id, sender, event_id)
+        content = {} if reason is None else {"reason": reason}
+        event = await self._parts.graph.send_event(
+            room_id, _REDACTION, content, sender, redacts=event_id, transaction_id=transaction_id
+        )
+        return event.event_id
+
+    async def _refuse_redaction(self, room_id: str, sender: str, event_id: str) -> None:
+        """Servers apply a redaction whose sender is of the same server as the event's. That one of our users
+        does not take back what another has said is for us to see to."""
+        target = (await self._parts.graph.events([event_id])).get(event_id)
+        if target is None or target.room_id != room_id:
+            raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
+        if target.sender == sender:
+            return
+        version = (await self._room(room_id)).version
+        state = await self._parts.graph.current_events(room_id, [CREATE, POWER_LEVELS])
+        levels = PowerLevels(state.get(CREATE), state.get(POWER_LEVELS), version)
+        if levels.of_user(sender) < levels.of_action("redact"):
+            raise MatrixError("M_FORBIDDEN", "You have not the power to redact what others have said.", 403)
+
+
+def _refuse_names(transaction_id: str | None, ts: int | None) -> None:
+    if transaction_id is not None and (
+        "\0" in transaction_id or not 0 < len(transaction_id.encode("utf-8", "replace")) <= MAX_BYTES
+    ):
+        raise MatrixError("M_INVALID_PARAM", f"A transaction id has 1 to {MAX_BYTES} bytes.", 400)
+    if ts is not None and not (type(ts) is int and 0 <= ts <= MAX_TS):
+        raise MatrixError("M_INVALID_PARAM", "That is no time in milliseconds.", 400)

@@ -1,0 +1,57 @@
+"""Rooms in spaces, and which servers a room is open to."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from federation.events.spaces import CHILD, PARENT, child, parent
+from federation.local_users.sending import Sending
+from federation.matrix.errors import MatrixError
+from federation.rooms.server_acl import content_of
+
+
+class Spaces(Sending):
+    async def add_to_space(
+        self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
+    ) -> None:
+        via = await self._via(room_id)
+        await self.set_state(space_id, user, CHILD, child(via, order=order, suggested=suggested), room_id)
+        await self._where_allowed(room_id, user, parent(await self._via(space_id)), space_id)
+
+    async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
+        if await self._entry(space_id, (CHILD, room_id)) is not None:
+            await self.set_state(space_id, user, CHILD, {}, room_id)
+        if await self._entry(room_id, (PARENT, space_id)) is not None:
+            await self._where_allowed(room_id, user, {}, space_id)
+
+    async def server_acl(self, room_id: str) -> Mapping[str, Any] | None:
+        entry = await self._entry(room_id, ("m.room.server_acl", ""))
+        return None if entry is None else entry.content
+
+    async def set_server_acl(
+        self,
+        room_id: str,
+        user: str,
+        *,
+        allow: Sequence[str] = ("*",),
+        deny: Sequence[str] = (),
+        allow_ip_literals: bool = True,
+    ) -> None:
+        ours = self._parts.server_name
+        content = content_of(ours, allow, deny, allow_ip_literals=allow_ip_literals)
+        await self.set_state(room_id, user, "m.room.server_acl", content)
+
+    async def _where_allowed(
+        self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
+    ) -> None:
+        """What a room says of its spaces is an ornament: the space's word counts."""
+        try:
+            await self.set_state(room_id, user, PARENT, content, space_id)
+        except MatrixError as refused:
+            if refused.errcode not in {"M_FORBIDDEN", "M_NOT_FOUND"}:
+                raise
+
+    async def _via(self, room_id: str) -> list[str]:
+        """Ourselves first, if we are there."""
+        ours = self._parts.server_name
+        servers = await self._parts.graph.servers_in_room(room_id)
+        return sorted(servers or {ours}, key=lambda server: (server != ours, server))

@@ -1,0 +1,130 @@
+"""Closing a room and going on in another one."""
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from federation.auth_rules.auth_event_selection import POWER_LEVELS
+from federation.events import StateKey
+from federation.events.room_event import NewEvent
+from federation.events.spaces import CHILD, PARENT
+from federation.local_users.sending import Sending
+from federation.matrix.errors import MatrixError
+from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
+from storage.rooms.aliases import fetch_created, insert_created, move_names
+from storage.rooms.rooms import fetch_entries_of_rooms, fetch_rooms_of_user
+
+_TOMBSTONE = "m.room.tombstone"
+_JOIN_RULES = "m.room.join_rules"
+_ALIAS = "m.room.canonical_alias"
+
+
+class Upgrading(Sending):
+    async def upgrade_room(
+        self,
+        room_id: str,
+        user: str,
+        version: str,
+        *,
+        additional_creators: Sequence[str] = (),
+        also: Collection[str] = (),
+    ) -> str:
+        """The new room has the names of the old one from its first commit on. What follows is said once,
+        however often this is called: whoever is killed in the middle calls it again."""
+        shown = await self._shown(user)
+        view = await self._room(room_id)
+        new_room = await self._upgraded_before(room_id, user)
+        if new_room is None:
+            await self._refuse_upgrade(room_id, user)
+            old = OldRoom(
+                room_id, view.version, await self._whole_state(room_id), view.forward_extremities[0]
+            )
+            planned = plan(
+                old, user, version, shown=shown, additional_creators=additional_creators, also=also
+            )
+            new_room = await self._make_upgraded(planned, old, user)
+        await self.set_state(room_id, user, _TOMBSTONE, tombstone(new_room))
+        if await self._entry(room_id, (_ALIAS, "")) is not None:
+            await self._if_allowed(room_id, user, (_ALIAS, ""), {})
+        await self._lead_on(room_id, new_room, user)
+        levels = await self._entry(room_id, POWER_LEVELS)
+        if levels is not None:
+            await self._if_allowed(room_id, user, POWER_LEVELS, muted(levels.content, view.version))
+        return new_room
+
+    # -- the new room --
+
+    async def _refuse_upgrade(self, room_id: str, user: str) -> None:
+        closed = await self._entry(room_id, (_TOMBSTONE, ""))
+        if closed is not None and closed.content.get("replacement_room"):
+            raise MatrixError("M_FORBIDDEN", "That room goes on in another one already.", 403)
+        event = NewEvent(_TOMBSTONE, user, tombstone("!x"), "")
+        await self._parts.graph.prepare_event(room_id, event)
+
+    async def _make_upgraded(self, planned: Upgrade, old: OldRoom, user: str) -> str:
+        made_meanwhile: str | None = None
+        chosen = None
+        if not planned.version.create_event_is_room_id:
+            chosen = f"!{secrets.token_urlsafe(18)}:{self._parts.server_name}"
+        creating = self._parts.graph.creating_room(planned.version, planned.events, room_id=chosen)
+        try:
+            async with creating as new_room:
+                connection, new_id = new_room.connection, new_room.room_id
+                if not await insert_created(connection, user, _key(old.room_id), new_id):
+                    made_meanwhile = await fetch_created(connection, user, _key(old.room_id))
+                    raise MatrixError("M_ROOM_IN_USE", "Another process is upgrading that room.", 409)
+                await move_names(connection, old.room_id, new_id)
+        except MatrixError:
+            if made_meanwhile is None:
+                raise
+            return made_meanwhile
+        return new_id
+
+    async def _upgraded_before(self, room_id: str, user: str) -> str | None:
+        async with self._parts.database.transaction(readonly=True) as connection:
+            return await fetch_created(connection, user, _key(room_id))
+
+    async def _whole_state(self, room_id: str) -> dict[StateKey, Any]:
+        graph = self._parts.graph
+        state = await graph.current_state(room_id)
+        known = await graph.events(state.values())
+        pdus = [known[event_id] for event_id in state.values()]
+        # What was redacted is not taken along.
+        return dict(zip(state, await graph.shown_to_people(pdus), strict=True))
+
+    # -- those that point to the old one --
+
+    async def _lead_on(self, old: str, new: str, user: str) -> None:
+        """Spaces list the new room in place of the old one, rooms in an old space name the new one, and rooms
+        open to members of the old one are open to those of the new one: as far as the user may say so."""
+        async with self._parts.database.transaction(readonly=True) as connection:
+            rooms = await fetch_rooms_of_user(connection, user)
+            spaces = await fetch_entries_of_rooms(connection, rooms, CHILD, old)
+            children = await fetch_entries_of_rooms(connection, rooms, PARENT, old)
+            rules = await fetch_entries_of_rooms(connection, rooms, _JOIN_RULES, "")
+        events = await self._parts.graph.events([*spaces.values(), *children.values(), *rules.values()])
+        for type_, pointing in ((CHILD, spaces), (PARENT, children)):
+            for room_id, event_id in pointing.items():
+                content = events[event_id].content
+                if room_id in (old, new) or not content:
+                    continue
+                if await self._if_allowed(room_id, user, (type_, new), content):
+                    await self._if_allowed(room_id, user, (type_, old), {})
+        for room_id, event_id in rules.items():
+            follows = following(events[event_id].content, old, new)
+            if room_id not in (old, new) and follows is not None:
+                await self._if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
+
+    async def _if_allowed(self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]) -> bool:
+        """Whether the user might say so."""
+        try:
+            await self.set_state(room_id, user, key[0], content, key[1])
+        except MatrixError as refused:
+            if refused.errcode != "M_FORBIDDEN":
+                raise
+            return False
+        return True
+
+
+def _key(room_id: str) -> str:
+    return f"upgrade of {room_id}"

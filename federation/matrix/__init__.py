@@ -1,0 +1,1 @@
+"""The vocabulary every other package reuses: identifiers, canonical JSON, signatures, versions, errors."""

@@ -1,0 +1,153 @@
+"""Who may come in on the port, and whom a certificate speaks for."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+from federation.matrix.identifiers import parse_server_name
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# RFC 8446, 5.1: the first byte of a TLS connection is the content type of its first record, a handshake.
+TLS_HANDSHAKE = 0x16
+# RFC 6890 and the registries that it set up: no public server has such an address. Those that hold an IPv4
+# address inside (NAT64, 6to4, Teredo) lead to it.
+NOT_PUBLIC: Final[tuple[Network, ...]] = tuple(
+    ip_network(network)
+    for network in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+        "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+        "3fff::/20", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+    )
+)  # fmt: skip
+LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+
+
+class Refusal(StrEnum):
+    """Why a connection was not let in. The values are metric labels: few, and never taken from a peer."""
+
+    PLAIN_NOT_ALLOWED = "plain_not_allowed"
+    TLS_NOT_OFFERED = "tls_not_offered"
+    SILENT = "silent"
+    GONE = "gone"
+    TOO_MANY = "too_many_connections"
+    TOO_MANY_FROM_ADDRESS = "too_many_connections_from_address"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Let it in and shake hands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Let it in and read plain HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    reason: Refusal
+
+
+Decision = Tls | Plain | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says. `plain_networks` are also the ones that may see details of `/health`; they
+    are looked at for each connection."""
+
+    plain_networks: Collection[Network] = LOOPBACK
+    offers_tls: bool = True
+
+
+def admit(address: Address, first_byte: int | None, rules: Rules) -> Decision:
+    """The first byte decides, before anything is parsed. None: the peer closed without sending one."""
+    if first_byte is None:
+        return Refuse(Refusal.GONE)
+    if first_byte == TLS_HANDSHAKE:
+        return Tls() if rules.offers_tls else Refuse(Refusal.TLS_NOT_OFFERED)
+    return Plain() if is_within(address, rules.plain_networks) else Refuse(Refusal.PLAIN_NOT_ALLOWED)
+
+
+def read_address(host: str) -> Address:
+    """The address of a peer, without scope; an IPv4 peer of an IPv6 socket is that IPv4 peer."""
+    address = ip_address(host.partition("%")[0])
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def is_within(address: Address, networks: Iterable[Network]) -> bool:
+    """Whether one of the networks holds it; an address of the other family is in none."""
+    return any(address in network for network in networks)
+
+
+def neighbourhood(address: Address) -> Network:
+    """Whom a limit per address counts together: one IPv4 address, or one IPv6 /64: a host owns all of it."""
+    return ip_network((address, 64 if isinstance(address, IPv6Address) else 32), strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A client certificate of the configuration: a peer's own leaf, or its authority."""
+
+    peer: str
+    fingerprint: str
+    is_authority: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A verified client certificate, as far as these decisions look at it.
+
+    `signed_by` holds the fingerprints of those pinned authorities whose key signed it.
+    """
+
+    fingerprint: str
+    names: frozenset[str] = frozenset()
+    signed_by: frozenset[str] = frozenset()
+
+
+def peers_of(shown: Shown, pinned: Collection[Pinned]) -> frozenset[str]:
+    """The peers that a certificate speaks for, in lower case.
+
+    A pinned leaf speaks for its peer alone. A certificate that a pinned authority signed speaks for that
+    authority's peer; where several peers pin the same authority, the certificate has to name the peer's host,
+    or each of them could stand in for the others.
+    """
+    shared = {
+        fingerprint
+        for fingerprint in shown.signed_by
+        if len({pin.peer.lower() for pin in pinned if pin.fingerprint == fingerprint}) > 1
+    }
+    names = {name.lower() for name in shown.names}
+    return frozenset(
+        pin.peer.lower()
+        for pin in pinned
+        if pin.fingerprint == shown.fingerprint
+        or (
+            pin.is_authority
+            and pin.fingerprint in shown.signed_by
+            and (pin.fingerprint not in shared or host_of(pin.peer).lower() in names)
+        )
+    )
+
+
+def certificate_is_missing(origin: str, shown: Collection[str], required: Collection[str]) -> bool:
+    """Whether a request that claims to come from `origin` lacks the certificate that this peer must show.
+
+    `shown` and `required` hold lower-case server names. A claim in capitals must not walk round the
+    certificate.
+    """
+    claimed = origin.lower()
+    return claimed in required and claimed not in shown
+
+
+def host_of(server_name: str) -> str:
+    """The host of a server name as certificates write it: no port, an IPv6 literal without its brackets."""
+    parsed = parse_server_name(server_name)
+    return (parsed.host if parsed else server_name).strip("[]")

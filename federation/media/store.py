@@ -1,0 +1,211 @@
+"""Media that is kept here: files for the bytes, rows for what is known of them, both changed together.
+
+Takes media in, piece by piece, into a file that has no name yet.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from io import FileIO
+from typing import Final
+
+import structlog
+
+from federation.matrix.errors import MatrixError
+from federation.media import media as media_errors
+from federation.media.file_name import safe_file_name
+from federation.media.media import MediaInfo, Mxc
+from federation.media.media_type import believed_type
+from storage.concurrency import uninterrupted
+from storage.database import Connection, Database
+from storage.media import media as rows
+from storage.media.files import Incoming, MediaFiles
+from storage.media.media import MediaRow, Surplus
+
+# Written at once: a thread costs more than a small piece.
+_PIECE: Final = 256 * 1024
+
+
+class MediaIntake:
+    """`too_large` makes the refusal of whatever is more than `limit` bytes."""
+
+    def __init__(self, incoming: Incoming, limit: int, too_large: Callable[[int], MatrixError]) -> None:
+        self.incoming = incoming
+        self._limit = limit
+        self._too_large = too_large
+        self._waiting = bytearray()
+
+    def expect(self, size: int | None) -> None:
+        """Refuse early what says that it will be too large."""
+        if size is not None and size > self._limit:
+            raise self._too_large(self._limit)
+
+    async def take(self, data: bytes) -> None:
+        self.expect(self.incoming.size + len(self._waiting) + len(data))
+        self._waiting += data
+        if len(self._waiting) >= _PIECE:
+            await self._write()
+
+    async def complete(self) -> None:
+        """All is here: put it down to the disk."""
+        await self._write()
+        await uninterrupted(self.incoming.flush)
+
+    async def _write(self) -> None:
+        data, self._waiting = bytes(self._waiting), bytearray()
+        await uninterrupted(self.incoming.write, data)
+
+
+@asynccontextmanager
+async def taking_in(
+    files: MediaFiles, limit: int, too_large: Callable[[int], MatrixError]
+) -> AsyncIterator[MediaIntake]:
+    """What is not kept before the end is gone."""
+    incoming = files.begin()
+    try:
+        yield MediaIntake(incoming, limit, too_large)
+    finally:
+        await uninterrupted(incoming.discard)
+
+
+log = structlog.get_logger("palaver.media")
+
+# That something was used is written down no more often than this, in milliseconds.
+TOUCHED_EVERY: Final = 3600 * 1000
+# Milliseconds that what was fetched stays in any case.
+GRACE: Final = 60 * 1000
+_PRUNED_AT_ONCE: Final = 100
+
+
+class MediaStore:
+    """The order of things: bytes on the disk, then the row, then the answer. What is killed in between leaves
+    a file that no row names, never a row without its file."""
+
+    def __init__(self, database: Database, files: MediaFiles, now_ms: Callable[[], int]) -> None:
+        self.files = files
+        self._database = database
+        self._now_ms = now_ms
+
+    async def keep(
+        self,
+        intake: MediaIntake,
+        mxc: Mxc,
+        declared_type: str | None,
+        file_name: str | None,
+        uploader: str | None,
+    ) -> MediaInfo:
+        """Give what was taken in its name and its address; both last when this returns."""
+        await intake.complete()
+        incoming = intake.incoming
+        row = MediaRow(
+            origin=mxc.server,
+            media_id=mxc.media_id,
+            sha256=incoming.sha256,
+            size=incoming.size,
+            content_type=believed_type(declared_type, incoming.head),
+            file_name=safe_file_name(file_name),
+            uploader=uploader,
+            created_at=self._now_ms(),
+            last_used_at=self._now_ms(),
+        )
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, row.sha256)
+            await uninterrupted(incoming.keep)
+            await rows.put(connection, row)
+        return _info(row)
+
+    async def find(self, mxc: Mxc) -> MediaInfo | None:
+        """What is known of it, noting that it is used. Raises `MatrixError` for what is in quarantine."""
+        async with self._database.transaction(readonly=True) as connection:
+            row = await rows.fetch(connection, mxc.server, mxc.media_id)
+        if row is None:
+            return None
+        if row.quarantined:
+            raise media_errors.not_found()
+        now = self._now_ms()
+        if row.last_used_at <= now - TOUCHED_EVERY:
+            async with self._database.transaction() as connection:
+                await rows.touch(connection, mxc.server, mxc.media_id, now)
+        return _info(row)
+
+    def open(self, info: MediaInfo) -> FileIO | None:
+        """The bytes; None when they have been pruned in the meantime, or got lost."""
+        file = self.files.open(bytes.fromhex(info.sha256))
+        if file is None:
+            log.warning("The bytes of a medium are not there.", mxc=str(info.mxc), sha256=info.sha256)
+        return file
+
+    async def keep_thumbnail(self, intake: MediaIntake, of: MediaInfo, name: str) -> bool:
+        """Unless the picture has been pruned in the meantime."""
+        sha256 = bytes.fromhex(of.sha256)
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, sha256)
+            needed = await rows.is_needed(connection, sha256)
+            if needed:
+                await uninterrupted(intake.incoming.keep_thumbnail, sha256, name)
+        return needed
+
+    async def quarantine(self, mxc: Mxc, *, quarantined: bool = True) -> bool:
+        """Give it to nobody any more, under whatever address these bytes have. False: it is not here."""
+        async with self._database.transaction() as connection:
+            row = await rows.fetch(connection, mxc.server, mxc.media_id)
+            if row is not None:
+                await rows.set_quarantined(connection, row.sha256, quarantined=quarantined)
+        return row is not None
+
+    async def prune(self, cache_size: int, cache_age_ms: int) -> int:
+        """Forget what was fetched from others and is too old or too much; how many addresses that were."""
+        pruned = 0
+        while True:
+            async with self._database.transaction(readonly=True) as connection:
+                surplus = await rows.fetch_surplus(
+                    connection,
+                    unused_since=self._now_ms() - cache_age_ms,
+                    most_bytes=cache_size,
+                    used_until=self._now_ms() - GRACE,
+                    limit=_PRUNED_AT_ONCE,
+                )
+            for one in surplus:
+                await self._forget(one)
+            pruned += len(surplus)
+            if len(surplus) < _PRUNED_AT_ONCE:
+                return pruned
+
+    async def _forget(self, surplus: Surplus) -> None:
+        """The file goes first: after a kill in between the row leads to nothing, and is fetched anew."""
+        async with self._database.transaction() as connection:
+            await rows.lock_bytes(connection, surplus.sha256)
+            await rows.delete_remote(connection, surplus)
+            await self._delete_unneeded(connection, surplus.sha256)
+
+    async def clear_away(self) -> int:
+        """Delete the files that no row names, as a kill leaves them; how many those were."""
+        cleared = 0
+        for section in await uninterrupted(self.files.sections):
+            kept = await uninterrupted(self.files.kept_in, section)
+            async with self._database.transaction(readonly=True) as connection:
+                unneeded = await rows.fetch_unneeded(connection, kept)
+            for sha256 in unneeded:
+                async with self._database.transaction() as connection:
+                    # Whoever has just given the file its name holds this until the row is there.
+                    await rows.lock_bytes(connection, sha256)
+                    cleared += await self._delete_unneeded(connection, sha256)
+        return cleared
+
+    async def _delete_unneeded(self, connection: Connection, sha256: bytes) -> bool:
+        """The lock on these bytes is held."""
+        needed = await rows.is_needed(connection, sha256)
+        if not needed:
+            await uninterrupted(self.files.delete, sha256)
+        return not needed
+
+
+def _info(row: MediaRow) -> MediaInfo:
+    return MediaInfo(
+        mxc=Mxc(row.origin, row.media_id),
+        sha256=row.sha256.hex(),
+        size=row.size,
+        content_type=row.content_type,
+        file_name=row.file_name,
+        uploader=row.uploader,
+        created_at=row.created_at,
+    )

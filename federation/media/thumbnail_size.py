@@ -1,0 +1,64 @@
+"""Which thumbnails there are. Client-server API, "Thumbnails".
+
+A fixed list: whoever asks may have any size, and what is kept of one picture stays bounded all the same.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from federation.matrix.errors import MatrixError
+
+
+class Method(StrEnum):
+    """ "scale maintains the original aspect ratio of the image; crop provides an image in the aspect ratio of
+    the sizes given in the request"."""
+
+    SCALE = "scale"
+    CROP = "crop"
+
+
+@dataclass(frozen=True, slots=True)
+class ThumbnailSize:
+    width: int
+    height: int
+    method: Method
+
+    @property
+    def name(self) -> str:
+        """Names the thumbnail among those of one picture."""
+        return f"{self.width}x{self.height}-{self.method}"
+
+
+# The specification's five, with squares beside the large ones: avatars are cropped to squares.
+BOXES: Final = ((32, 32), (96, 96), (256, 256), (320, 240), (480, 480), (640, 480), (800, 600))
+
+
+def choose(width: int, height: int, method: Method) -> ThumbnailSize:
+    """The smallest that is at least as large as what was asked for: it is for the reader to shrink it.
+
+    To crop, a box of the same shape is better than a smaller one.
+    """
+    assert width > 0
+    assert height > 0
+    large_enough = [box for box in BOXES if box[0] >= width and box[1] >= height] or list(BOXES[-1:])
+    if method is Method.CROP:
+        large_enough.sort(key=lambda box: (abs(box[0] * height - box[1] * width) / (width * box[0]), box))
+    return ThumbnailSize(*large_enough[0], method)
+
+
+def read_size(width: str | None, height: str | None, method: str | None) -> ThumbnailSize:
+    """From the query of a request. "the caller requested non-integer dimensions, or asked for
+    negatively-sized images" is a 400; so is whatever is no method."""
+    asked = Method.SCALE if method is None else next((one for one in Method if one == method), None)
+    if asked is None:
+        raise MatrixError("M_INVALID_PARAM", "method is scale or crop.")
+    return choose(_side("width", width), _side("height", height), asked)
+
+
+def _side(name: str, text: str | None) -> int:
+    if text is None:
+        raise MatrixError("M_MISSING_PARAM", f"{name} is missing.")
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise MatrixError("M_INVALID_PARAM", f"{name} is a whole number of pixels above nought.")
+    return int(text)

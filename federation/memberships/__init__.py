@@ -1,0 +1,1 @@
+"""Joins, leaves, knocks, invites: both as the asking and as the resident server."""

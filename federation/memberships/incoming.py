@@ -1,0 +1,217 @@
+"""What other servers ask for their users, and of ours: to join, leave, knock, and to take an invite."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from federation.events import Pdu, Signer
+from federation.events.event_signatures import add_signature
+from federation.events.room_event import NewEvent
+from federation.events.stripped_state import shown_keys
+from federation.keys.key_ring import KeyRing
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain, is_room_id, is_user_id
+from federation.memberships import send_join_answer
+from federation.memberships.inviting import ReceivedInvite, received
+from federation.memberships.joining import content_of_join, needs_our_signature
+from federation.memberships.leave_and_knock import answer, refuse_to_make_knock, refuse_to_make_leave
+from federation.memberships.membership_event import handed_in, refuse_denied
+from federation.memberships.room_state import MembershipState
+from federation.rooms.engine import RoomGraph
+from federation.rooms.ports import State
+from federation.rooms.verify_events import all_signed
+from federation.transactions.ephemeral import EphemeralNews
+from storage.database import Database
+from storage.rooms.outside_memberships import OutsideMembership, keep_invite
+
+_MEMBER = "m.room.member"
+
+InvitePolicy = Callable[[str, str, str], Awaitable[None]]
+"""Called with who is invited, who invites and the room; raises MatrixError where that may not be: 404 for a
+user that does not exist, 403 M_FORBIDDEN or M_INVITE_BLOCKED for one who does not want to."""
+
+
+class MembershipRequests:
+    """Every refusal is a `MatrixError` for the server that asked."""
+
+    def __init__(
+        self,
+        server_name: str,
+        rooms: RoomGraph,
+        keys: KeyRing,
+        database: Database,
+        signer: Callable[[], Signer],
+        *,
+        now_ms: Callable[[], int],
+        may_be_invited: InvitePolicy,
+        listener: EphemeralNews | None = None,
+        signed: Callable[[str, Mapping[str, Any]], None] = lambda origin, event: None,
+        in_full: int = send_join_answer.MOST_MEMBERS_IN_FULL,
+    ) -> None:
+        """`signed` is told of invites into rooms that are here, and returns at once. `in_full`: how many
+        members a room has at most of which all are told to whoever joins."""
+        self._server_name = server_name
+        self._rooms = rooms
+        self._state = MembershipState(server_name, rooms)
+        self._keys = keys
+        self._database = database
+        self._signer = signer
+        self._now_ms = now_ms
+        self._may_be_invited = may_be_invited
+        self._listener = listener
+        self._told_signed = signed
+        self._in_full = in_full
+
+    # -- templates --
+
+    async def make_join(
+        self, origin: str, room_id: str, user: str, versions: Sequence[str]
+    ) -> dict[str, Any]:
+        _refuse_identifiers(room_id, user)
+        state = await self._state.of_join(room_id, user)
+        content = content_of_join(
+            user,
+            state.events,
+            state.version,
+            origin=origin,
+            versions=versions,
+            memberships=await self._state.memberships_elsewhere(user, state),
+            server=self._server_name,
+        )
+        return await self._template(room_id, user, {**content, "membership": "join"})
+
+    async def make_leave(self, origin: str, room_id: str, user: str) -> dict[str, Any]:
+        _refuse_identifiers(room_id, user)
+        state = await self._state.of(room_id)
+        refuse_to_make_leave(user, state.events, origin)
+        return await self._template(room_id, user, {"membership": "leave"})
+
+    async def make_knock(
+        self, origin: str, room_id: str, user: str, versions: Sequence[str]
+    ) -> dict[str, Any]:
+        _refuse_identifiers(room_id, user)
+        state = await self._state.of(room_id)
+        refuse_to_make_knock(user, state.events, state.version, origin=origin, versions=versions)
+        return await self._template(room_id, user, {"membership": "knock"})
+
+    async def _template(self, room_id: str, user: str, content: dict[str, Any]) -> dict[str, Any]:
+        version = await self._state.version(room_id)
+        event = await self._rooms.prepare_event(room_id, NewEvent(_MEMBER, user, content, user))
+        return {"room_version": version.id, "event": event}
+
+    # -- events --
+
+    async def send_join(
+        self, origin: str, room_id: str, event_id: str, body: object, *, omit_members: bool = False
+    ) -> dict[str, Any]:
+        version = await self._state.version(room_id)
+        join = handed_in(body, version, room_id=room_id, event_id=event_id, origin=origin, membership="join")
+        state = await self._state.of_join(room_id, join.sender)
+        refuse_denied(state.events, origin)
+        memberships = await self._state.memberships_elsewhere(join.sender, state)
+        event = join.event
+        if needs_our_signature(join, state.events, version, memberships, self._server_name):
+            signer = self._signer()
+            event = add_signature(event, version, signer.server, signer.key_id, signer.key)
+        # "A list of the servers active in the room […] before the join."
+        servers = await self._rooms.servers_in_room(room_id)
+        accepted = await self._rooms.accept_membership(origin, room_id, event)
+        return await self._answer_to_join(accepted, omit_members=omit_members, servers=servers)
+
+    async def send_leave(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
+        await self._take_in(origin, room_id, event_id, body, "leave")
+        return {}
+
+    async def send_knock(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
+        await self._take_in(origin, room_id, event_id, body, "knock")
+        return answer(await self._rooms.current_events(room_id, shown_keys()))
+
+    async def _take_in(self, origin: str, room_id: str, event_id: str, body: object, membership: str) -> None:
+        state = await self._state.of(room_id)
+        refuse_denied(state.events, origin)
+        pdu = handed_in(
+            body, state.version, room_id=room_id, event_id=event_id, origin=origin, membership=membership
+        )
+        await self._rooms.accept_membership(origin, room_id, pdu.event)
+
+    async def _answer_to_join(
+        self, join: Pdu, *, omit_members: bool, servers: frozenset[str]
+    ) -> dict[str, Any]:
+        before = await self._rooms.state_at(join.event_id)
+        assert before is not None, "an event that has been accepted has a state before it"
+        omit_members = omit_members and send_join_answer.may_be_short(before, self._in_full)
+        state = await self._events(before, omit_members=omit_members, joining=join.sender)
+        ids = {pdu.event_id for pdu in state}
+        chain_ids = await self._rooms.auth_chain([join.event_id, *ids]) - {join.event_id}
+        if omit_members:
+            chain_ids -= ids
+        chain = await self._rooms.events(chain_ids)
+        return send_join_answer.answer(
+            join, state, chain.values(), omit_members=omit_members, servers=servers
+        )
+
+    async def _events(self, state: State, *, omit_members: bool, joining: str) -> list[Pdu]:
+        named = ("m.room.name", "") in state or ("m.room.canonical_alias", "") in state
+        wanted = {
+            key: event_id
+            for key, event_id in state.items()
+            if not (omit_members and named and key[0] == _MEMBER)
+        }
+        known = await self._rooms.events(wanted.values())
+        events = {key: known[event_id] for key, event_id in wanted.items()}
+        return send_join_answer.without_members(events, joining) if omit_members else list(events.values())
+
+    # -- invites --
+
+    async def receive_invite(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
+        """The invite with our signature. It is kept, unless this server is in the room and sees it there."""
+        invite = received(body, room_id=room_id, event_id=event_id, origin=origin, server=self._server_name)
+        event, version = invite.event, invite.version
+        assert event.state_key is not None, "an invite is for somebody"
+        is_here = await self._state.is_here(room_id)
+        if is_here:
+            refuse_denied((await self._state.of(room_id)).events, origin)
+        await self._refuse_unsigned(invite)
+        await self._may_be_invited(event.state_key, event.sender, room_id)
+        signer = self._signer()
+        signed = add_signature(event.event, version, signer.server, signer.key_id, signer.key)
+        if is_here:
+            self._told_signed(origin, signed)
+        else:
+            await self._keep(invite, signed)
+        return {"event": signed}
+
+    async def _refuse_unsigned(self, invite: ReceivedInvite) -> None:
+        # "The invite event fails a signature check." SyTest, and with it other servers, expect 403 for that.
+        if not await all_signed(self._keys, [invite.event], invite.version, self._now_ms()):
+            raise MatrixError("M_FORBIDDEN", "The signature of the invite does not hold.", 403)
+        # "One or more events fails a signature check."
+        if invite.state_must_hold and not await all_signed(
+            self._keys, invite.state.pdus, invite.version, self._now_ms()
+        ):
+            raise MatrixError("M_INVALID_PARAM", "A signature in invite_room_state does not hold.", 400)
+
+    async def _keep(self, invite: ReceivedInvite, signed: dict[str, Any]) -> None:
+        event = invite.event
+        row = OutsideMembership(
+            event.room_id,
+            event.state_key or "",
+            "invite",
+            invite.version.id,
+            event.event_id,
+            event.sender,
+            domain(event.sender) or "",
+            orjson.dumps(signed),
+            orjson.dumps(invite.state.stripped),
+            self._now_ms(),
+        )
+        async with self._database.transaction() as connection:
+            await keep_invite(connection, row)
+        if self._listener is not None:
+            self._listener.invited(row, invite.state.problem)
+
+
+def _refuse_identifiers(room_id: str, user: str) -> None:
+    if not is_room_id(room_id) or not is_user_id(user):
+        raise MatrixError("M_INVALID_PARAM", "The path names no room or no user.", 400)

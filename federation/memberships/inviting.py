@@ -1,0 +1,111 @@
+"""Inviting a user of another server, and being invited by one.
+
+Server-server API, "Inviting to a room". The invited server signs the invite before anybody else gets it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federation.events import Pdu, StateKey, parse
+from federation.events.hashes import content_hash_holds
+from federation.events.stripped_state import Shown, read, shown
+from federation.matrix.errors import MatrixError
+from federation.matrix.identifiers import domain
+from federation.matrix.room_version import RoomVersion, room_version
+from federation.memberships.membership_event import invalid, with_signatures_of
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedInvite:
+    """Its form is right. `state` is how the room looks; from version 12 on its signatures must hold too."""
+
+    event: Pdu
+    version: RoomVersion
+    state: Shown
+    state_must_hold: bool
+
+
+# ---- the inviting server -----------------------------------------------------------------------------
+
+
+def request(invite: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> dict[str, Any]:
+    """The body of `PUT /v2/invite`, whose `invite_room_state` "MUST contain the m.room.create event for the
+    room. All events listed MUST additionally be formatted according to the room version specification"."""
+    return {
+        "room_version": version.id,
+        "event": invite.event,
+        "invite_room_state": [pdu.event for pdu in shown(state, invite.sender)],
+    }
+
+
+def signed(answer: Mapping[str, Any], invite: Pdu, version: RoomVersion) -> Pdu | str:
+    """The invite with the invited server's signature, or what is wrong with the answer: it is "the event with
+    the invited server's signature added. All other fields of the events should remain untouched"."""
+    returned = answer.get("event")
+    if not isinstance(returned, dict):
+        return "there is no event in the answer"
+    invited = domain(invite.state_key or "") or ""
+    merged = with_signatures_of(invite, returned, invited, version)
+    return merged or "what came back is not the invite with a signature added"
+
+
+# ---- the invited server ------------------------------------------------------------------------------
+
+
+def received(body: object, *, room_id: str, event_id: str, origin: str, server: str) -> ReceivedInvite:
+    """The invite of another server, or MatrixError.
+
+    "Servers MUST apply certain validation to ensure they don't accidentally sign non-invite events from a
+    malicious server. A specific error code is not mandated, but servers SHOULD return M_INVALID_PARAM if:"
+    one of these does not hold. Its signature is checked afterwards.
+    """
+    if not isinstance(body, dict):
+        raise MatrixError("M_NOT_JSON", "The request is not a JSON object.", 400)
+    named = body.get("room_version")
+    if not isinstance(named, str):
+        raise MatrixError("M_MISSING_PARAM", "room_version is missing.", 400)
+    version = room_version(named)
+    if version is None:
+        raise incompatible(named)
+    invite = parse(body.get("event"), version)
+    if not isinstance(invite, Pdu):
+        raise MatrixError("M_BAD_JSON", f"This is not an event: {invite.problem}.", 400)
+    if invite.room_id != room_id:
+        raise invalid("The event is of another room than the path says.")
+    if invite.event_id != event_id:
+        raise invalid("The event has another id than the path says.")
+    # "The event type is not m.room.member. The membership field inside the event content is not invite."
+    if invite.type != "m.room.member" or invite.membership != "invite":
+        raise invalid("The event is not an invite.")
+    # "The event sender is not a user ID on the origin server."
+    if domain(invite.sender) != origin:
+        raise invalid("The event is of another server's user.")
+    # "The state_key is not a user ID on the receiving server."
+    if invite.state_key is None or domain(invite.state_key) != server:
+        raise invalid("Who is invited is not a user of this server.")
+    if not content_hash_holds(invite.event, version):
+        raise invalid("The content hash of the event does not hold.")
+    return ReceivedInvite(invite, version, *_state(body.get("invite_room_state"), room_id, version))
+
+
+def _state(entries: object, room_id: str, version: RoomVersion) -> tuple[Shown, bool]:
+    """The `invite_room_state` "has additional validation, which servers MAY apply to room versions 1 through
+    11 and SHOULD apply to all other room versions". Before version 12 a problem in it is worth a warning."""
+    state = read(entries, room_id, version)
+    must_hold = version.create_event_is_room_id
+    if must_hold and state.problem is not None:
+        if entries is None or state.create_is_missing:
+            # "The m.room.create event is missing from invite_room_state."
+            raise MatrixError("M_MISSING_PARAM", "invite_room_state lacks the create event.", 400)
+        raise invalid(f"invite_room_state: {state.problem}.")
+    return state, must_hold
+
+
+def incompatible(version: str) -> MatrixError:
+    return MatrixError(
+        "M_INCOMPATIBLE_ROOM_VERSION",
+        f"This server does not support rooms of version {version[:64]}.",
+        400,
+        fields={"room_version": version[:64]},
+    )

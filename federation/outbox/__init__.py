@@ -1,0 +1,1 @@
+"""What we send other servers: queue, destination state machine, pacing, retry."""

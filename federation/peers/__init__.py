@@ -1,0 +1,1 @@
+"""Who may federate, rate limits, the audit trail."""

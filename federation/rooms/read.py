@@ -1,0 +1,276 @@
+"""Reads rooms: for the endpoints, and for whoever shows them to people.
+
+Which of a room's events another server may see. Server-server API, and client-server API, "Room History
+Visibility".
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from federation.auth_rules.auth_event_selection import POWER_LEVELS
+from federation.auth_rules.check import is_applied
+from federation.client.peer_events import StateIds
+from federation.events import CREATE, EventId, Pdu, StateKey, create_event_id, redacted
+from federation.events.graph import Walk, backwards, between
+from federation.matrix.identifiers import domain
+from federation.rooms.ports import RoomView, State
+from federation.rooms.receive_checks import KnownEvent
+from federation.rooms.server_acl import ServerAcl
+from federation.rooms.store import RoomStore
+from federation.state_resolution.state_groups import StateGroup
+from storage.rooms.events import (
+    Ancestor,
+    Direction,
+    fetch_ancestors,
+    fetch_places,
+    fetch_redactions,
+    nearest_to,
+)
+
+HISTORY_VISIBILITY: Final[StateKey] = ("m.room.history_visibility", "")
+
+_ENOUGH: Final[Mapping[object, frozenset[str]]] = {
+    "invited": frozenset({"invite", "join"}),
+    "joined": frozenset({"join"}),
+}
+
+
+def memberships_that_see(content: Mapping[str, Any] | None) -> frozenset[str] | None:
+    """Which memberships at the time let a server see an event; None when it does not matter.
+
+    `world_readable` and `shared` are seen by every server that is in the room today, and only such servers
+    may ask. "If the value is not understood, or there is no such event, it is `shared`."
+    """
+    value = None if content is None else content.get("history_visibility")
+    return _ENOUGH.get(value) if isinstance(value, str) else None
+
+
+def members_of(server: str, state: Mapping[StateKey, EventId]) -> list[EventId]:
+    """The membership events of a server's users."""
+    return [
+        event_id
+        for (type_, state_key), event_id in state.items()
+        if type_ == "m.room.member" and domain(state_key) == server
+    ]
+
+
+def sees(enough: Collection[str] | None, memberships: Collection[object]) -> bool:
+    """Whether one of the server's users had what it takes."""
+    return enough is None or any(isinstance(one, str) and one in enough for one in memberships)
+
+
+PLACES_AT_ONCE: Final = 200
+MOST_SIGHTS: Final = 10_000
+MOST_CHAINS: Final = 100
+
+
+class RoomReading:
+    def __init__(self, store: RoomStore) -> None:
+        self._store = store
+        self._sights: LRUCache[tuple[int, str], tuple[bool]] = LRUCache(MOST_SIGHTS)
+        self._chains: LRUCache[int, frozenset[EventId]] = LRUCache(MOST_CHAINS)
+
+    async def room(self, room_id: str) -> RoomView | None:
+        memory = (await self._store.rooms([room_id])).get(room_id)
+        return None if memory is None else memory.view
+
+    async def known_events(self, event_ids: Iterable[EventId]) -> dict[EventId, KnownEvent]:
+        """With the verdict on each, and the numbers of the states around it."""
+        return await self._store.events(event_ids, placed=True)
+
+    async def events(self, event_ids: Iterable[EventId]) -> dict[EventId, Pdu]:
+        """Those that are known, rejected ones among them."""
+        return {event_id: event.pdu for event_id, event in (await self._store.events(event_ids)).items()}
+
+    # -- states --
+
+    async def state_at(self, event_id: EventId) -> State | None:
+        """The state before an event; None where it is unknown."""
+        event = (await self.known_events([event_id])).get(event_id)
+        return None if event is None else await self._state(event.state_before)
+
+    async def state_after(self, event_id: EventId) -> State | None:
+        event = (await self.known_events([event_id])).get(event_id)
+        return None if event is None else await self._state(event.state_after)
+
+    async def _state(self, group_id: int | None) -> State | None:
+        return None if group_id is None else (await self._store.group(group_id)).state
+
+    async def current_state(self, room_id: str) -> State:
+        group = await self._current(room_id)
+        return {} if group is None else group.state
+
+    async def current_events(self, room_id: str, keys: Iterable[StateKey]) -> dict[StateKey, Pdu]:
+        """Those of the entries that the current state has."""
+        group = await self._current(room_id)
+        if group is None:
+            return {}
+        wanted = {key: event_id for key in keys if (event_id := group.state.get(key)) is not None}
+        events = await self._store.events(wanted.values())
+        return {key: events[event_id].pdu for key, event_id in wanted.items()}
+
+    async def acl(self, room_id: str) -> ServerAcl | None:
+        """Which servers may take part in the room; None where there is no such room."""
+        memory = (await self._store.rooms([room_id])).get(room_id)
+        return None if memory is None else await self._store.acl(memory)
+
+    async def _current(self, room_id: str) -> StateGroup | None:
+        view = await self.room(room_id)
+        return None if view is None else await self._store.group(view.state_group)
+
+    async def servers_in_room(self, room_id: str) -> frozenset[str]:
+        memory = (await self._store.rooms([room_id])).get(room_id)
+        return frozenset() if memory is None else frozenset(memory.joined)
+
+    async def is_server_in_room(self, room_id: str, server: str) -> bool:
+        return server in await self.servers_in_room(room_id)
+
+    # -- the graph --
+
+    async def auth_chain(self, event_ids: Iterable[EventId]) -> set[EventId]:
+        """All that lies behind the events by their auth events; not the events themselves, unless behind each
+        other. From version 12 on the create event is among it, although no event names it."""
+        start = set(event_ids)
+        async with self._store.connection() as connection:
+            edges = await self._store.auth_edges(start, connection)
+        chain = {auth_event for auth_events in edges.values() for auth_event in auth_events}
+        for event in (await self._store.events([*start][:1])).values():
+            create = create_event_id(event.pdu.room_id)
+            # Before version 12 there is no event by that name. All of the events are of one room.
+            if start != {create} and await self._store.events([create]):
+                chain.add(create)
+        return chain
+
+    async def state_ids(self, room_id: str, event_id: EventId) -> StateIds | None:
+        """The state before an event of the room and its auth chain; under load the same again and again."""
+        event = (await self.known_events([event_id])).get(event_id)
+        if event is None or event.state_before is None or event.pdu.room_id != room_id:
+            return None
+        state = (await self._store.group(event.state_before)).state
+        chain = self._chains.get(event.state_before)
+        if chain is None:
+            chain = frozenset(await self.auth_chain(state.values()))
+            self._chains[event.state_before] = chain
+        return StateIds(tuple(state.values()), tuple(chain))
+
+    async def missing_events(
+        self,
+        room_id: str,
+        *,
+        earliest: Collection[EventId],
+        latest: Sequence[EventId],
+        limit: int,
+        min_depth: int,
+    ) -> list[Pdu]:
+        """What lies between, oldest first."""
+        places = await self._places(room_id, latest)
+        walk = between(latest, earliest, places, limit=limit, min_depth=min_depth)
+        while await self._add_places(room_id, places, walk):
+            walk = between(latest, earliest, places, limit=limit, min_depth=min_depth)
+        return await self._in_room(room_id, walk.found)
+
+    async def backfill(self, room_id: str, event_ids: Sequence[EventId], limit: int) -> list[Pdu]:
+        """The events and what lies before them, newest first."""
+        places = await self._places(room_id, event_ids)
+        walk = backwards(event_ids, places, limit)
+        while await self._add_places(room_id, places, walk):
+            walk = backwards(event_ids, places, limit)
+        return await self._in_room(room_id, walk.found)
+
+    async def nearest_to(
+        self, room_id: str, timestamp: int, direction: Direction
+    ) -> tuple[EventId, int] | None:
+        """The accepted event that is next to a time, and its own time."""
+        async with self._store.connection() as connection:
+            return await nearest_to(connection, room_id, timestamp, direction)
+
+    async def _places(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, Ancestor]:
+        async with self._store.connection() as connection:
+            ancestors = await fetch_ancestors(connection, room_id, start, PLACES_AT_ONCE)
+        return {place.event_id: place for place in ancestors}
+
+    async def _add_places(self, room_id: str, places: dict[EventId, Ancestor], walk: Walk) -> bool:
+        """Whether the walk can go further now."""
+        if not walk.unknown:
+            return False
+        async with self._store.connection() as connection:
+            found = await fetch_places(connection, room_id, walk.unknown)
+        places.update({place.event_id: place for place in found})
+        return bool(found)
+
+    async def _in_room(self, room_id: str, event_ids: Sequence[EventId]) -> list[Pdu]:
+        events = await self._store.events(event_ids, placed=True)
+        return [
+            event.pdu
+            for event_id in event_ids
+            if (event := events.get(event_id)) is not None
+            and event.pdu.room_id == room_id
+            and event.verdict != "rejected"
+        ]
+
+    # -- who sees what --
+
+    async def shown_to_server(self, server: str, pdus: Sequence[Pdu]) -> list[Pdu]:
+        """Redacted where the history is hidden from the server, and where a redaction asks for it."""
+        events = await self.known_events(pdu.event_id for pdu in pdus)
+        shown = []
+        for pdu in await self.shown_to_people(pdus):
+            event = events.get(pdu.event_id)
+            if event is not None and not await self._sees(server, event):
+                shown.append(redacted(pdu, await self._store.version(pdu.room_id)))
+            else:
+                shown.append(pdu)
+        return shown
+
+    async def _sees(self, server: str, event: KnownEvent) -> bool:
+        """By the state before the event or by that after it: what changes the visibility, or somebody's
+        membership, is seen by whoever sees either side of it."""
+        groups = {event.state_before, event.state_after} - {None}
+        for group_id in groups:
+            assert group_id is not None, "None has been taken out"
+            seen = self._sights.get((group_id, server))
+            if seen is None:
+                seen = (await self._sees_with(server, await self._store.group(group_id)),)
+                self._sights[group_id, server] = seen
+            if seen[0]:
+                return True
+        # An outlier is shown as part of a state, which the server is in.
+        return not groups
+
+    async def _sees_with(self, server: str, group: StateGroup) -> bool:
+        visibility = group.state.get(HISTORY_VISIBILITY)
+        content = None
+        if visibility is not None:
+            content = (await self._store.events([visibility]))[visibility].pdu.content
+        enough = memberships_that_see(content)
+        if enough is None:
+            return True
+        members = await self._store.events(members_of(server, group.state))
+        return sees(enough, [member.pdu.membership for member in members.values()])
+
+    async def shown_to_people(self, pdus: Sequence[Pdu]) -> list[Pdu]:
+        """From room version 3 on a redaction is held back until the event is known as well. So it is looked
+        for when the event is shown, and nothing has to be changed whichever of the two comes first."""
+        event_ids = [pdu.event_id for pdu in pdus]
+        pairs = await self._store.look(lambda connection: fetch_redactions(connection, event_ids))
+        if not pairs:
+            return list(pdus)
+        redactions = await self._store.events({redaction for _, redaction in pairs}, placed=True)
+        asking: dict[EventId, list[KnownEvent]] = {}
+        for target, redaction in pairs:
+            asking.setdefault(target, []).append(redactions[redaction])
+        return [await self._redacted(pdu, asking.get(pdu.event_id, ())) for pdu in pdus]
+
+    async def _redacted(self, pdu: Pdu, redactions: Iterable[KnownEvent]) -> Pdu:
+        for event in redactions:
+            version = await self._store.version(event.pdu.room_id)
+            assert event.state_before is not None, "a redaction that was told of has its place"
+            state = (await self._store.group(event.state_before)).state
+            ids = {key: state[key] for key in (CREATE, POWER_LEVELS) if key in state}
+            events = await self._store.events(ids.values())
+            part = {key: events[event_id].pdu for key, event_id in ids.items()}
+            if is_applied(event.pdu, pdu, part, version):
+                return redacted(pdu, version)
+        return pdu

@@ -1,0 +1,221 @@
+"""What becomes of an event that another server sends: the checks performed on receipt of a PDU.
+
+Server-server API, "Checks performed on receipt of a PDU", 1 to 7 in their order. The first three look at the
+event alone (`examine`), the others at what stands around it (`authorise`). What the checks need and have not
+got they name; whoever calls gets it and calls again.
+
+An event together with what this server made of it.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from federation.auth_rules import Refused, check, check_independent
+from federation.events import (
+    CREATE,
+    EventId,
+    Malformed,
+    Oversized,
+    Parsed,
+    Pdu,
+    StateKey,
+    create_event_id,
+    redacted,
+)
+from federation.events.event_signatures import verify_event
+from federation.events.hashes import content_hash_holds
+from federation.events.received import ACCEPTED, Accepted, Dropped, Rejected, SoftFailed, Verdict
+from federation.matrix.room_version import RoomVersion
+from federation.matrix.signatures import BadSignature, NeedKeys, NotSigned, VerifyKey
+from federation.rooms.policy_server import PolicyServer, is_signed, needs_signature
+
+
+@dataclass(frozen=True, slots=True)
+class NeedEvents:
+    """Events that must be known before this one can be judged."""
+
+    event_ids: frozenset[EventId]
+
+
+@dataclass(frozen=True, slots=True)
+class Genuine:
+    """It has its form, its signatures hold, and this is the copy to go on with."""
+
+    pdu: Pdu
+    oversized: str | None = None
+    """Set on an event that is kept only as rejected."""
+
+
+Examination = Genuine | Dropped | NeedKeys
+
+
+def examine(
+    parsed: Parsed,
+    version: RoomVersion,
+    keys: Mapping[str, Mapping[str, VerifyKey]],
+    now_ms: int,
+) -> Examination:
+    """Steps 1 to 3, which need nothing but the event and the keys of those who signed it.
+
+    When `NeedKeys` comes back after the keys were asked for, they are not to be had: see `unsigned`.
+    """
+    # 1. Is a valid event, otherwise it is dropped. For an event to be valid, it must contain a `room_id`, and
+    #    it must comply with the event format of that room version.
+    match parsed:
+        case Malformed(problem):
+            return Dropped(f"step 1, not a valid event: {problem}")
+        case Oversized(pdu, problem):
+            oversized: str | None = problem
+        case Pdu() as pdu:
+            oversized = None
+    # 2. Passes signature checks, otherwise it is dropped.
+    match verify_event(pdu, version, keys, now_ms):
+        case NotSigned(server):
+            return Dropped(f"step 2, signature checks: {server or 'no server'} has not signed it")
+        case BadSignature(server, key_id):
+            return Dropped(f"step 2, signature checks: the signature by {key_id} of {server} is wrong")
+        case NeedKeys() as need_keys:
+            return need_keys
+    # 3. Passes hash checks, otherwise it is redacted before being processed further.
+    if not content_hash_holds(pdu.event, version):
+        pdu = redacted(pdu, version)
+    return Genuine(pdu, oversized)
+
+
+def unsigned(need_keys: NeedKeys) -> Dropped:
+    """What remains to be said when the keys cannot be had."""
+    return Dropped(f"step 2, signature checks: no key of {', '.join(sorted(need_keys.missing))} is to be had")
+
+
+def authorise_by_auth_events(
+    genuine: Genuine,
+    version: RoomVersion,
+    auth_events: Mapping[EventId, Pdu],
+    *,
+    rejected: Container[EventId] = (),
+    absent: Container[EventId] = (),
+) -> Accepted | Rejected | Dropped | NeedEvents:
+    """Step 4, which is all that can be asked of an event whose place in the history is unknown.
+
+    `auth_events` hold what `needed_for_step_4` names; `absent` are events of which it is known that nobody
+    has them.
+    """
+    pdu = genuine.pdu
+    # Server-server API, "Size limits", and Synapse: kept as rejected in the versions that admitted it once.
+    if genuine.oversized is not None:
+        return Rejected("size limits", genuine.oversized)
+    needed = needed_for_step_4(pdu, version)
+    missing = frozenset(event_id for event_id in needed if event_id not in auth_events)
+    unknown = missing - {event_id for event_id in missing if event_id in absent}
+    if unknown:
+        return NeedEvents(unknown)
+    if missing:
+        # That nobody we asked has it does not mean that there is none: it is too early to reject for good.
+        return Dropped(f"step 4, auth events: {min(missing)}, on which it rests, is not to be had")
+    # 4. Passes authorization rules based on the event's auth events, otherwise it is rejected.
+    create = None
+    if version.create_event_is_room_id and pdu.type != "m.room.create":
+        create = auth_events[create_event_id(pdu.room_id)]
+    independent = check_independent(pdu, auth_events, version, rejected=rejected, create=create)
+    if isinstance(independent, Refused):
+        return _rejected(independent)
+    state = {key: entry for entry in map(auth_events.__getitem__, pdu.auth_events) if (key := entry.key)}
+    if create is not None:
+        state[CREATE] = create
+    verdict = check(pdu, state, version)
+    return _rejected(verdict) if isinstance(verdict, Refused) else ACCEPTED
+
+
+def authorise(
+    genuine: Genuine,
+    version: RoomVersion,
+    auth_events: Mapping[EventId, Pdu],
+    state_before: Mapping[StateKey, Pdu],
+    current_state: Mapping[StateKey, Pdu] | None,
+    *,
+    rejected: Container[EventId] = (),
+    absent: Container[EventId] = (),
+    policy: PolicyServer | None = None,
+) -> Verdict | Dropped | NeedEvents:
+    """Steps 4 to 7. Both states hold what `state_needed` names and the room has, and nothing else.
+    `current_state` is None where it is the state before the event, or does not matter. `policy` is the policy
+    server that the room uses."""
+    verdict = authorise_by_auth_events(genuine, version, auth_events, rejected=rejected, absent=absent)
+    if not isinstance(verdict, Accepted):
+        return verdict
+    pdu = genuine.pdu
+    # 5. Passes authorization rules based on the state before the event, otherwise it is rejected.
+    #
+    # Where that is the very state that the event names, as nearly always, step 4 has asked the rules already.
+    if not _names(pdu, state_before, version):
+        against_state = check(pdu, state_before, version)
+        if isinstance(against_state, Refused):
+            return _rejected(against_state)
+    # 6. Passes authorization rules based on the current state of the room, otherwise it is "soft failed".
+    if current_state is not None:
+        against_current = check(pdu, current_state, version)
+        if isinstance(against_current, Refused):
+            return SoftFailed(against_current.rule, _text(against_current))
+    # 7. If the room uses a policy server, passes its signature check, otherwise it is "soft failed".
+    if policy is not None and needs_signature(pdu) and not is_signed(pdu, version, policy):
+        return SoftFailed("step 7", f"the room's policy server, {policy.server}, has not signed it")
+    return ACCEPTED
+
+
+def _names(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
+    """Whether the entries of the state are the event's auth events, neither more nor less."""
+    entries = {entry.event_id for entry in state.values()}
+    return entries == set(needed_for_step_4(pdu, version))
+
+
+def needed_for_step_4(pdu: Pdu, version: RoomVersion) -> tuple[EventId, ...]:
+    """The events that step 4 looks at: the auth events, and from version 12 on the create event."""
+    if version.create_event_is_room_id and pdu.type != "m.room.create":
+        return (*pdu.auth_events, create_event_id(pdu.room_id))
+    return pdu.auth_events
+
+
+def _rejected(refused: Refused) -> Rejected:
+    return Rejected(refused.rule, _text(refused))
+
+
+def _text(refused: Refused) -> str:
+    return f"{refused.text} ({refused.detail})" if refused.detail else refused.text
+
+
+VerdictName = Literal["accepted", "soft_failed", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEvent:
+    pdu: Pdu
+    verdict: VerdictName
+    refusal: str | None = None
+    state_before: int | None = None
+    """The number of the state before it; None for an outlier, of which nobody knows where it stands."""
+    state_after: int | None = None
+
+    @property
+    def is_outlier(self) -> bool:
+        return self.state_before is None
+
+    @property
+    def receipt(self) -> Verdict:
+        """The verdict as it was when the event came."""
+        if self.verdict == "accepted":
+            return ACCEPTED
+        rule, _, text = (self.refusal or "").partition(": ")
+        return SoftFailed(rule, text) if self.verdict == "soft_failed" else Rejected(rule, text)
+
+
+def known(
+    pdu: Pdu, verdict: Verdict, state_before: int | None = None, state_after: int | None = None
+) -> KnownEvent:
+    match verdict:
+        case Accepted():
+            return KnownEvent(pdu, "accepted", None, state_before, state_after)
+        case SoftFailed(rule, text):
+            return KnownEvent(pdu, "soft_failed", f"{rule}: {text}", state_before, state_after)
+        case Rejected(rule, text):
+            return KnownEvent(pdu, "rejected", f"{rule}: {text}", state_before, state_after)

@@ -1,0 +1,73 @@
+"""The stream of the rooms that this homeserver keeps."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from federation.events import view
+from federation.events.room_event import StreamedEvent, as_seen
+from federation.matrix.canonical_json import decode
+from federation.matrix.room_version import DEFAULT_ROOM_VERSION, ROOM_VERSIONS
+from federation.rooms.read import RoomReading
+from federation.rooms.store import RoomStore
+from federation.stream.event_stream import EventStream, Read
+from storage.database import Database
+from storage.rooms import stream as room_stream
+from storage.rooms.outside_memberships import OutsideMembership, fetch_by_events
+from storage.rooms.stream import StreamRow
+
+_REDACTION = "m.room.redaction"
+
+
+class RoomStream(EventStream):
+    def __init__(self, database: Database, store: RoomStore) -> None:
+        super().__init__(database)
+        self._store = store
+        self._reading = RoomReading(store)
+
+    def wake(self, rows: Sequence[StreamRow] = (), is_whole: bool = False) -> None:
+        """This process has committed these entries, or some that nobody has counted. `is_whole`: no redaction
+        asks for any of them."""
+        known = [self._store.remembered_event(row.event_id) for row in rows] if is_whole else []
+        if None in known:
+            known = []
+        # Only of redactions it matters which version the room has, and they are looked up.
+        self.publish(
+            StreamedEvent(row.position, row.kind, as_seen(event.pdu, event.pdu, DEFAULT_ROOM_VERSION))
+            for row, event in zip(rows, known, strict=False)
+            if event is not None
+        )
+
+    async def read(self, after: int, limit: int = 100) -> Read:
+        while True:
+            rows = await self._database.look(partial(room_stream.read, after=after, limit=limit))
+            entries = await self._entries(rows)
+            if entries or not rows:
+                return Read(entries, rows[-1].position if rows else after, len(rows) < limit)
+            after = rows[-1].position
+
+    async def _entries(self, rows: Sequence[StreamRow]) -> list[StreamedEvent]:
+        invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
+        standing: dict[str, OutsideMembership] = {}
+        if invites:
+            standing = await self._database.look(lambda connection: fetch_by_events(connection, invites))
+        events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
+        pdus = [event.pdu for event in events.values()]
+        shown = {pdu.event_id: pdu for pdu in await self._reading.shown_to_people(pdus)}
+        entries = []
+        for row in rows:
+            if row.kind != "invite":
+                pdu = events[row.event_id].pdu
+                version = DEFAULT_ROOM_VERSION
+                if pdu.type == _REDACTION:
+                    version = await self._store.version(row.room_id)
+                event = as_seen(shown[row.event_id], pdu, version)
+                entries.append(StreamedEvent(row.position, row.kind, event))
+            elif row.event_id in standing:
+                entries.append(_invite(row.position, standing[row.event_id]))
+        return entries
+
+
+def _invite(position: int, invite: OutsideMembership) -> StreamedEvent:
+    version = ROOM_VERSIONS[invite.version]
+    pdu = view(decode(invite.event), invite.event, invite.event_id, version)
+    return StreamedEvent(position, "invite", as_seen(pdu, pdu, version), tuple(decode(invite.stripped_state)))

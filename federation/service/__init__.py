@@ -1,1 +1,0 @@
-"""The shells: load, decide, store, send."""

@@ -1,0 +1,1 @@
+"""The durable event stream and its readers: positions, cursors, leases, wake-ups."""

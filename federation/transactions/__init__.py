@@ -1,0 +1,1 @@
+"""What other servers send us: transactions, EDUs, typing/presence/receipts."""

@@ -1,0 +1,101 @@
+"""EDUs of our own, and how each waits in the queue of a destination."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federation.matrix.canonical_json import encode
+from federation.transactions.edu_values import (
+    MAX_PRESENCES,
+    MAX_TO_DEVICE_BYTES,
+    PresenceOfUser,
+    Receipt,
+    ToDevice,
+    Typing,
+)
+
+TYPING_LIVES_MS: Final = 60_000
+"""Who typed longer ago than this is not typing any more."""
+
+STATE_LIVES_MS: Final = 3_600_000
+"""Receipts and presence that a server missed for longer than this are stale when it comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An EDU on its way.
+
+    `replaces`: it takes the place of one that waits under the same name; None when every one counts.
+    `lives_ms`: after so long it is dropped unsent; None when it has to arrive however long it takes.
+    """
+
+    edu_type: str
+    content: Mapping[str, Any] = field(repr=False)
+    replaces: str | None = None
+    lives_ms: int | None = None
+
+
+def typing(said: Typing) -> Outgoing:
+    content = {"room_id": said.room_id, "user_id": said.user_id, "typing": said.typing}
+    return Outgoing("m.typing", content, f"m.typing {said.room_id} {said.user_id}", TYPING_LIVES_MS)
+
+
+def receipt(read: Receipt) -> Outgoing:
+    """A public one: what a user reads privately never comes here."""
+    data: dict[str, Any] = {"ts": read.ts}
+    if read.thread_id is not None:
+        data["thread_id"] = read.thread_id
+    content = {read.room_id: {"m.read": {read.user_id: {"data": data, "event_ids": [read.event_id]}}}}
+    # A receipt without a thread and one for a thread do not replace each other.
+    name = f"m.receipt {read.room_id} {read.user_id} {read.thread_id or ''}"
+    return Outgoing("m.receipt", content, name, STATE_LIVES_MS)
+
+
+def presence(user: PresenceOfUser) -> Outgoing:
+    """Of one user, so that a newer one takes its place. `packed` puts several into one EDU."""
+    update: dict[str, Any] = {"user_id": user.user_id, "presence": user.presence}
+    if user.last_active_ago is not None:
+        update["last_active_ago"] = user.last_active_ago
+    if user.currently_active:
+        update["currently_active"] = True
+    if user.status_msg is not None:
+        update["status_msg"] = user.status_msg
+    return Outgoing("m.presence", {"push": [update]}, f"m.presence {user.user_id}", STATE_LIVES_MS)
+
+
+def to_device(message: ToDevice) -> Outgoing:
+    messages = {user: dict(devices) for user, devices in message.messages.items()}
+    assert len(encode(messages)) <= MAX_TO_DEVICE_BYTES, (
+        "the client that sends more than others take in is refused"
+    )
+    content = {
+        "sender": message.sender,
+        "type": message.type,
+        "message_id": message.message_id,
+        "messages": messages,
+    }
+    return Outgoing("m.direct_to_device", content)
+
+
+def device_list_update(user_id: str, device_id: str, stream_id: int, prev_ids: Sequence[int]) -> Outgoing:
+    """Something of a device has changed; whoever wants to know what asks for the list."""
+    content = {
+        "user_id": user_id,
+        "device_id": device_id,
+        "stream_id": stream_id,
+        "prev_id": list(prev_ids),
+    }
+    return Outgoing("m.device_list_update", content)
+
+
+def packed(edus: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The EDUs as they stand in a transaction: the presence of up to fifty users goes into one of them."""
+    pushed: list[Any] = []
+    rest: list[dict[str, Any]] = []
+    for edu_type, content in edus:
+        if edu_type == "m.presence":
+            pushed += content["push"]
+        else:
+            rest.append({"edu_type": edu_type, "content": content})
+    parts = (pushed[start : start + MAX_PRESENCES] for start in range(0, len(pushed), MAX_PRESENCES))
+    return rest + [{"edu_type": "m.presence", "content": {"push": part}} for part in parts]

@@ -1,0 +1,232 @@
+"""Reading an EDU of a transaction, and what the ACLs of rooms leave of it.
+
+EDUs that are worth something for a moment: typing, receipts, presence.
+
+An entry that cannot be read is left out and the others stay; the whole EDU goes only where it has no parts.
+
+EDUs that must not be lost: messages to devices, and what changed about devices and their keys.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
+
+from federation.matrix.canonical_json import NotCanonical, encode
+from federation.matrix.identifiers import fits, is_room_id, is_user_id
+from federation.rooms.server_acl import ServerAcl
+from federation.transactions.edu_values import (
+    MAX_PRESENCES,
+    MAX_RECEIPTS,
+    MAX_STATUS_BYTES,
+    MAX_TO_DEVICE_BYTES,
+    DeviceListUpdate,
+    Edu,
+    Other,
+    Presence,
+    PresenceOfUser,
+    Receipt,
+    Receipts,
+    SigningKeyUpdate,
+    ToDevice,
+    Typing,
+    Unreadable,
+    belongs_to,
+    integer_in,
+    is_event,
+    is_natural,
+    optional_object,
+    room_in,
+    text_in,
+    user_of,
+)
+
+_STATES: Final = frozenset({"online", "unavailable", "offline"})
+
+
+def read_typing(content: Mapping[str, Any], origin: str) -> Typing:
+    # `m.typing`: "room_id: Required. The room where the user's typing status has been updated. typing:
+    # Required. Whether the user is typing in the room or not. user_id: Required."
+    typing = content.get("typing")
+    if not isinstance(typing, bool):
+        raise Unreadable("typing is neither true nor false")
+    return Typing(room_in(content, "room_id"), user_of(origin, content, "user_id"), typing)
+
+
+def read_receipts(content: Mapping[str, Any], origin: str) -> Receipts:
+    # `m.receipt`: room id → `m.read` → user id → {data: {ts, thread_id?}, event_ids: [id]}.
+    return Receipts(tuple(islice(_receipts(content, origin), MAX_RECEIPTS)))
+
+
+def _receipts(content: Mapping[str, Any], origin: str) -> Iterator[Receipt]:
+    for room_id, by_type in content.items():
+        # "m.read: Required. Read receipts for users in the room." Other types stay with the server of who
+        # reads: `m.read.private` above all is never sent, and if it is, not looked at.
+        by_user = by_type.get("m.read") if isinstance(by_type, dict) else None
+        if not is_room_id(room_id) or not isinstance(by_user, dict):
+            continue
+        for user_id, read in by_user.items():
+            receipt = _receipt(room_id, user_id, read) if belongs_to(origin, user_id) else None
+            if receipt is not None:
+                yield receipt
+
+
+def _receipt(room_id: str, user_id: str, read: object) -> Receipt | None:
+    if not isinstance(read, dict):
+        return None
+    data, event_ids = read.get("data"), read.get("event_ids")
+    # "event_ids: The extremity event IDs that the user has read up to." There has only ever been one.
+    if not isinstance(data, dict) or not isinstance(event_ids, list) or not event_ids:
+        return None
+    thread_id = data.get("thread_id")
+    if not is_event(event_ids[-1]) or not is_natural(data.get("ts")):
+        return None
+    if thread_id is not None and not (thread_id == "main" or is_event(thread_id)):
+        return None
+    return Receipt(room_id, user_id, event_ids[-1], data["ts"], thread_id)
+
+
+def read_presence(content: Mapping[str, Any], origin: str) -> Presence:
+    # `m.presence`: "push: Required. A list of presence updates that the receiving server is likely to be
+    # interested in."
+    push = content.get("push")
+    if not isinstance(push, list):
+        raise Unreadable("push is not a list")
+    read = (_presence(update, origin) for update in push[:MAX_PRESENCES])
+    return Presence(tuple(user for user in read if user is not None))
+
+
+def _presence(update: object, origin: str) -> PresenceOfUser | None:
+    if not isinstance(update, dict) or not belongs_to(origin, update.get("user_id")):
+        return None
+    presence, ago, status = (update.get(name) for name in ("presence", "last_active_ago", "status_msg"))
+    if not isinstance(presence, str) or presence not in _STATES:
+        return None
+    return PresenceOfUser(
+        update["user_id"],
+        presence,
+        ago if is_natural(ago) else None,
+        update.get("currently_active") is True,
+        status if _is_status(status) else None,
+    )
+
+
+def _is_status(status: object) -> bool:
+    return (
+        isinstance(status, str)
+        and "\0" not in status
+        and (fits(status) or len(status.encode("utf-8", "surrogatepass")) <= MAX_STATUS_BYTES)
+    )
+
+
+def read_device_list_update(content: Mapping[str, Any], origin: str) -> DeviceListUpdate:
+    # `m.device_list_update`: "device_id: Required. stream_id: Required. An ID sent by the server for this
+    # update, unique for a given user_id. […] prev_id: The stream_ids of any prior m.device_list_update EDUs
+    # sent for this user which have not been referred to already in an EDU's prev_id field."
+    prev_ids = content.get("prev_id", [])
+    name = content.get("device_display_name")
+    return DeviceListUpdate(
+        user_of(origin, content, "user_id"),
+        text_in(content, "device_id"),
+        integer_in(content, "stream_id"),
+        tuple(prev for prev in prev_ids if is_natural(prev)) if isinstance(prev_ids, list) else (),
+        content.get("deleted") is True,
+        name if isinstance(name, str) else None,
+        optional_object(content, "keys"),
+    )
+
+
+def read_to_device(content: Mapping[str, Any], origin: str) -> ToDevice:
+    # `m.direct_to_device`: "sender: Required. User ID of the sender. type: Required. Event type for the
+    # message. message_id: Required. Unique ID for the message, used for idempotence."
+    messages = content.get("messages")
+    if not isinstance(messages, dict) or not all(
+        is_user_id(user)
+        and isinstance(devices, dict)
+        and all("\0" not in device and isinstance(message, dict) for device, message in devices.items())
+        for user, devices in messages.items()
+    ):
+        raise Unreadable("messages are not objects by user and device")
+    try:
+        size = len(encode(messages, strict=False))
+    except NotCanonical as not_canonical:
+        raise Unreadable("messages have no canonical form") from not_canonical
+    if size > MAX_TO_DEVICE_BYTES:
+        raise Unreadable(f"messages are larger than {MAX_TO_DEVICE_BYTES} bytes")
+    return ToDevice(
+        user_of(origin, content, "sender"), text_in(content, "type"), text_in(content, "message_id"), messages
+    )
+
+
+def read_signing_key_update(content: Mapping[str, Any], origin: str) -> SigningKeyUpdate:
+    # `m.signing_key_update`: "user_id: Required. The user ID whose cross-signing keys have changed."
+    return SigningKeyUpdate(
+        user_of(origin, content, "user_id"),
+        optional_object(content, "master_key"),
+        optional_object(content, "self_signing_key"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Not an EDU of its type, or one that its sender may not send. It is ignored: the transaction goes on."""
+
+    edu_type: str
+    problem: str
+
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Edu]]] = {
+    "m.typing": read_typing,
+    "m.receipt": read_receipts,
+    "m.presence": read_presence,
+    "m.device_list_update": read_device_list_update,
+    "m.direct_to_device": read_to_device,
+    "m.signing_key_update": read_signing_key_update,
+}
+
+
+def read(edu: object, origin: str) -> Edu | Malformed:
+    """`{"edu_type", "content"}` from the server `origin`. A type that nobody knows is an `Other`: somebody
+    may know it, and whoever does not ignores it."""
+    if not isinstance(edu, dict):
+        return Malformed("", "an EDU is an object")
+    edu_type, content = edu.get("edu_type"), edu.get("content")
+    if not isinstance(edu_type, str) or not fits(edu_type) or not isinstance(content, dict):
+        return Malformed("", "an EDU has an edu_type and a content")
+    reader = _READERS.get(edu_type)
+    if reader is None:
+        return Other(edu_type, content)
+    try:
+        return reader(content, origin)
+    except Unreadable as why:
+        return Malformed(edu_type, str(why))
+
+
+def rooms_of(edu: Edu) -> frozenset[str]:
+    """The rooms whose ACL has a word in it."""
+    if isinstance(edu, Typing):
+        return frozenset((edu.room_id,))
+    if isinstance(edu, Receipts):
+        return frozenset(receipt.room_id for receipt in edu.receipts)
+    return frozenset()
+
+
+def within_acls(edu: Edu, origin: str, acls: Mapping[str, ServerAcl]) -> Edu | None:
+    """What is left of the EDU when the ACLs of its rooms have been asked; None when nothing is.
+
+    `acls` holds the ACL of every room in `rooms_of` that this server is in: what is said of other rooms is of
+    no interest here.
+
+    Server-server API, "Server Access Control Lists": "For typing notifications (m.typing), the room_id field
+    inside content should be checked, with the typing notification ignored if the origin of the request is
+    denied access to the room. Ignoring the typing notification in this scenario MUST NOT affect other EDUs
+    being sent in the transaction. For read receipts (m.receipt), all receipts inside a room should be ignored
+    if the origin of the request is denied access to that room."
+    """
+    allowed = {room_id for room_id in rooms_of(edu) if room_id in acls and acls[room_id].allows(origin)}
+    if isinstance(edu, Typing):
+        return edu if edu.room_id in allowed else None
+    if isinstance(edu, Receipts):
+        left = tuple(receipt for receipt in edu.receipts if receipt.room_id in allowed)
+        return replace(edu, receipts=left) if left else None
+    return edu

@@ -1,1 +1,0 @@
-"""One file an endpoint. Each module has `ROUTES`, which `federation/wire/app.py` collects."""

@@ -1,0 +1,1 @@
+"""Agents, peers, tokens, tasks."""

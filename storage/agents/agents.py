@@ -1,0 +1,203 @@
+"""Agents and the nodes on which they live, and who has been silent for how long.
+
+Many processes write and all follow. A row bears the number of the transaction that changed it; whoever
+follows asks for all that was written by transactions which had not ended when it asked last, and so misses
+none, whatever the order in which they end.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.agents", "agents.sql")
+
+
+class AgentRow(NamedTuple):
+    agent_id: str
+    node_id: str
+    connector: str
+    runtime: str
+    capabilities: Sequence[str]
+    status: str
+    current_task: str | None
+    registered_at: int
+    said_at: int
+    last_seen: int | None
+    gone_at: int | None
+    gone_reason: str | None
+
+
+class NodeRow(NamedTuple):
+    node_id: str
+    url: str | None
+    trusted: bool
+    first_seen_at: int
+    last_heartbeat: int | None
+    heartbeat_said_at: int | None
+    silent_since: int | None
+
+
+Place = tuple[str, str]
+"""Of an agent: (node id, agent id)."""
+
+
+# ---- agents ------------------------------------------------------------------------------------------
+
+
+async def find_agents(
+    connection: Connection, node_id: str | None, agent_id: str | None, limit: int
+) -> list[AgentRow]:
+    """What is None is not looked at."""
+    return [AgentRow(*row) for row in await connection.fetch(SQL.find_agents, node_id, agent_id, limit)]
+
+
+async def lock_agents(connection: Connection, places: Iterable[Place]) -> list[AgentRow]:
+    """Those that there are. Nobody else changes them until the transaction has ended."""
+    return [AgentRow(*row) for row in await connection.fetch(SQL.lock_agents, *_columns(places))]
+
+
+async def write_agents(connection: Connection, rows: Sequence[AgentRow]) -> None:
+    """A row that says something older than what is there changes nothing."""
+    if not rows:
+        return
+    agent_ids, node_ids, connectors, runtimes, capabilities, *others = zip(*rows, strict=True)
+    # asyncpg would take an array of arrays for one of two dimensions.
+    as_json = [orjson.dumps(list(names)).decode() for names in capabilities]
+    columns: list[Any] = [node_ids, agent_ids, connectors, runtimes, as_json]
+    await connection.execute(SQL.write_agents, *columns, *others)
+
+
+async def touch_agents(connection: Connection, heard: Sequence[tuple[str, str, int, int | None]]) -> None:
+    """Of (node id, agent id, time of the word, when it was heard): nobody who follows is told."""
+    if heard:
+        columns = (list(column) for column in zip(*heard, strict=True))
+        await connection.execute(SQL.touch_agents, *columns)
+
+
+async def forget_agents(connection: Connection, gone_before: int, limit: int) -> int:
+    """Up to `limit` of those that went before; how many they were."""
+    forgotten: int = await connection.fetchval(SQL.forget_agents, gone_before, limit)
+    return forgotten
+
+
+# ---- nodes -------------------------------------------------------------------------------------------
+
+
+async def list_nodes(connection: Connection) -> list[NodeRow]:
+    return [NodeRow(*row) for row in await connection.fetch(SQL.list_nodes)]
+
+
+async def lock_nodes(connection: Connection, node_ids: Iterable[str]) -> list[NodeRow]:
+    return [NodeRow(*row) for row in await connection.fetch(SQL.lock_nodes, list(node_ids))]
+
+
+async def insert_nodes(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
+    """Those that are new, not trusted."""
+    await connection.execute(SQL.insert_nodes, list(node_ids), now_ms)
+
+
+async def write_node(
+    connection: Connection, node_id: str, url: str | None, now_ms: int, *, trusted: bool
+) -> None:
+    """What the configuration says of it, or an operator."""
+    await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
+
+
+async def cut_off_node(connection: Connection, node_id: str, now_ms: int) -> None:
+    """Nothing is heard of it from now on, because nobody wants to; its agents are gone."""
+    await connection.execute(SQL.silence_node, node_id, now_ms)
+    await connection.execute(SQL.distrust_agents, node_id, now_ms)
+
+
+async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, said_at: int | None) -> None:
+    """None: it is only a sign of life, and says nothing of the node's agents."""
+    await connection.execute(SQL.write_heartbeat, node_id, now_ms, said_at)
+
+
+async def begin_heartbeats(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
+    """From now on these nodes are listened for, if they were not before, or not heard."""
+    await connection.execute(SQL.begin_heartbeats, list(node_ids), now_ms)
+
+
+# ---- following ---------------------------------------------------------------------------------------
+
+
+class Changes(NamedTuple):
+    """`horizon` is what to ask with for the next ones."""
+
+    agents: list[AgentRow]
+    nodes: list[NodeRow]
+    horizon: int
+
+
+async def list_changes(connection: Connection, horizon: int | None) -> Changes:
+    """What was changed since; all there is, without a horizon. Some of it was given before. The transaction
+    must be one that sees a single moment: `repeatable_read`."""
+    new_horizon: int = await connection.fetchval(SQL.horizon)
+    if horizon is None:
+        agents = await connection.fetch(SQL.list_agents)
+        nodes = await connection.fetch(SQL.list_nodes)
+    else:
+        agents = await connection.fetch(SQL.list_changed_agents, horizon)
+        nodes = await connection.fetch(SQL.list_changed_nodes, horizon)
+    return Changes([AgentRow(*row) for row in agents], [NodeRow(*row) for row in nodes], new_horizon)
+
+
+async def renumber(connection: Connection) -> None:
+    """Before anything is followed: a restored backup may come from a server with greater numbers."""
+    await connection.execute(SQL.renumber_agents)
+    await connection.execute(SQL.renumber_nodes)
+
+
+# ---- silence -----------------------------------------------------------------------------------------
+
+
+async def fetch_listening(connection: Connection) -> tuple[int, int] | None:
+    """Since when and until when somebody has listened. Nobody else changes it until the transaction ends."""
+    row = await connection.fetchrow(SQL.fetch_listening)
+    return None if row is None else (row[0], row[1])
+
+
+async def write_listening(connection: Connection, since: int, until: int) -> None:
+    await connection.execute(SQL.write_listening, since, until)
+
+
+async def longest_silent(connection: Connection, own_node: str) -> int | None:
+    """When whoever has been silent for longest was heard from last."""
+    heard: int | None = await connection.fetchval(SQL.longest_silent, own_node)
+    return heard
+
+
+async def lose_silent(connection: Connection, before: int, now_ms: int, own_node: str) -> list[Place]:
+    """The agents that were last heard from before a time are gone from now on. Of all processes that ask, one
+    is given each of them."""
+    silent = [row[0] for row in await connection.fetch(SQL.silence_nodes, before, now_ms, own_node)]
+    lost = await connection.fetch(SQL.lose_agents_of_nodes, silent, now_ms) if silent else []
+    lost += await connection.fetch(SQL.lose_agents, before, now_ms)
+    return [(row[0], row[1]) for row in lost]
+
+
+async def list_untold(connection: Connection, limit: int) -> list[AgentRow]:
+    """Those of which nobody has announced yet that they are lost."""
+    return [AgentRow(*row) for row in await connection.fetch(SQL.list_untold, limit)]
+
+
+async def mark_told(connection: Connection, told: Sequence[AgentRow]) -> None:
+    columns = zip(*((row.node_id, row.agent_id, row.gone_at) for row in told), strict=True)
+    if told:
+        await connection.execute(SQL.mark_told, *(list(column) for column in columns))
+
+
+async def try_lock_announcing(connection: Connection) -> bool:
+    """Whether this transaction is the one that announces; until it ends no other is."""
+    locked: bool = await connection.fetchval(SQL.try_lock_announcing)
+    return locked
+
+
+def _columns(places: Iterable[Place]) -> tuple[list[str], list[str]]:
+    pairs = list(places)
+    return [node_id for node_id, _ in pairs], [agent_id for _, agent_id in pairs]

@@ -1,0 +1,166 @@
+-- A new task, with what was assumed about its agent. $23: an accepted task needs fewer than so many that the agent has,
+-- and none that waits; null: nothing is assumed, nothing locked and counted. $24: a queued task needs fewer than so many
+-- that wait. $25 to $27, if they are there, are the place of the reader that read of it: it is advanced together with the
+-- task, and it is an error if another process reads by now. Gives the id, null if nothing was written, and the counts.
+-- name: accept_task
+WITH load AS MATERIALIZED (
+    SELECT active, waiting, current_task FROM agent_load($5) WHERE $23::integer IS NOT NULL
+), taken AS (
+    INSERT INTO tasks (
+        requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+        version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+    )
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
+    WHERE $23::integer IS NULL OR (
+        SELECT CASE $11::text WHEN 'accepted' THEN active < $23 AND waiting = 0 ELSE waiting < $24 END FROM load
+    )
+    ON CONFLICT (requester_node, request_id) DO NOTHING
+    RETURNING id
+)
+SELECT
+    (SELECT id FROM taken WHERE $25::text IS NULL OR advance_reader($25, $26, $27)),
+    load.active, load.waiting, load.current_task
+FROM (VALUES (1)) AS always LEFT JOIN load ON true;
+
+-- Of two that decided upon the same version one is right.
+-- name: step_task
+UPDATE tasks SET
+    origin = $3, reference = $4, asked = $5, state = $6, version = version + 1, started_at = $7, finished_at = $8,
+    runner = $9, lease_until = $10, error_code = $11, answer = $12, due = $13, desk = $14
+WHERE id = $1 AND version = $2
+RETURNING true;
+
+-- name: fetch_task
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE requester_node = $1 AND request_id = $2;
+
+-- What people and programs call it, the newest first.
+-- name: find_tasks
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE request_id = $1 OR task_id = $1 ORDER BY id DESC LIMIT $2;
+
+-- What is null is not looked at.
+-- name: list_tasks
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks
+WHERE ($1::text IS NULL OR to_agent = $1 OR from_agent = $1)
+    AND ($2::text[] IS NULL OR state = ANY($2))
+    AND ($3::bigint IS NULL OR id < $3)
+ORDER BY id DESC LIMIT $4;
+
+-- ---- an agent's queue ----
+
+-- What the agent has stays so until the transaction ends.
+-- name: lock_load
+SELECT active, waiting, current_task FROM agent_load($1);
+
+-- name: fetch_load
+SELECT
+    count(*) FILTER (WHERE state IN ('accepted', 'running')),
+    count(*) FILTER (WHERE state = 'queued'),
+    min(task_id) FILTER (WHERE state IN ('accepted', 'running'))
+FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND NOT elsewhere;
+
+-- name: first_queued
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND state = 'queued' ORDER BY id LIMIT 1;
+
+-- name: agents_with_queues
+SELECT DISTINCT to_agent FROM tasks WHERE finished_at IS NULL AND state = 'queued';
+
+-- name: list_live_of_agents
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE to_agent = ANY($1::text[]) AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
+
+-- name: list_live_of_requester
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE requester_node = $1 AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
+
+-- ---- desks ----
+
+-- name: next_desk
+SELECT nextval('task_desks')::integer;
+
+-- Each desk is found by one look into the index.
+-- name: list_desks
+WITH RECURSIVE busy AS (
+    (SELECT desk FROM tasks WHERE desk IS NOT NULL ORDER BY desk LIMIT 1)
+    UNION ALL
+    SELECT (SELECT tasks.desk FROM tasks WHERE tasks.desk > busy.desk ORDER BY tasks.desk LIMIT 1)
+    FROM busy WHERE busy.desk IS NOT NULL
+)
+SELECT desk FROM busy WHERE desk IS NOT NULL;
+
+-- name: list_tasks_of_desk
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE desk = $1 AND id > $2 ORDER BY id LIMIT $3;
+
+-- name: list_due_of_desk
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
+    version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
+FROM tasks WHERE desk = $1 AND id > $2 AND due <> '{}' ORDER BY id LIMIT $3;
+
+-- Nothing else is due and it has ended: it is nobody's any more. If a step was taken meanwhile, it is due again.
+-- name: clear_due
+UPDATE tasks SET
+    due = ARRAY(SELECT unnest(tasks.due) EXCEPT SELECT unnest(string_to_array(done.due, ' '))),
+    desk = CASE WHEN finished_at IS NOT NULL AND tasks.due <@ string_to_array(done.due, ' ') THEN NULL ELSE desk END
+FROM unnest($1::bigint[], $2::integer[], $3::text[]) AS done (id, version, due)
+WHERE tasks.id = done.id AND tasks.version = done.version AND tasks.due && string_to_array(done.due, ' ');
+
+-- ---- progress ----
+
+-- Reports come one after the other, and none after the end.
+-- name: lock_live
+SELECT true FROM tasks WHERE id = $1 AND finished_at IS NULL FOR NO KEY UPDATE;
+
+-- name: insert_progress
+INSERT INTO task_progress (task, number, at, content)
+SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM task_progress WHERE task = $1
+RETURNING number;
+
+-- name: prune_progress
+DELETE FROM task_progress WHERE task = $1 AND number <= $2;
+
+-- name: list_progress
+SELECT number, at, content FROM task_progress WHERE task = $1 AND number > $2 ORDER BY number;
+
+-- ---- forgetting ----
+
+-- Also what could not be answered for so long.
+-- name: prune
+WITH forgotten AS (
+    DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM forgotten;
+
+-- What a list shows of each, and no more: a task may hold megabytes. What is null is not looked at. An agent is its
+-- address or its id alone, a requester also a node or a protocol.
+-- name: search_tasks
+SELECT
+    id, requester_node, request_id, task_id, from_agent, to_agent, origin, state, elsewhere, received_at, started_at,
+    finished_at, deadline, error_code
+FROM tasks
+WHERE ($1::text IS NULL OR to_agent = $1 OR split_part(to_agent, '@', 1) = $1)
+    AND (
+        $2::text IS NULL OR from_agent = $2 OR split_part(from_agent, '@', 1) = $2 OR requester_node = $2 OR origin = $2
+    )
+    AND ($3::text[] IS NULL OR state = ANY($3))
+    AND ($4::bigint IS NULL OR id < $4)
+ORDER BY id DESC LIMIT $5;

@@ -1,0 +1,60 @@
+"""Tokens of agents that attach themselves. Whether one is good is decided by whoever asks."""
+
+from typing import Final, NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.agents", "tokens.sql")
+
+MOST: Final = 100
+"""Tokens of one agent, those that are no longer good among them."""
+KEPT_MS: Final = 30 * 24 * 3_600_000
+"""For which one that is no longer good is still shown, so that somebody can ask what it was."""
+
+
+class TokenRow(NamedTuple):
+    """In the order of the table's columns. Times are milliseconds since 1970."""
+
+    token_id: str
+    agent_id: str
+    hash: bytes
+    note: str
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None = None
+    revoked_at: int | None = None
+
+    def is_good(self, now_ms: int) -> bool:
+        """An instant that is reached has passed."""
+        return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
+
+
+async def insert_token(connection: Connection, row: TokenRow) -> bool:
+    """Whether there was room for it, once those are forgotten that ended long ago."""
+    await connection.execute(SQL.lock_agent, row.agent_id)
+    await connection.execute(SQL.delete_dead_tokens, row.agent_id, row.created_at - KEPT_MS)
+    inserted = await connection.fetchval(SQL.insert_token, *row[:6], MOST)
+    return inserted is not None
+
+
+async def fetch_token(connection: Connection, token_id: str) -> TokenRow | None:
+    row = await connection.fetchrow(SQL.fetch_token, token_id)
+    return None if row is None else TokenRow(*row)
+
+
+async def list_tokens(connection: Connection, agent_id: str | None, limit: int) -> list[TokenRow]:
+    """Of one agent, or of all."""
+    return [TokenRow(*row) for row in await connection.fetch(SQL.list_tokens, agent_id, limit)]
+
+
+async def note_use(connection: Connection, token_id: str, now_ms: int) -> None:
+    await connection.execute(SQL.note_use, token_id, now_ms)
+
+
+async def revoke_tokens(
+    connection: Connection, agent_id: str, token_id: str | None, now_ms: int
+) -> list[str]:
+    """One, or all of the agent; gives their ids."""
+    rows = await connection.fetch(SQL.revoke_tokens, agent_id, token_id, now_ms)
+    return [row[0] for row in rows]

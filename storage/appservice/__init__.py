@@ -1,0 +1,1 @@
+"""What the homeserver has sent its guest."""

@@ -1,0 +1,224 @@
+"""Background tasks, locks by key, and work that several callers share.
+
+Every task that outlives the call that starts it belongs to a `BackgroundTasks`: asyncio itself keeps quiet
+about a task that fails while nothing awaits it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+import structlog
+from prometheus_client import Counter
+
+from storage.errors import LocalError
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+P = ParamSpec("P")
+
+SHORTEST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 10.0
+"""Seconds before a loop that failed starts again: the pause doubles with each failure in a row."""
+STEADY: Final = 60.0
+"""Seconds after which a loop has recovered, although it did not return."""
+CLOSED_WITHIN: Final = 5.0
+
+RESTARTS: Final = Counter(
+    "palaver_background_restarts",
+    "How often a background loop failed and was started again.",
+    ["task"],
+    registry=None,
+)
+"""Of the process; a node's registry includes it."""
+
+log = structlog.get_logger("palaver.background")
+
+
+class BackgroundTasks:
+    """The background tasks of one owner, who closes them.
+
+    Names are constants: they become labels of a metric.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit` is the number of spawned tasks that may run at the same time, where requests from outside
+        spawn them."""
+        self._limit = limit
+        self._loops: set[asyncio.Task[None]] = set()
+        self._spawned: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        self._refuses = False
+
+    @property
+    def running(self) -> int:
+        """How many spawned tasks have not ended. One that has just ended does not count, although asyncio has
+        not called back yet: a caller that it has woken may spawn its successor."""
+        return sum(not task.done() for task in self._spawned)
+
+    @property
+    def is_full(self) -> bool:
+        return self._limit is not None and self.running >= self._limit
+
+    def supervise(self, name: str, function: Callable[[], Awaitable[object]], *, every: float = 0.0) -> None:
+        """Call the function until the group is closed: again `every` seconds after it returns, and after a
+        pause when it raises. It may also be a loop that never returns."""
+        task = asyncio.create_task(self._keep_calling(name, function, every), name=name)
+        self._add(task, self._loops)
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, T], *, reports: bool = True) -> asyncio.Task[T]:
+        """Start the work. A failure is reported, unless the caller awaits the task and handles it. Beyond the
+        limit, and once the group is closed, the task is cancelled before it begins."""
+        refused = self._is_closed or self.is_full
+        task = asyncio.create_task(work, name=name)
+        if refused:
+            task.cancel()
+            if not self._is_closed and not self._refuses:
+                log.warning(
+                    "Too many background tasks: further ones are dropped.", task=name, limit=self._limit
+                )
+        self._refuses = refused
+        self._add(task, self._spawned)
+        task.add_done_callback(_report_failure if reports else _ignore_failure)
+        return task
+
+    async def drain(self, within: float) -> None:
+        """Wait until the spawned tasks have ended, for so many seconds at most."""
+        tasks = self._spawned - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=within)
+
+    async def close(self, within: float = CLOSED_WITHIN) -> None:
+        """Cancel all and wait until they have ended, for so many seconds at most. Nothing that a task raises
+        comes out here."""
+        self._is_closed = True
+        tasks = (self._loops | self._spawned) - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=within)
+            for task in pending:
+                log.error("A background task does not end.", task=task.get_name(), seconds=within)
+
+    def _add(self, task: asyncio.Task[Any], tasks: set[asyncio.Task[Any]]) -> None:
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        if self._is_closed:
+            task.cancel()
+
+    async def _keep_calling(self, name: str, function: Callable[[], Awaitable[object]], every: float) -> None:
+        loop = asyncio.get_running_loop()
+        pause = 0.0
+        while not self._is_closed:
+            began = loop.time()
+            try:
+                await function()
+                pause = 0.0
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                    raise
+                if loop.time() - began >= STEADY:
+                    pause = 0.0
+                pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+                RESTARTS.labels(name).inc()
+                _report(error, "A background loop failed and is started again.", task=name, seconds=pause)
+            await asyncio.sleep(pause or every)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether this task is cancelled, and not one that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _report_failure(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        _report(error, "A background task failed.", task=task.get_name())
+
+
+def _ignore_failure(task: asyncio.Task[Any]) -> None:
+    """Or asyncio would log it when the caller was cancelled."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _report(error: BaseException, sentence: str, **fields: object) -> None:
+    if isinstance(error, LocalError):
+        log.warning(sentence, problem=error.problem, advice=error.advice, **fields)
+    else:
+        log.error(sentence, exc_info=error, **fields)
+
+
+class KeyedLock(Generic[K]):
+    """A lock for each key, granted in the order of the requests. Keys that are not in use take no memory."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[K, asyncio.Lock] = WeakValueDictionary()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, key: K) -> AsyncIterator[None]:
+        # Those that hold the lock or wait for it keep it in the dictionary.
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield
+
+    def __len__(self) -> int:
+        """How many keys are in use."""
+        return len(self._locks)
+
+
+class SingleFlight(Generic[K, T]):
+    """Concurrent calls with the same key share one execution and its result."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[K, asyncio.Task[T]] = {}
+
+    async def run(self, key: K, function: Callable[[], Awaitable[T]]) -> T:
+        """The result. Cancelling one of several callers does not cancel the execution."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = asyncio.create_task(_awaited(function))
+            self._tasks[key] = task
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Cancel what is running."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSED_WITHIN)
+
+    def _ended(self, key: K, done: asyncio.Task[T]) -> None:
+        if self._tasks.get(key) is done:
+            del self._tasks[key]
+        if not done.cancelled():
+            # The callers get the error; asyncio would also log it when all of them were cancelled.
+            done.exception()
+
+
+async def _awaited(function: Callable[[], Awaitable[T]]) -> T:
+    return await function()
+
+
+async def uninterrupted(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As `asyncio.to_thread`, but a caller that is cancelled still waits until the thread has ended.
+
+    If a file were closed while a thread writes to it, its descriptor could already belong to another file.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not running.cancelled():
+            running.exception()  # or asyncio would log that nothing has retrieved it
+        raise cancelled
+    return running.result()

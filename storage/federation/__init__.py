@@ -1,0 +1,1 @@
+"""Tables of the exchange with other servers."""

@@ -1,0 +1,169 @@
+"""What waits to be sent to other servers.
+
+Servers that do not answer: since when, how often they were tried, and when they are tried again.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.federation", "outbox.sql")
+
+
+class QueuedPdu(NamedTuple):
+    """An event at its position in the queue to a server."""
+
+    destination: str
+    event_id: str
+    position: int
+
+
+class QueuedEdu(NamedTuple):
+    destination: str
+    position: int
+
+
+class StoredPdu(NamedTuple):
+    """`canonical` is the event as peers get it."""
+
+    position: int
+    event_id: str
+    canonical: bytes
+
+
+class StoredEdu(NamedTuple):
+    position: int
+    edu_type: str
+    content: bytes
+
+
+class RoomBacklog(NamedTuple):
+    room_id: str
+    waiting: int
+    newest: int
+
+
+class Depth(NamedTuple):
+    """How much waits for a server, and since when the oldest of it does."""
+
+    destination: str
+    pdus: int
+    edus: int
+    oldest: int
+
+
+# ---- queueing ----------------------------------------------------------------------------------------
+
+
+async def queue_pdus(
+    connection: Connection, entries: Sequence[tuple[str, str, str]], now_ms: int
+) -> list[QueuedPdu]:
+    """Entries of (destination, room id, event id), in the order of the events."""
+    if not entries:
+        return []
+    columns = (list(column) for column in zip(*entries, strict=True))
+    return [QueuedPdu(*row) for row in await connection.fetch(SQL.queue_pdus, *columns, now_ms)]
+
+
+async def queue_edu(
+    connection: Connection, destinations: Iterable[str], edu_type: str, content: bytes, now_ms: int
+) -> list[QueuedEdu]:
+    rows = await connection.fetch(SQL.queue_edu, list(destinations), edu_type, content, now_ms)
+    return [QueuedEdu(*row) for row in rows]
+
+
+# ---- one destination's queue -------------------------------------------------------------------------
+
+
+async def oldest_pdus(connection: Connection, destination: str, room_id: str, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(SQL.oldest_pdus, destination, room_id, limit)]
+
+
+async def oldest_edus(connection: Connection, destination: str, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(SQL.oldest_edus, destination, limit)]
+
+
+async def survey(connection: Connection, destination: str) -> list[RoomBacklog]:
+    """Every room of which something waits."""
+    return [RoomBacklog(*row) for row in await connection.fetch(SQL.survey, destination)]
+
+
+async def fetch_pdus(
+    connection: Connection, destination: str, places: Sequence[tuple[str, int]]
+) -> list[StoredPdu]:
+    """The events at places of (room id, position), in order. What is no longer there is left out."""
+    rows = await connection.fetch(SQL.fetch_pdus, destination, *_columns(places))
+    return [StoredPdu(*row) for row in rows]
+
+
+async def fetch_edus(connection: Connection, destination: str, positions: Sequence[int]) -> list[StoredEdu]:
+    if not positions:
+        return []
+    return [StoredEdu(*row) for row in await connection.fetch(SQL.fetch_edus, destination, list(positions))]
+
+
+async def delete_pdus(connection: Connection, destination: str, places: Sequence[tuple[str, int]]) -> None:
+    if places:
+        await connection.execute(SQL.delete_pdus, destination, *_columns(places))
+
+
+async def delete_edus(connection: Connection, destination: str, positions: Sequence[int]) -> None:
+    if positions:
+        await connection.execute(SQL.delete_edus, destination, list(positions))
+
+
+async def skip_pdus(connection: Connection, destination: str, room_id: str, keep: int) -> int:
+    """Take what is older than a position out of the queue of one room; how many they were."""
+    skipped: int = await connection.fetchval(SQL.skip_pdus, destination, room_id, keep)
+    return skipped
+
+
+def _columns(places: Sequence[tuple[str, int]]) -> tuple[list[str], list[int]]:
+    return [room_id for room_id, _ in places], [position for _, position in places]
+
+
+# ---- all destinations --------------------------------------------------------------------------------
+
+
+async def epoch(connection: Connection) -> str:
+    """The identity of this database. One that was restored from a backup has another than the one that was
+    backed up: in both a position in a queue may be given to different events."""
+    await connection.execute(SQL.draw_epoch)
+    drawn: str = await connection.fetchval(SQL.fetch_epoch)
+    return drawn
+
+
+async def destinations(connection: Connection) -> list[str]:
+    """Every server for which something waits."""
+    return [row[0] for row in await connection.fetch(SQL.destinations)]
+
+
+async def depths(connection: Connection) -> list[Depth]:
+    return [Depth(*row) for row in await connection.fetch(SQL.depths)]
+
+
+class OutageRow(NamedTuple):
+    """Times are milliseconds since 1970."""
+
+    failing_since: int
+    failures: int
+    retry_at: int
+
+
+async def write_outage(connection: Connection, destination: str, outage: OutageRow | None) -> None:
+    """None: the server answers."""
+    if outage is None:
+        await connection.execute(SQL.delete_outage, destination)
+    else:
+        await connection.execute(SQL.upsert_outage, destination, *outage)
+
+
+async def fetch_outage(connection: Connection, destination: str) -> OutageRow | None:
+    row = await connection.fetchrow(SQL.fetch_outage, destination)
+    return None if row is None else OutageRow(*row)
+
+
+async def list_outages(connection: Connection) -> dict[str, OutageRow]:
+    return {row[0]: OutageRow(*row[1:]) for row in map(tuple, await connection.fetch(SQL.list_outages))}

@@ -1,0 +1,104 @@
+"""Which media there is: one row for each `mxc://` address, several of which may share their bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.media", "media.sql")
+LOCKS = 0x4D454449  # "MEDI": the first of the two numbers that a lock on bytes has
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRow:
+    """`uploader` is None for what another server has and we only keep as long as there is room."""
+
+    origin: str
+    media_id: str
+    sha256: bytes
+    size: int
+    content_type: str
+    file_name: str | None
+    uploader: str | None
+    created_at: int
+    last_used_at: int
+    quarantined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """What the cache of other servers' media should lose."""
+
+    origin: str
+    media_id: str
+    sha256: bytes
+
+
+async def lock_bytes(connection: Connection, sha256: bytes) -> None:
+    """Until the transaction ends nobody else brings or takes away these bytes."""
+    await connection.execute(SQL.lock_bytes, LOCKS, _number(sha256))
+
+
+async def find_upload(connection: Connection, origin: str, uploader: str, sha256: bytes) -> str | None:
+    """The id under which this user has uploaded these bytes, in quarantine or not."""
+    media_id: str | None = await connection.fetchval(SQL.find_upload, sha256, origin, uploader)
+    return media_id
+
+
+async def put(connection: Connection, row: MediaRow) -> None:
+    """What has bytes that are quarantined under another name is quarantined too."""
+    await connection.execute(
+        SQL.put,
+        row.origin,
+        row.media_id,
+        row.sha256,
+        row.size,
+        row.content_type,
+        row.file_name,
+        row.uploader,
+        row.created_at,
+    )
+
+
+async def fetch(connection: Connection, origin: str, media_id: str) -> MediaRow | None:
+    row = await connection.fetchrow(SQL.fetch, origin, media_id)
+    return None if row is None else MediaRow(**row)
+
+
+async def touch(connection: Connection, origin: str, media_id: str, now: int) -> None:
+    """It was used just now."""
+    await connection.execute(SQL.touch, origin, media_id, now)
+
+
+async def is_needed(connection: Connection, sha256: bytes) -> bool:
+    """Whether any address leads to these bytes."""
+    needed: bool = await connection.fetchval(SQL.is_needed, sha256)
+    return needed
+
+
+async def fetch_unneeded(connection: Connection, hashes: Sequence[bytes]) -> list[bytes]:
+    """Those of these bytes that no address leads to, at this moment."""
+    return [row["sha256"] for row in await connection.fetch(SQL.fetch_unneeded, hashes)]
+
+
+async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined: bool) -> None:
+    """Under all the addresses that these bytes have."""
+    await connection.execute(SQL.set_quarantined, sha256, quarantined)
+
+
+async def fetch_surplus(
+    connection: Connection, *, unused_since: int, most_bytes: int, used_until: int, limit: int
+) -> list[Surplus]:
+    """Up to `limit` of what should go, the longest unused first, and nothing used after `used_until`."""
+    rows = await connection.fetch(SQL.fetch_surplus, unused_since, most_bytes, used_until, limit)
+    return [Surplus(**row) for row in rows]
+
+
+async def delete_remote(connection: Connection, surplus: Surplus) -> None:
+    """Never one of ours, whatever anybody asks for."""
+    await connection.execute(SQL.delete_remote, surplus.origin, surplus.media_id, surplus.sha256)
+
+
+def _number(sha256: bytes) -> int:
+    return int.from_bytes(sha256[:4], "big", signed=True)

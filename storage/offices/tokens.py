@@ -1,0 +1,74 @@
+"""Tokens of Agents and Computers that come into offices. Whether one is good is decided by whoever asks."""
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.offices", "tokens.sql")
+
+MOST: Final = 10_000
+"""Tokens of a node, those that are no longer good among them."""
+KEPT_MS: Final = 30 * 24 * 3_600_000
+"""For which one that is no longer good is still shown, so that somebody can ask what it was."""
+NOTED_EVERY_MS: Final = 60_000
+"""How often the use of one is noted, at most."""
+
+
+class OfficeTokenRow(NamedTuple):
+    """In the order of the table's columns. Times are milliseconds since 1970."""
+
+    token_id: str
+    hash: bytes
+    owner: str
+    roles: tuple[str, ...]
+    offices: tuple[str, ...]
+    made_at: int
+    expires_at: int | None
+    last_used_at: int | None = None
+    revoked_at: int | None = None
+
+    def is_good(self, now_ms: int) -> bool:
+        """An instant that is reached has passed."""
+        return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
+
+    def is_use_news(self, now_ms: int) -> bool:
+        """Whether that it is used now is to be noted."""
+        return self.last_used_at is None or self.last_used_at <= now_ms - NOTED_EVERY_MS
+
+
+async def insert_token(connection: Connection, row: OfficeTokenRow) -> bool:
+    """Whether there was room for it, once those are forgotten that ended long ago."""
+    await connection.execute(SQL.lock_tokens)
+    await connection.execute(SQL.delete_dead_tokens, row.made_at - KEPT_MS)
+    return await connection.fetchval(SQL.insert_token, *row[:7], MOST) is not None
+
+
+async def fetch_token(connection: Connection, token_id: str) -> OfficeTokenRow | None:
+    row = await connection.fetchrow(SQL.fetch_token, token_id)
+    return None if row is None else _read(row)
+
+
+async def list_tokens(connection: Connection) -> list[OfficeTokenRow]:
+    """By their owners, and of one the oldest first."""
+    return [_read(row) for row in await connection.fetch(SQL.list_tokens)]
+
+
+async def list_good_ids(connection: Connection, token_ids: Collection[str], now_ms: int) -> frozenset[str]:
+    """Those of them that are still good."""
+    return frozenset(row[0] for row in await connection.fetch(SQL.list_good_ids, list(token_ids), now_ms))
+
+
+async def note_use(connection: Connection, token_id: str, now_ms: int) -> None:
+    await connection.execute(SQL.note_use, token_id, now_ms, NOTED_EVERY_MS)
+
+
+async def revoke_token(connection: Connection, token_id: str, now_ms: int) -> bool:
+    """Whether there is such a token."""
+    return await connection.fetchval(SQL.revoke_token, token_id, now_ms) is not None
+
+
+def _read(row: Any) -> OfficeTokenRow:
+    token_id, kept, owner, roles, offices, *times = row
+    return OfficeTokenRow(token_id, kept, owner, tuple(roles), tuple(offices), *times)

@@ -1,0 +1,1 @@
+"""Threads, direct chats, puppets."""

@@ -1,0 +1,23 @@
+"""Chats of a person and an agent that were made because the person asked for one."""
+
+from collections.abc import Collection
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.people", "direct_chats.sql")
+
+
+async def keep_chat(connection: Connection, user_id: str, agent: str, room_id: str) -> None:
+    """In place of the one before, if there was one. `agent` is an address."""
+    await connection.execute(SQL.keep_chat, user_id, agent, room_id)
+
+
+async def fetch_chat(connection: Connection, user_id: str, agent: str) -> str | None:
+    room_id: str | None = await connection.fetchval(SQL.fetch_chat, user_id, agent)
+    return room_id
+
+
+async def fetch_chats(connection: Connection, user_id: str, agents: Collection[str]) -> dict[str, str]:
+    """Rooms by the addresses of the agents with whom there is one."""
+    return {row[0]: row[1] for row in await connection.fetch(SQL.fetch_chats, user_id, list(agents))}

@@ -1,0 +1,38 @@
+"""People as whom this node may speak. What their tokens are sealed with is kept elsewhere."""
+
+from typing import NamedTuple
+
+from storage.database import Connection
+from storage.statements import load
+
+SQL = load("storage.people", "double_puppets.sql")
+
+
+class PuppetRow(NamedTuple):
+    """In the order of the table's columns. Times are milliseconds since 1970."""
+
+    user_id: str
+    login_id: str
+    sealed: bytes
+    made_at: int
+    refused_at: int | None = None
+
+
+async def keep_puppet(connection: Connection, row: PuppetRow) -> None:
+    """In place of the one that the person has, if there is one. Nobody has refused it yet."""
+    await connection.execute(SQL.keep_puppet, *row[:4])
+
+
+async def fetch_puppet(connection: Connection, user_id: str) -> PuppetRow | None:
+    row = await connection.fetchrow(SQL.fetch_puppet, user_id)
+    return None if row is None else PuppetRow(*row)
+
+
+async def refuse_puppet(connection: Connection, user_id: str, login_id: str, now_ms: int) -> None:
+    """The homeserver does not take it any more. The first time counts."""
+    await connection.execute(SQL.refuse_puppet, user_id, login_id, now_ms)
+
+
+async def delete_puppet(connection: Connection, user_id: str, login_id: str) -> bool:
+    """Whether there was one."""
+    return await connection.fetchval(SQL.delete_puppet, user_id, login_id) is not None

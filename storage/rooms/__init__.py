@@ -1,0 +1,1 @@
+"""Tables of rooms and events (one .sql beside each .py)."""

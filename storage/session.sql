@@ -1,0 +1,26 @@
+-- name: lock
+SELECT pg_try_advisory_lock(hashtextextended($1::text, 0));
+
+-- name: lock_shared
+SELECT pg_try_advisory_lock_shared(hashtextextended($1::text, 0));
+
+-- name: unlock
+SELECT pg_advisory_unlock(hashtextextended($1::text, 0));
+
+-- name: unlock_shared
+SELECT pg_advisory_unlock_shared(hashtextextended($1::text, 0));
+
+-- name: notify
+SELECT pg_notify('palaver', payload) FROM unnest($1::text[]) WITH ORDINALITY AS given (payload, number) ORDER BY number;
+
+-- Every session that listens shares this lock.
+-- name: count_in
+SELECT pg_advisory_lock_shared(hashtextextended('palaver session', 0));
+
+-- A session's own share of the lock does not keep it from holding it exclusively for a moment.
+-- name: is_alone
+SELECT CASE
+    WHEN pg_try_advisory_lock(hashtextextended('palaver session', 0))
+    THEN pg_advisory_unlock(hashtextextended('palaver session', 0))
+    ELSE false
+END;

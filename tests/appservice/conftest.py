@@ -1,0 +1,15 @@
+"""A guest of a homeserver, as far as its database knows."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from storage.connect import DatabaseAddress
+from storage.database import Database
+from tests.appservice.guests import Guest, guest_on
+
+
+@pytest.fixture
+async def guest(database: Database, database_address: DatabaseAddress) -> AsyncIterator[Guest]:
+    async with guest_on(database, database_address) as guest:
+        yield guest

@@ -1,0 +1,50 @@
+"""What mautrix's `HTTPAPI` does on the wire here. What comes of it is in `test_homeserver_client`."""
+
+import logging
+
+import aiohttp
+import pytest
+from mautrix.api import Method, Path
+
+from appservice.homeserver.api import MOST_BYTES, HomeserverApi, HomeserverAway, reason
+from tests.appservice.homeservers import homeserver
+
+
+async def test_whatever_is_answered_is_given_as_it_came(caplog: pytest.LogCaptureFixture) -> None:
+    """Status and bytes, without a redirect being followed, and with nothing of it in any log."""
+    caplog.set_level(logging.DEBUG, "mau.http")
+    redirect = aiohttp.web.Response(status=302, headers={"Location": "/elsewhere"}, text="go")
+    async with homeserver(lambda request: redirect) as at, aiohttp.ClientSession() as session:
+        api = HomeserverApi(session, at.client.url)
+        assert await api.request(Method.PUT, Path.v3.x, b"secret", {}, {"q": "a b&c"}) == (302, b"go")
+        assert at.targets == ["PUT /_matrix/client/v3/x?q=a+b%26c"]
+        assert at.server.bodies == [b"secret"]
+    assert "secret" not in caplog.text
+    assert caplog.records == []
+
+
+async def test_an_answer_has_its_limit() -> None:
+    """Also one that does not say how long it is."""
+
+    def large(request: aiohttp.web.Request) -> aiohttp.web.Response:
+        if request.path.endswith("told"):
+            return aiohttp.web.Response(body=b"x" * (MOST_BYTES + 1))
+        answer = aiohttp.web.Response(body=b"x" * (MOST_BYTES + 1))
+        answer.enable_chunked_encoding()
+        return answer
+
+    async with homeserver(large) as at, aiohttp.ClientSession() as session:
+        api = HomeserverApi(session, at.client.url)
+        for path in (Path.v3.told, Path.v3.untold):
+            with pytest.raises(HomeserverAway, match="it says far too much"):
+                await api.request(Method.GET, path)
+
+
+def test_a_reason_is_one_short_line() -> None:
+    """Whatever the library says."""
+    assert reason(TimeoutError()) == "it took too long"
+    assert reason(aiohttp.ServerDisconnectedError()) == "it broke off the connection"
+    assert reason(ValueError("a\nb")) == "a"
+    assert len(reason(ValueError("x" * 900))) == 200
+    assert reason(ValueError()) == "ValueError"
+    assert reason(ConnectionResetError()) == "it broke off the connection"

@@ -1,0 +1,72 @@
+"""A homeserver on loopback that answers what a test wants, and a client that asks it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any
+
+from aiohttp import web
+
+from appservice.homeserver.client import HomeserverClient, open_session
+from tests.support.loopback_server import LoopbackServer
+
+TOKEN = "an as_token"
+
+
+@dataclass
+class Counted:
+    """Counts, and lets everything through as the watch does."""
+
+    asked_for: list[tuple[str, str, str]] = field(default_factory=list)
+    came: list[str] = field(default_factory=list)
+    closed: Exception | None = None
+
+    def asked(self, method: str, kind: str, outcome: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.asked_for.append((method, kind, outcome))
+
+    async def passed(self) -> None:
+        if self.closed is not None:
+            raise self.closed
+
+    def lost(self, away: Exception) -> None:
+        self.came.append("lost")
+
+    def answered(self) -> None:
+        self.came.append("answered")
+
+
+@dataclass
+class Homeserver:
+    server: LoopbackServer
+    client: HomeserverClient
+    counted: Counted
+
+    @property
+    def targets(self) -> list[str]:
+        """What was asked for, in order."""
+        return [f"{request.method} {request.raw_path}" for request in self.server.requests]
+
+
+@asynccontextmanager
+async def homeserver(handler: Callable[[web.Request], Any]) -> AsyncIterator[Homeserver]:
+    """`handler` gives a response, or JSON to say with 200, or a status with JSON; or awaits it."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        said = handler(request)
+        if isawaitable(said):
+            said = await said
+        if isinstance(said, web.StreamResponse):
+            return said
+        if isinstance(said, tuple):
+            return web.json_response(said[1], status=said[0])
+        return web.json_response(said)
+
+    server = LoopbackServer(handle)
+    counted = Counted()
+    async with server.running(None), open_session() as session:
+        url = f"http://127.0.0.1:{server.port}"
+        yield Homeserver(
+            server, HomeserverClient(session, url, TOKEN, observer=counted, watch=counted), counted
+        )

@@ -1,0 +1,61 @@
+"""What clients of the homeserver can look up of agents."""
+
+import pytest
+
+from appservice.http.endpoints import agent_asked_for, location, protocol, room_asked_for, third_party_user
+from appservice.registration.namespaces import AgentRoom, Namespaces
+
+OURS = Namespaces("their.server", "kitchen.local", "_agent_")
+
+
+@pytest.mark.parametrize(
+    ("fields", "agent"),
+    [
+        ({"agent": "worker-1"}, ("worker-1", "kitchen.local")),
+        ({"agent": "worker-1", "node": "cellar.local"}, ("worker-1", "cellar.local")),
+        ({"agent": "worker-1@cellar.local"}, ("worker-1", "cellar.local")),
+        ({}, None),
+        ({"agent": ""}, None),
+        ({"agent": "@cellar.local"}, None),
+        ({"agent": "a@b@c"}, None),
+        ({"agent": "a", "node": ""}, None),
+        ({"agent": "a\0"}, None),
+        ({"agent": "\ud800"}, None),
+        ({"agent": "x" * 300}, None),
+    ],
+)
+def test_whom_somebody_looks_for(fields: dict[str, str], agent: tuple[str, str] | None) -> None:
+    """By id, by id and node, or by the whole address."""
+    assert agent_asked_for(fields, OURS) == agent
+
+
+def test_which_room_somebody_looks_for() -> None:
+    """By its namespace: the room in which people see its agents."""
+    assert room_asked_for({"namespace": "default"}) == AgentRoom("agents", "default")
+    assert room_asked_for({}) is room_asked_for({"namespace": "\0"}) is None
+
+
+def test_what_is_told() -> None:
+    """Names on both sides."""
+    assert third_party_user(("w", "cellar.local"), OURS) == {
+        "userid": "@_agent_w=40cellar.local:their.server",
+        "protocol": "agents",
+        "fields": {"agent": "w", "node": "cellar.local"},
+    }
+    assert third_party_user(("é" * 80, "kitchen.local"), OURS) is None
+    assert location(AgentRoom("agents", "default"), OURS) == {
+        "alias": "#agents-default:their.server",
+        "protocol": "agents",
+        "fields": {"namespace": "default"},
+    }
+    assert location(AgentRoom("agent-broadcast", ""), OURS) is None
+
+
+def test_the_protocol_has_all_that_is_required_of_one() -> None:
+    """User fields, location fields, icon, field types, instances; and every field has its type."""
+    told = protocol(OURS)
+    assert {*told["user_fields"], *told["location_fields"]} == set(told["field_types"])
+    assert isinstance(told["icon"], str)
+    assert all(set(one) == {"regexp", "placeholder"} for one in told["field_types"].values())
+    (instance,) = told["instances"]
+    assert instance["network_id"] == "kitchen.local"

@@ -1,0 +1,305 @@
+"""Takes in what the homeserver sends: each transaction once, in its order, on disk before it is answered."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from appservice.intake import intake as module
+from appservice.intake.intake import Intake
+from appservice.intake.transaction import read
+from federation.events.room_event import StreamedEvent
+from federation.matrix.errors import MatrixError
+from federation.transactions.ephemeral import TypingNow
+from storage.appservice.events import lock_registration
+from storage.appservice.rooms import fetch_entries
+from storage.database import Database
+from storage.federation.edus import fetch_messages
+from storage.federation.users import insert_user
+from storage.rooms import stream as consumers
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message, numbered, redaction, transaction
+from tests.appservice.guests import OURS, Guest
+
+TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
+DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
+
+
+async def test_events_are_in_the_stream_in_their_order(guest: Guest) -> None:
+    """Within a transaction, and from one to the next."""
+    assert await guest.take_in("1", message("$3"), message("$1"))
+    assert await guest.take_in("2", message("$2"))
+    assert await guest.all() == ["$3", "$1", "$2"]
+
+
+async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest) -> None:
+    """Nor anything of it: whoever sends it did not hear that it was taken in."""
+    await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    assert guest.told == [TypingNow(ROOM, (ALICE,))]
+    assert not await guest.take_in("1", message("$1", age=99), ephemeral=[TYPING])
+    assert await guest.all() == ["$1"]
+    assert len(guest.told) == 1
+
+
+async def test_readers_look_when_a_transaction_comes_again(guest: Guest) -> None:
+    """Another process took it in, and may have been killed before it told them."""
+    await guest.take_in("1", message("$1"))
+    woken: list[list[str]] = []
+
+    def wake(entries: Sequence[StreamedEvent]) -> None:
+        woken.append([entry.event.event_id for entry in entries])
+
+    elsewhere = Intake("palaver", guest.database, is_ours=OURS.owns_user, woken=wake)
+    assert not await elsewhere.take_in("1", read(transaction(message("$1"))))
+    assert woken == [[]]
+
+
+async def test_readers_are_told_what_there_is_to_read(guest: Guest) -> None:
+    """As they would find it; where a redaction asks for some of it, that they have to look."""
+    woken: list[list[StreamedEvent]] = []
+    intake = Intake(
+        "palaver", guest.database, is_ours=OURS.owns_user, woken=lambda entries: woken.append(list(entries))
+    )
+    invite = member("$3", GHOST, "invite")
+    await intake.take_in("1", read(transaction(message("$1"), message("$2", body="\0"), invite)))
+    assert woken == [await guest.entries()]
+    await intake.take_in("2", read(transaction(message("$1"), message("$4"))))
+    assert woken[1:] == [(await guest.entries())[3:]]
+    await intake.take_in("3", read(transaction(redaction("$r", "$6"))))
+    await intake.take_in("4", read(transaction(message("$5"), message("$6"))))
+    assert woken[3] == []
+    await intake.take_in("5", read(transaction()))
+    assert len(woken) == 4
+
+
+async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Guest) -> None:
+    """Homeservers have been known to send some twice; also within one."""
+    await guest.take_in("1", message("$1"), message("$1", body="other"))
+    assert await guest.take_in("2", message("$1"), message("$2"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_a_homeserver_may_begin_to_count_anew(guest: Guest) -> None:
+    """Restored from a backup, it gives old ids to new transactions: nothing of those is lost."""
+    await guest.take_in("1", message("$1"))
+    assert await guest.take_in("1", message("$2"))
+    assert not await guest.take_in("1", message("$2"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_transactions_at_the_same_time_are_taken_in_one_after_the_other(
+    guest: Guest, database: Database
+) -> None:
+    """Also by two processes on one database; and whoever sends many of them is told to wait."""
+    async with database.transaction() as connection:
+        await lock_registration(connection, "palaver")
+        sent = [asyncio.create_task(guest.take_in("1", message("$1"))) for _ in range(module.MOST_WAITING)]
+        while guest.intake._waiting < module.MOST_WAITING:
+            await asyncio.sleep(0)
+        with pytest.raises(MatrixError) as refused:
+            await guest.take_in("2", message("$2"))
+        assert refused.value.status == 429
+        assert not any(task.done() for task in sent)
+    assert sorted(await asyncio.gather(*sent)) == [False, False, False, True]
+    assert await guest.all() == ["$1"]
+    assert guest.intake._waiting == 0
+
+
+WAITING = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'
+"""
+
+
+async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Guest) -> None:
+    """503, so that it comes again, and is new then."""
+    async with guest.database.transaction() as connection:
+        await lock_registration(connection, "palaver")
+        sent = asyncio.create_task(guest.take_in("1", message("$1"), ephemeral=[TYPING]))
+        # Outside a transaction: within one Postgres shows the same activity again and again.
+        async with guest.database.statements() as other:
+            while not await other.fetchval(WAITING):
+                await asyncio.sleep(0.01)
+        with pytest.raises(MatrixError) as refused:
+            await sent
+        assert (refused.value.status, len(guest.reported)) == (503, 1)
+    assert guest.told == []
+    assert await guest.take_in("1", message("$1"), ephemeral=[TYPING])
+    assert await guest.all() == ["$1"]
+    assert len(guest.told) == 1
+
+
+async def test_invites_of_ours_are_told_apart(guest: Guest) -> None:
+    """With what is shown of the room; one that has been answered is told to nobody any more. Who is invited
+    by ours, or is none of ours, is news of the room."""
+    shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
+    invite = member("$1", GHOST, "invite", unsigned={"invite_room_state": [shown]})
+    await guest.take_in(
+        "1",
+        invite,
+        member("$2", ALICE, "invite"),
+        member("$3", GHOST, "invite", sender="@_agent_other:their.server", room_id="!other:their.server"),
+    )
+    entries = (await guest.stream.read(0)).entries
+    assert [(entry.kind, entry.event.event_id) for entry in entries] == [
+        ("invite", "$1"),
+        ("timeline", "$2"),
+        ("timeline", "$3"),
+    ]
+    assert entries[0].invite_state == (shown,)
+    await guest.take_in("2", member("$4", GHOST, "join", sender=GHOST))
+    assert await guest.all() == ["$2", "$3", "$4"]
+
+
+async def test_a_redaction_is_applied_whichever_comes_first(guest: Guest) -> None:
+    """In its own room alone."""
+    await guest.take_in("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
+    await guest.take_in(
+        "2", message("$2"), redaction("$t", "$3", room_id="!other:their.server"), message("$3")
+    )
+    entries = {entry.event.event_id: entry.event for entry in (await guest.stream.read(0)).entries}
+    assert [name for name, event in entries.items() if event.is_redacted] == ["$1", "$2"]
+    assert entries["$1"].content == {}
+    assert entries["$r"].redacts == "$1"
+
+
+async def test_messages_to_devices_are_kept(guest: Guest) -> None:
+    """Those for ghosts that there are, once; and who listens is told."""
+    async with guest.database.transaction() as connection:
+        await insert_user(connection, GHOST, 0)
+    others = [{**DEVICE, "to_user_id": user} for user in (ALICE, "@_agent_nobody:their.server")]
+    for _ in range(2):
+        await guest.take_in("1", to_device=[DEVICE, *others])
+    kept = await guest.database.look(lambda connection: fetch_messages(connection, GHOST, 10))
+    assert [one[1:] for one in kept] == [(GHOST, "D", ALICE, "m.dummy", b"{}")]
+    assert len(guest.told) == 3
+
+
+async def test_what_is_left_out_is_reported(guest: Guest) -> None:
+    """The rest is taken in."""
+    await guest.take_in("1", 7, message("$1"))
+    assert await guest.all() == ["$1"]
+    assert guest.reported == ["The homeserver sent what could not be read: an event is no object."]
+
+
+@pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
+async def test_an_id_that_cannot_be_kept_is_refused(guest: Guest, transaction_id: str) -> None:
+    """400, and nothing happens."""
+    with pytest.raises(MatrixError) as refused:
+        await guest.take_in(transaction_id, message("$1"))
+    assert refused.value.status == 400
+    assert await guest.all() == []
+
+
+async def test_hostile_text_is_kept(guest: Guest) -> None:
+    """What JSON can hold and a column of text cannot."""
+    await guest.take_in("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
+    assert await guest.all() == ["$1", "$2"]
+
+
+async def test_whatever_is_sent_is_taken_in(guest: Guest) -> None:
+    """A transaction that the database did not take would be sent for ever, and nothing after it."""
+    chance = random.Random(7)
+    texts = [
+        "",
+        "a",
+        "\0",
+        'é\u2028\\"{}',
+        "x" * 255,
+        chance.randbytes(127).hex(),
+        chance.randbytes(20_000).hex(),
+    ]
+    values = [*texts, None, True, 7, -1, 1.5, 1e300, 2**53, 2**70, [], {}, [["\0"]], {"\0": {"a": [1.0]}}]
+    users = [GHOST, ALICE, "@a:b", f"@{'x' * 250}:b", "@a\0:b"]
+
+    def odd() -> object:
+        event = message(f"${chance.randrange(400)}", sender=chance.choice(users))
+        for name in chance.sample(["type", "state_key", "origin_server_ts", "unsigned", "redacts"], 3):
+            event[name] = chance.choice(values)
+        kind = chance.choice(["m.room.member", "m.room.redaction", "m.room.topic", event["type"]])
+        event["type"] = kind
+        event["content"] = {
+            "membership": chance.choice([*values, "join", "invite", "leave", "ban", "knock"]),
+            "redacts": chance.choice([*values, f"${chance.randrange(400)}"]),
+            "io.palaver.transaction": chance.choice([*values, "0" * 32]),
+        }
+        if kind == "m.room.member":
+            event["state_key"] = chance.choice([*users, *texts])
+        for name in chance.choices(list(event), k=chance.choice([0, 0, 0, 1])):
+            event[name] = chance.choice(values)
+        return event
+
+    await guest.take_in("0", member("$join", GHOST, "join"))
+    for number in range(1, 60):
+        assert await guest.take_in(str(number), *[odd() for _ in range(20)])
+    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    assert known is not None
+    assert len(known[1]) > 10
+    assert len(await guest.entries()) > 100
+
+
+async def test_what_everybody_has_read_is_forgotten(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the transactions that brought it."""
+    monkeypatch.setattr(module, "KEPT", timedelta(seconds=-1))
+    await guest.take_in("1", message("$1"))
+    assert await guest.intake.prune() == 0
+    async with guest.stream.subscription("reader") as subscription:
+        (entry,) = await subscription.next()
+        async with guest.database.transaction() as connection:
+            await subscription.advance(connection, entry.position)
+    assert await guest.intake.prune() == 1
+    assert await guest.all() == []
+    assert (await guest.database.look(consumers.list_cursors))["reader"] == entry.position
+
+
+PROGRAM = """
+import asyncio, sys
+from storage.connect import DatabaseAddress
+from storage.database import Database
+from tests.appservice.events import numbered
+from tests.appservice.guests import guest_on
+
+async def main():
+    address = DatabaseAddress.from_url(sys.argv[1])
+    database = await Database.connect(address, minimum=1)
+    async with guest_on(database, address) as guest:
+        for number in range(int(sys.argv[2]), 1_000_000):
+            is_new = await guest.take_in(str(number), *numbered(number))
+            print(number, is_new, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Guest) -> None:
+    """What was answered is there, with the state that it made; what was not is there whole or not at all, and
+    is sent again."""
+    answered = 0
+    for _ in range(2):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM, guest.database.address.url, str(answered),
+            stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3],
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines: list[list[bytes]] = []
+        try:
+            while len(lines) < 20:
+                lines.append((await process.stdout.readline()).split())
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL)
+        lines += [line.split() for line in (await process.stdout.read()).splitlines()]
+        await process.wait()
+        # The last one answered is sent again by the next process, as after an answer that was lost.
+        answered = int([line for line in lines if len(line) == 2][-1][0])
+    for number in range(answered, answered + 3):
+        await guest.take_in(str(number), *numbered(number))
+    assert await guest.all() == [f"${number}.{part}" for number in range(answered + 3) for part in range(5)]
+    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    assert known is not None
+    assert [entry.event_id for entry in known[1]] == [f"${answered + 2}.4", f"${answered + 2}.3"]

@@ -1,0 +1,475 @@
+"""The rooms in which ghosts are, as far as the node knows them without asking."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from appservice.intake import known_rooms as module
+from appservice.intake.known_rooms import KnownRooms
+from federation.events.room_event import Invite, Member
+from federation.matrix.errors import MatrixError
+from storage.connect import ConnectionLost
+from tests.appservice.events import ALICE, GHOST, ROOM, redaction
+from tests.appservice.guests import Guest
+from tests.appservice.intake.told import NODE_USER, OTHER, Telling, with_ghost
+
+TOPIC = "m.room.topic"
+
+
+@pytest.fixture
+def telling(guest: Guest) -> Telling:
+    return with_ghost(guest)
+
+
+@pytest.fixture
+async def known(telling: Telling) -> AsyncIterator[KnownRooms]:
+    known = telling.known_rooms()
+    yield known
+    await known.close()
+
+
+async def topic(known: KnownRooms) -> str:
+    event = await known.state_event(ROOM, TOPIC)
+    assert event is not None
+    return str(event.content["topic"])
+
+
+async def ids(known: KnownRooms, room_id: str = ROOM) -> dict[tuple[str, str], str]:
+    return {(event.type, event.state_key or ""): event.event_id for event in await known.state(room_id)}
+
+
+async def test_the_state_is_fetched_once_and_kept_up(telling: Telling, known: KnownRooms) -> None:
+    """As a ghost who is there; after that the homeserver is asked for nothing."""
+    telling.happens("m.room.name", {"name": "never told"}, told=False)
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert telling.asked == [(ROOM, GHOST)]
+    telling.topic("second")
+    telling.moves(ALICE, "leave", sender=ALICE)
+    telling.happens("io.palaver.thing", {"a": 1}, "key")
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert await topic(known) == "second"
+    assert [event.content for event in await known.state(ROOM, "io.palaver.thing")] == [{"a": 1}]
+    assert await known.state_event(ROOM, "io.palaver.thing") is None
+    assert telling.asked == [(ROOM, GHOST)]
+
+
+async def test_whoever_asks_at_once_waits_for_one_answer(telling: Telling, known: KnownRooms) -> None:
+    """Also when one of them gives up."""
+    await telling.tell()
+    asked = [asyncio.create_task(topic(known)) for _ in range(5)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    assert await asyncio.gather(*asked[1:]) == ["first"] * 4
+    assert len(telling.asked) == 1
+
+
+async def test_a_room_of_which_nobody_of_ours_knows(telling: Telling, known: KnownRooms) -> None:
+    """404 where the state is asked for, and nothing where one entry is."""
+    for room_id in ("!unknown:their.server", "!a\0b:their.server"):
+        with pytest.raises(MatrixError) as refused:
+            await known.state(room_id)
+        assert (refused.value.errcode, refused.value.status) == ("M_NOT_FOUND", 404)
+        with pytest.raises(MatrixError):
+            await known.members(room_id)
+        assert await known.state_event(room_id, TOPIC) is None
+        assert await known.membership(room_id, GHOST) is None
+    assert telling.asked == []
+
+
+async def test_members_are_known_by_what_they_are(telling: Telling, known: KnownRooms) -> None:
+    """Whatever stands in the event."""
+    telling.happens(
+        "m.room.member",
+        {"membership": "join", "displayname": "Bob", "avatar_url": 7},
+        "@bob:b",
+        sender="@bob:b",
+    )
+    telling.happens("m.room.member", {"membership": ["join"]}, "@odd:b", sender="@odd:b")
+    telling.happens("m.room.member", {"membership": "a\0b"}, "@nul:b", sender="@odd:b")
+    await telling.tell()
+    assert Member("@bob:b", "join", "Bob", None) in await known.members(ROOM)
+    assert {one.user_id for one in await known.members(ROOM)} == {ALICE, GHOST, "@bob:b"}
+    assert {one.user_id for one in await known.members(ROOM, ("leave", "ban"))} == {"@odd:b", "@nul:b"}
+    assert await known.membership(ROOM, "@bob:b") == "join"
+    assert await known.membership(ROOM, "@odd:b") == "leave"
+    assert await known.membership(ROOM, "@nobody:b") is None
+
+
+async def test_what_cannot_stand_in_a_column_of_text_is_state_all_the_same(
+    telling: Telling, known: KnownRooms
+) -> None:
+    """Types and keys may hold whatever JSON does."""
+    telling.happens("a\0b", {"\0": "\0"}, "c\0d")
+    telling.happens("m.room.member", {"membership": "join"}, "@a\0b:c")
+    noise = random.Random(1).randbytes
+    telling.happens("m.room.member", {"membership": noise(30_000).hex()}, OTHER)
+    telling.happens(noise(127).hex(), {"x": noise(30_000).hex()}, noise(127).hex())
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    found = await known.state_event(ROOM, "a\0b", "c\0d")
+    assert found is not None
+    assert found.content == {"\0": "\0"}
+    assert await known.state_event(ROOM, "\ud800", "\udfff") is None
+
+
+async def test_what_arrives_while_the_state_is_fetched_stays(telling: Telling, known: KnownRooms) -> None:
+    """The answer may be older, or newer than what is told by then."""
+    await telling.tell()
+
+    async def later() -> None:
+        telling.topic("second")
+        telling.happens("m.room.name", {"name": "Kitchen"})
+        await telling.tell()
+
+    telling.during = later
+    assert await ids(known) == telling.ids()
+    assert len(telling.asked) == 1
+
+
+async def test_what_is_told_late_does_not_stay(telling: Telling, known: KnownRooms) -> None:
+    """The homeserver is behind with telling: an entry that was fetched may be newer than what comes."""
+    await telling.tell()
+    telling.topic("second")
+    telling.topic("third")
+    assert await topic(known) == "third"
+    await telling.tell(1)
+    assert await topic(known) == "third"
+    assert len(telling.asked) == 2
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+
+
+async def test_a_room_is_fetched_again_after_a_day(
+    telling: Telling, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What becomes of the state when histories that had parted come together is not told. While the
+    homeserver is away, what was kept up all the time is good enough."""
+    await telling.tell()
+    assert await topic(known) == "first"
+    telling.topic("resolved", told=False)
+    monkeypatch.setattr(module, "BELIEVED", timedelta(seconds=-1))
+    telling.away = True
+    assert await topic(known) == "first"
+    telling.away = False
+    assert await topic(known) == "resolved"
+    assert await ids(known) == telling.ids()
+
+
+async def test_what_is_gone_from_the_state_goes(telling: Telling, known: KnownRooms) -> None:
+    """After a doubt all of it is what the homeserver says."""
+    telling.happens("io.palaver.thing", {"a": 1}, "key")
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    del telling.rooms[ROOM]["io.palaver.thing", "key"]
+    await known.doubt(ROOM)
+    assert await ids(known) == telling.ids()
+
+
+async def test_a_homeserver_that_is_away_is_waited_for(telling: Telling, known: KnownRooms) -> None:
+    """What is not known whole is not guessed."""
+    await telling.tell()
+    telling.away = True
+    with pytest.raises(ConnectionLost):
+        await known.state(ROOM)
+    with pytest.raises(ConnectionLost):
+        await known.membership(ROOM, ALICE)
+    assert await known.joined_rooms(GHOST) == [ROOM]
+
+
+async def test_what_a_ghost_did_is_known_before_it_is_told(telling: Telling, known: KnownRooms) -> None:
+    """And what the homeserver tells until then was before."""
+    await telling.tell()
+    assert await topic(known) == "first"
+    telling.topic("Alice's")
+    own = telling.topic("ours", sender=GHOST)
+    await known.noted(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
+    assert await topic(known) == "ours"
+    await telling.tell(1)
+    assert await topic(known) == "ours"
+    await telling.tell()
+    assert await topic(known) == "ours"
+    telling.topic("later")
+    await telling.tell()
+    assert await topic(known) == "later"
+    assert len(telling.asked) == 1
+
+
+async def test_what_was_told_before_it_is_noted_is_not_noted(telling: Telling, known: KnownRooms) -> None:
+    """It may have been overtaken by now."""
+    await telling.tell()
+    own = telling.topic("ours", sender=GHOST)
+    telling.topic("Alice's")
+    await telling.tell()
+    await known.noted(ROOM, TOPIC, "", GHOST, own["content"], own["event_id"], own["origin_server_ts"])
+    assert await topic(known) == "Alice's"
+
+
+async def test_what_is_never_told_is_not_believed_for_long(
+    telling: Telling, known: KnownRooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that cannot be read is left out."""
+    await telling.tell()
+    assert await topic(known) == "first"
+    monkeypatch.setattr(module, "AHEAD", timedelta(seconds=-1))
+    await known.noted(ROOM, TOPIC, "", GHOST, {"topic": "ours"}, "$never", 1)
+    assert await topic(known) == "first"
+    assert len(telling.asked) == 2
+
+
+async def test_a_redaction_of_an_entry_has_it_fetched_again(telling: Telling, known: KnownRooms) -> None:
+    """What stays of it the room's version says. Whichever comes first, and not for a message or another
+    room's event."""
+    first = telling.rooms[ROOM][TOPIC, ""]
+    await telling.tell()
+    assert await topic(known) == "first"
+    for number, (target, more) in enumerate(
+        [("$message", {}), (first["event_id"], {"room_id": "!other:their.server"})]
+    ):
+        await telling.guest.take_in(f"r{number}", redaction(f"$r{number}", target, **more))
+        assert await topic(known) == "first"
+    assert len(telling.asked) == 1
+    telling.rooms[ROOM][TOPIC, ""] = {**first, "content": {}, "unsigned": {"redacted_because": {}}}
+    await telling.guest.take_in("r", redaction("$r", first["event_id"]))
+    event = await known.state_event(ROOM, TOPIC)
+    assert event is not None
+    assert (event.content, event.is_redacted) == ({}, True)
+    assert len(telling.asked) == 2
+
+    await telling.guest.take_in("early", redaction("$early", f"${telling.count + 1}"))
+    second = telling.topic("second")
+    telling.rooms[ROOM][TOPIC, ""] = {**second, "content": {}, "unsigned": {"redacted_because": {}}}
+    await telling.tell()
+    event = await known.state_event(ROOM, TOPIC)
+    assert event is not None
+    assert (event.event_id, event.content) == (second["event_id"], {})
+
+
+async def test_a_ghost_joins_and_leaves(telling: Telling, known: KnownRooms) -> None:
+    """Its rooms, and as whom to look, are known from the first day; what happened while nobody was there is
+    fetched."""
+    await telling.tell(4)
+    assert await known.membership(ROOM, GHOST) == "invite"
+    assert await known.resident(ROOM) is None
+    await telling.tell()
+    assert await known.joined_rooms(GHOST) == [ROOM]
+    assert await known.resident(ROOM) == GHOST
+    assert await topic(known) == "first"
+    telling.moves(GHOST, "ban")
+    await telling.tell()
+    assert await known.joined_rooms(GHOST) == []
+    assert await known.membership(ROOM, GHOST) == "ban"
+    with pytest.raises(MatrixError):
+        await known.state(ROOM)
+    telling.topic("missed", told=False)
+    telling.moves(GHOST, "join")
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+
+
+async def test_what_happens_between_leaving_and_coming_back_is_not_missed(
+    telling: Telling, known: KnownRooms
+) -> None:
+    """Also when both are told at once, or we know of both before they are told."""
+    await telling.tell()
+    assert await topic(known) == "first"
+    telling.moves(GHOST, "leave")
+    telling.topic("missed", told=False)
+    telling.moves(GHOST, "join")
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+
+    for event in (telling.moves(GHOST, "leave", sender=GHOST), telling.moves(GHOST, "join")):
+        await known.noted(
+            ROOM,
+            "m.room.member",
+            GHOST,
+            GHOST,
+            event["content"],
+            event["event_id"],
+            event["origin_server_ts"],
+        )
+    telling.topic("missed too", told=False)
+    assert await ids(known) == telling.ids()
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+
+
+async def test_while_another_ghost_stays_nothing_is_missed(telling: Telling, known: KnownRooms) -> None:
+    """So that nothing is fetched when one of many leaves."""
+    telling.moves(OTHER, "join")
+    await telling.tell()
+    assert await topic(known) == "first"
+    telling.moves(GHOST, "leave", sender=GHOST)
+    await telling.tell()
+    assert await topic(known) == "first"
+    assert len(telling.asked) == 1
+    assert await known.resident(ROOM) == OTHER
+
+
+async def test_who_was_believed_to_be_there_and_is_not(telling: Telling, known: KnownRooms) -> None:
+    """Another one is asked for; without anybody the room is not known any more."""
+    telling.moves(OTHER, "join")
+    await telling.tell()
+    telling.moves(GHOST, "leave", told=False)
+    assert await topic(known) == "first"
+    assert telling.asked == [(ROOM, GHOST), (ROOM, OTHER)]
+    assert await known.membership(ROOM, GHOST) == "leave"
+    telling.moves(OTHER, "leave", told=False)
+    await known.doubt(ROOM)
+    with pytest.raises(MatrixError):
+        await known.state(ROOM)
+    assert await known.joined_rooms(OTHER) == []
+
+
+async def test_a_refusal_of_another_kind_is_told(telling: Telling, known: KnownRooms) -> None:
+    """Nothing follows from it."""
+    await telling.tell()
+
+    async def refuse() -> None:
+        raise MatrixError("M_LIMIT_EXCEEDED", "Too many.", 429)
+
+    telling.during = refuse
+    with pytest.raises(MatrixError, match="Too many"):
+        await known.state(ROOM)
+    assert await topic(known) == "first"
+
+
+async def test_a_room_that_is_doubted_while_it_is_fetched_is_fetched_again(
+    telling: Telling, known: KnownRooms
+) -> None:
+    """But not for ever."""
+    await telling.tell()
+
+    async def doubt() -> None:
+        telling.topic("second", told=False)
+        await known.doubt(ROOM)
+
+    telling.during = doubt
+    assert await topic(known) == "second"
+    assert len(telling.asked) == 2
+
+    async def again() -> None:
+        await known.doubt(ROOM)
+        telling.during = again
+
+    telling.during = again
+    await known.doubt(ROOM)
+    assert await topic(known) == "second"
+    assert len(telling.asked) == 5
+
+
+async def test_a_room_is_upgraded(telling: Telling, known: KnownRooms) -> None:
+    """The new one is known by the ghost's joining it."""
+    new = "!new:their.server"
+    await telling.tell()
+    telling.happens("m.room.tombstone", {"replacement_room": new})
+    telling.happens("m.room.create", {"predecessor": {"room_id": ROOM}}, room_id=new, told=False)
+    telling.moves(GHOST, "join", room_id=new)
+    await telling.tell()
+    tombstone = await known.state_event(ROOM, "m.room.tombstone")
+    assert tombstone is not None
+    assert tombstone.content == {"replacement_room": new}
+    assert await ids(known, new) == telling.ids(new)
+    assert await known.joined_rooms(GHOST) == sorted([ROOM, new])
+
+
+async def test_invites_are_known_until_they_are_answered(telling: Telling, known: KnownRooms) -> None:
+    """With what is shown of the room."""
+    shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
+    invite = telling.rooms[ROOM]["m.room.member", GHOST]["event_id"]
+    telling.untold[3]["unsigned"] = {"invite_room_state": [shown]}
+    invite = telling.untold[3]["event_id"]
+    await telling.tell(4)
+    assert await known.invites(GHOST) == [Invite(ROOM, GHOST, ALICE, invite, (shown,))]
+    assert await known.invites(OTHER) == []
+    await telling.tell()
+    assert await known.invites(GHOST) == []
+
+
+async def test_a_database_that_is_new_learns_of_old_rooms(telling: Telling, known: KnownRooms) -> None:
+    """A ghost is asked for once; a room of which nothing is known is looked for among the node user's."""
+    telling.moves(NODE_USER, "join")
+    telling.untold.clear()
+    assert await known.joined_rooms(GHOST) == [ROOM]
+    assert await known.joined_rooms(GHOST) == [ROOM]
+    assert telling.asked_joined == [GHOST]
+    assert await known.resident(ROOM) == GHOST
+    assert await ids(known) == telling.ids()
+
+    second = telling.known_rooms()
+    await known.forget(ROOM)
+    assert await ids(second) == telling.ids()
+    assert telling.asked_joined == [GHOST, NODE_USER]
+    assert await second.resident("!unknown:their.server") is None
+    assert telling.asked_joined == [GHOST, NODE_USER]
+    await second.close()
+
+
+async def test_a_new_ghost_need_not_be_asked_for(telling: Telling, known: KnownRooms) -> None:
+    """It is in no room that could be one. What is told of one while it is asked for is newer."""
+    await known.adopt(OTHER, ["no room", "!a\0b:c"])
+    assert await known.joined_rooms(OTHER) == []
+    assert telling.asked_joined == []
+    telling.untold.clear()
+    telling.moves(GHOST, "leave")
+    await telling.tell()
+    await known.adopt(GHOST, [ROOM])
+    assert await known.joined_rooms(GHOST) == []
+
+
+async def test_a_database_that_was_restored_finds_out(telling: Telling, known: KnownRooms) -> None:
+    """The homeserver counts its transactions, and some are missing: what they told is fetched."""
+    telling.moves(OTHER, "join")
+    await telling.tell(1)
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert await known.joined_rooms(GHOST) == await known.joined_rooms(OTHER) == [ROOM]
+    telling.topic("missed", told=False)
+    telling.moves(OTHER, "leave", told=False)
+    telling.moves(OTHER, "join", told=False, room_id="!other:their.server")
+    telling.transactions += 3
+    telling.happens("m.room.message", {"body": "a"}, None)
+    await telling.tell()
+    assert await ids(known) == telling.ids()
+    assert await known.joined_rooms(GHOST) == [ROOM]
+    assert await known.joined_rooms(OTHER) == ["!other:their.server"]
+
+
+async def test_events_are_known_as_they_were_told(telling: Telling, known: KnownRooms) -> None:
+    """With redactions applied."""
+    telling.happens("m.room.message", {"body": "a"}, None)
+    event_id = telling.untold[-1]["event_id"]
+    await telling.tell()
+    event = await known.event(event_id)
+    assert event is not None
+    assert event.content == {"body": "a"}
+    assert await known.knows_event(event_id)
+    for unknown in ("$unknown", "$a\0b"):
+        assert await known.event(unknown) is None
+        assert not await known.knows_event(unknown)
+    await telling.guest.take_in("r", redaction("$r", event_id))
+    event = await known.event(event_id)
+    assert event is not None
+    assert event.is_redacted
+
+
+async def test_our_messages_are_known_when_they_come_back(telling: Telling, known: KnownRooms) -> None:
+    """By their key, sender and room; whoever writes our key into an own message has sent nothing of ours. A
+    person as whom we speak has keys too."""
+    key = "0123456789abcdef" * 2
+    content = {"body": "a", "io.palaver.transaction": key}
+    copied = telling.happens("m.room.message", content, None)
+    telling.happens("m.room.message", {**content, "io.palaver.transaction": ["a"]}, None, sender=GHOST)
+    own = telling.happens("m.room.message", content, None, sender=GHOST)
+    telling.happens("m.room.message", content, None, sender=GHOST)
+    await telling.tell()
+    assert await known.sent(GHOST, ROOM, key) == own["event_id"]
+    assert await known.sent(ALICE, ROOM, key) == copied["event_id"]
+    assert await known.sent(OTHER, ROOM, key) is None
+    assert await known.sent(GHOST, "!other:their.server", key) is None
+    assert await known.sent(GHOST, ROOM, "f" * 32) is None

@@ -1,0 +1,145 @@
+"""An event as the homeserver sends it to us, and as it is kept."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appservice.intake.received_event import (
+    ReceivedEvent,
+    from_bytes,
+    is_invite,
+    mark,
+    read,
+    sent_mark,
+    to_bytes,
+)
+from federation.events.room_event import RoomEvent
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message, redaction
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = [
+    "event_id", "room_id", "sender", "type", "content", "origin_server_ts", "state_key", "unsigned",
+    "redacts",
+]  # fmt: skip
+
+
+def taken(value: Any) -> ReceivedEvent:
+    received = read(value)
+    assert isinstance(received, ReceivedEvent), received
+    return received
+
+
+def test_an_event_is_read_and_comes_back() -> None:
+    """With all that those who live in rooms see of it."""
+    received = taken(message(state_key="é\0"))
+    content = {"msgtype": "m.text", "body": "peel"}
+    assert received.event == RoomEvent("$1", ROOM, ALICE, "m.room.message", content, 1_700_000_000_000, "é\0")
+    assert from_bytes(to_bytes(received)) == received
+
+
+def test_what_is_shown_of_a_room_stays_with_its_invite() -> None:
+    """As clients get it; what is no state event is left out."""
+    name = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
+    received = taken(member("$1", GHOST, "invite", unsigned={"invite_room_state": [name, 7, {}]}))
+    assert received.invite_state == (name,)
+    assert is_invite(received.event)
+    assert not is_invite(taken(member("$1", GHOST, "join")).event)
+    assert from_bytes(to_bytes(received)) == received
+
+
+def test_a_monstrous_room_is_not_shown() -> None:
+    """The invite stands all the same."""
+    names = [
+        {"type": "m.room.name", "state_key": str(key), "sender": ALICE, "content": {"name": "x" * 9_000}}
+        for key in range(10)
+    ]
+    assert taken(member("$1", GHOST, "invite", unsigned={"invite_room_state": names})).invite_state == ()
+
+
+def test_what_a_redaction_leaves() -> None:
+    """Whether the homeserver had applied it already, or it came later."""
+    assert taken(message(content={}, unsigned={"redacted_because": {}})).event.is_redacted
+    kept = to_bytes(taken(message()))
+    assert from_bytes(kept).event.content["body"] == "peel"
+    redacted = from_bytes(kept, is_redacted=True).event
+    assert (redacted.content, redacted.is_redacted) == ({}, True)
+    joined = from_bytes(to_bytes(taken(member("$1", GHOST, "join"))), is_redacted=True)
+    assert joined.event.content == {"membership": "join"}
+
+
+def test_what_a_redaction_asks_for() -> None:
+    """In its content since room version 11, beside it before; other events ask for nothing."""
+    assert taken(redaction("$2", "$1")).event.redacts == "$1"
+    assert taken({**redaction("$2", "$1"), "content": {}, "redacts": "$1"}).event.redacts == "$1"
+    assert taken(redaction("$2", "$1", redacts="$1")).event.redacts == "$1"
+    assert taken(redaction("$2", "$1", redacts="$3")).event.redacts is None
+    assert taken(redaction("$2", "no id")).event.redacts is None
+    assert taken(message(redacts="$1")).event.redacts is None
+
+
+@pytest.mark.parametrize(("said", "kept"), [(-1, 0), (2**60, 2**53 - 1), (1.5, 0), (None, 0), (True, 0)])
+def test_a_time_is_a_time(said: object, kept: int) -> None:
+    """In old rooms it may be any number."""
+    assert taken(message(origin_server_ts=said)).event.origin_server_ts == kept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event_id": None},
+        {"event_id": "1"},
+        {"event_id": "$\0"},
+        {"event_id": "$" + "x" * 300},
+        {"room_id": "kitchen"},
+        {"room_id": 7},
+        {"sender": "alice"},
+        {"sender": None},
+        {"type": 7},
+        {"type": "x" * 300},
+        {"content": []},
+        {"content": {"body": "x" * 70_000}},
+        {"state_key": 7},
+        {"state_key": "x" * 300},
+    ],
+)
+def test_what_is_no_event_is_said(change: dict[str, Any]) -> None:
+    """In a sentence, and nothing else happens."""
+    assert isinstance(read({**message(), **change}), str)
+
+
+def test_what_nests_too_deep_is_left_out() -> None:
+    """Nobody could write it down again."""
+    value: Any = []
+    for _ in range(400):
+        value = [value]
+    assert read(message(content={"a": value})) == "an event cannot be written down"
+
+
+@given(st.sampled_from(NAMES), JSON)
+def test_anything_may_stand_anywhere(name: str, value: Any) -> None:
+    """It is an event or it is not, and what is one can be kept."""
+    received = read({**message(), name: value})
+    if isinstance(received, ReceivedEvent):
+        assert from_bytes(to_bytes(received)).event.event_id == received.event.event_id
+    assert isinstance(read(value), str) or isinstance(value, dict)
+
+
+@pytest.mark.parametrize("key", [None, 7, "", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", ["0" * 32]])
+def test_a_key_of_ours_has_one_form(key: object) -> None:
+    """Whatever else somebody writes there is none."""
+    event = taken(message(content={"io.palaver.transaction": key})).event
+    assert sent_mark(event) is None
+
+
+def test_with_its_sender_a_key_is_a_mark() -> None:
+    """The key alone anybody can copy."""
+    key = "0123456789abcdef" * 2
+    event = taken(message(content={"io.palaver.transaction": key})).event
+    assert sent_mark(event) == mark(key, ALICE)
+    assert mark(key, ALICE) != mark(key, GHOST)

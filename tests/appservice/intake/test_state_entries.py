@@ -1,0 +1,41 @@
+"""The state of rooms, as the database keeps it and as it is spoken of elsewhere."""
+
+from appservice.intake.received_event import ReceivedEvent, read
+from appservice.intake.state_entries import to_entry, to_event, to_key
+from storage.appservice.rooms import KnownEntry
+from tests.appservice.events import ALICE, GHOST, ROOM, member, message
+from tests.appservice.guests import OURS
+
+
+def received(event: object) -> ReceivedEvent:
+    found = read(event)
+    assert isinstance(found, ReceivedEvent)
+    return found
+
+
+def test_an_entry_says_what_the_event_did() -> None:
+    """Back and forth nothing is lost."""
+    event = received(message(type="a\0b", state_key="c\0d", content={"\0": 1.5}))
+    entry = to_entry(event, OURS.owns_user)
+    kept = KnownEntry(
+        entry.event_id, entry.type, entry.state_key, entry.sender, entry.ts, entry.content, entry.is_redacted
+    )
+    assert to_event(ROOM, kept) == event.event
+    assert (entry.membership, entry.is_ours, entry.invite_state) == (None, False, None)
+
+
+def test_of_members_it_is_told_who_is_ours() -> None:
+    """And as what they are there; only of members."""
+    for user, is_ours in ((GHOST, True), (ALICE, False), ("a\0b", False)):
+        entry = to_entry(received(member("$1", user, "join")), OURS.owns_user)
+        assert (entry.membership, entry.is_ours) == ("join", is_ours)
+    entry = to_entry(received(message(type="io.other", state_key=GHOST)), OURS.owns_user)
+    assert (entry.membership, entry.is_ours) == (None, False)
+    for odd in ("a\0", "x" * 60_000, ""):
+        assert to_entry(received(member("$1", GHOST, odd)), OURS.owns_user).membership == "leave"
+
+
+def test_what_is_no_text_is_nothing_that_there_is() -> None:
+    """A name with half a character in it."""
+    assert to_key("\ud800") == b"?"
+    assert to_key("é") == "é".encode()

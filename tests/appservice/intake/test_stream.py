@@ -1,0 +1,120 @@
+"""What the homeserver has sent, read as the stream of a node that is a homeserver itself is read."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from appservice.intake.stream import IntakeStream
+from federation.events.room_event import RoomEvent
+from federation.stream.event_stream import Subscription
+from storage.rooms import stream as consumers
+from storage.rooms.stream import TakenOver
+from tests.appservice.events import ALICE, message
+from tests.appservice.guests import Guest
+from tests.support.postgres import pool_on
+
+PATIENCE = 60.0
+
+
+def _says_stop(event: RoomEvent) -> bool:
+    return event.type == "stop"
+
+
+async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Guest) -> None:
+    """What was rolled back is read again; what was not advanced over, too. Others have their own
+    cursors."""
+    for number in range(3):
+        await guest.take_in(str(number), message(f"${number}"))
+    async with guest.stream.subscription("a") as given:
+        # It is what the centre asks of any Matrix side.
+        subscription: Subscription = given
+        entries = await subscription.next()
+        assert [entry.event.event_id for entry in entries] == ["$0", "$1", "$2"]
+        assert [entry.kind for entry in entries] == ["timeline"] * 3
+        assert entries[0].event.sender == ALICE
+        with contextlib.suppress(KeyError):
+            async with guest.database.transaction() as connection:
+                await subscription.advance(connection, entries[-1].position)
+                raise KeyError
+        async with guest.database.transaction() as connection:
+            await subscription.advance(connection, entries[0].position)
+        assert [entry.event.event_id for entry in await subscription.next(1)] == ["$1"]
+        async with guest.database.statements() as connection:
+            await consumers.advance(connection, *subscription.place(entries[0].position))
+        subscription.came_to(entries[0].position)
+    async with guest.stream.subscription("a") as subscription:
+        assert [entry.event.event_id for entry in await subscription.next()] == ["$1", "$2"]
+    async with guest.stream.subscription("b") as subscription:
+        assert len(await subscription.next()) == 3
+
+
+async def test_a_reader_waits_until_there_is_something(guest: Guest) -> None:
+    """And is woken; one that begins from now is told of nothing before."""
+    await guest.take_in("1", message("$1"))
+    async with asyncio.timeout(PATIENCE), guest.stream.subscription("a", from_now=True) as subscription:
+        waiting = asyncio.create_task(subscription.next())
+        await guest.take_in("2", message("$2"))
+        assert [entry.event.event_id for entry in await waiting] == ["$2"]
+
+
+async def test_what_another_process_takes_in_is_read_too(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells the others; nobody has to look."""
+    monkeypatch.setattr("storage.session.SURVEY", 3_600.0)
+    async with asyncio.timeout(PATIENCE), pool_on(guest.database.address) as pool:
+        elsewhere = IntakeStream(pool)
+        elsewhere.start()
+        async with elsewhere.subscription("a") as subscription:
+            waiting = asyncio.create_task(subscription.next())
+            await asyncio.sleep(0)
+            await guest.take_in("1", message("$1"))
+            assert [entry.event.event_id for entry in await waiting] == ["$1"]
+        await elsewhere.close()
+
+
+async def test_who_was_told_nothing_looks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may be killed between its commit and its notice."""
+    monkeypatch.setattr("storage.session.SURVEY", 0.01)
+    monkeypatch.setattr("storage.session.CHECK", 0.01)
+    monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
+    async with asyncio.timeout(PATIENCE), pool_on(guest.database.address) as pool:
+        elsewhere = IntakeStream(pool)
+        elsewhere.start()
+        async with elsewhere.subscription("a") as subscription:
+            waiting = asyncio.create_task(subscription.next())
+            await asyncio.sleep(0)
+            await guest.take_in("1", message("$1"))
+            assert [entry.event.event_id for entry in await waiting] == ["$1"]
+        await elsewhere.close()
+
+
+async def test_what_does_not_concern_a_reader_is_passed_over(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now and then its cursor follows, so that what it passed can be forgotten."""
+    monkeypatch.setattr("federation.stream.event_stream.MOST_PASSED", 2)
+    for number in range(5):
+        await guest.take_in(str(number), message(f"${number}"))
+    await guest.take_in("5", message("$5", type="stop"))
+    async with asyncio.timeout(PATIENCE), guest.stream.subscription("a", wanted=_says_stop) as subscription:
+        (entry,) = await subscription.next(1)
+        assert entry.event.event_id == "$5"
+        cursors = await guest.database.look(consumers.list_cursors)
+        assert entry.position - 3 <= cursors["a"] < entry.position
+
+
+async def test_only_the_newest_reader_of_a_name_reads(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the one before still wants to commit is refused."""
+    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 0.0)
+    await guest.take_in("1", message("$1"))
+    async with guest.stream.subscription("a") as subscription:
+        (entry,) = await subscription.next()
+        async with guest.database.transaction() as connection:
+            await consumers.take_over(connection, "a", 0)
+        with pytest.raises(TakenOver):
+            await subscription.next()
+        with pytest.raises(TakenOver):
+            async with guest.database.transaction() as connection:
+                await subscription.advance(connection, entry.position)

@@ -1,0 +1,23 @@
+"""A guest that lives on a homeserver."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from storage.database import Database
+from tests.appservice.guests import Guest
+from tests.appservice.local_users.guests import Living, living_on
+from tests.appservice.local_users.played import Side, side_on
+
+
+@pytest.fixture
+async def living(database: Database, guest: Guest) -> AsyncIterator[Living]:
+    async with living_on(database, guest) as living:
+        yield living
+
+
+@pytest.fixture
+async def played(database: Database, guest: Guest) -> AsyncIterator[Side]:
+    """One that makes rooms."""
+    async with side_on(database, guest) as side:
+        yield side

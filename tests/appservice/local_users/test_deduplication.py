@@ -1,0 +1,104 @@
+"""What was sent under which key."""
+
+from appservice.intake.received_event import TRANSACTION_KEY
+from appservice.intake.room_fetching import KEPT_MS, MOST_PAGES, PAGE
+from appservice.local_users.deduplication import SentBefore
+from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM
+
+KEY = "0" * 32
+
+
+def before_of(living: Living) -> SentBefore:
+    parts = living.parts
+    return SentBefore(parts.client, parts.rooms, parts.database, now_ms=parts.now_ms)
+
+
+def says(living: Living, sender: str, key: str) -> str:
+    return living.rooms.happens(ROOM, sender, MESSAGE, {"body": "x", TRANSACTION_KEY: key})
+
+
+async def test_what_was_told_is_in_the_database(living: Living) -> None:
+    """The end of the room is looked at once, as far as the homeserver has not told it."""
+    living.rooms.room(ROOM, GHOST)
+    sent = says(living, GHOST, KEY)
+    await living.tell()
+    before = before_of(living)
+    for _ in range(3):
+        assert await before.find(GHOST, ROOM, KEY) == sent
+        assert await before.find(GHOST, ROOM, "1" * 32) is None
+    assert len(living.asked("messages")) == 1
+    before.doubt(GHOST, ROOM)
+    assert await before.find(GHOST, ROOM, "1" * 32) is None
+    assert len(living.asked("messages")) == 2
+    await before.close()
+
+
+async def test_what_was_not_told_stands_at_the_end_of_the_room(living: Living) -> None:
+    """However much others have said since; but it is not looked at for ever."""
+    living.rooms.room(ROOM, GHOST, OTHER)
+    await living.tell()
+    sent = [says(living, GHOST, KEY), says(living, OTHER, KEY)]
+    for n in range(300):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    before = before_of(living)
+    assert await before.find(GHOST, ROOM, KEY) == sent[0]
+    assert len(living.asked("messages")) == 4
+    asked = len(living.asked("messages"))
+    # Of the other one it was not seen as whom it may look.
+    assert await before.find(OTHER, ROOM, KEY) == sent[1]
+    assert before._looked.get((GHOST, ROOM))
+    for n in range(MOST_PAGES * PAGE):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    asked = len(living.asked("messages"))
+    assert await before_of(living).find(GHOST, ROOM, KEY) is None
+    assert len(living.asked("messages")) == asked + MOST_PAGES
+
+
+async def test_what_is_never_told_is_seen_among_what_was(living: Living) -> None:
+    """A homeserver that is killed loses what it has waiting for us, and goes on with what comes then."""
+    living.rooms.room(ROOM, GHOST)
+    for n in range(2 * PAGE):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    await living.tell()
+    sent = says(living, GHOST, KEY)
+    living.rooms.untold.clear()
+    for n in range(PAGE // 2):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    await living.tell()
+    assert await before_of(living).find(GHOST, ROOM, KEY) == sent
+    # All of the second page was told.
+    assert len(living.asked("messages")) == 2
+
+
+async def test_what_is_too_old_is_not_looked_at(living: Living) -> None:
+    """Nobody repeats it, and what was told of that time has been forgotten."""
+    living.rooms.room(ROOM, GHOST)
+    for n in range(3 * PAGE):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"{n}"})
+    living.rooms.now += KEPT_MS
+    assert await before_of(living).find(GHOST, ROOM, KEY) is None
+    assert len(living.asked("messages")) == 1
+
+
+async def test_whoever_may_not_look_has_sent_nothing(living: Living) -> None:
+    """The homeserver says so when it sends; and it is looked again once it may."""
+    living.rooms.room(ROOM)
+    before = before_of(living)
+    assert await before.find(GHOST, ROOM, KEY) is None
+    living.rooms.moves(ROOM, GHOST, "join")
+    sent = says(living, GHOST, KEY)
+    assert await before.find(GHOST, ROOM, KEY) == sent
+
+
+async def test_whatever_the_homeserver_says_is_read(living: Living) -> None:
+    """Nothing of it has to be what it should be."""
+    living.rooms.room(ROOM, GHOST)
+    pages = iter(
+        [{"chunk": [5, {}, {"event_id": 5}, {"event_id": "$x", "content": []}], "end": 5}, {"chunk": {}}]
+    )
+    before = before_of(living)
+    living.rooms._messages = lambda room_id, query: next(pages)  # type: ignore[method-assign]
+    for _ in range(2):
+        assert await before.find(GHOST, ROOM, KEY) is None
+        before.doubt(GHOST, ROOM)

@@ -1,0 +1,79 @@
+"""Media, which the homeserver keeps."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from appservice.local_users.media import MOST_BYTES
+from federation.matrix.errors import MatrixError
+from tests.appservice.local_users.guests import NOW
+from tests.appservice.local_users.played import ALICE, COOK, Side
+
+LARGE = bytes(range(256)) * 8192
+
+
+async def in_pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), 100_000):
+        yield data[start : start + 100_000]
+
+
+async def test_media_is_kept_and_given_back(played: Side) -> None:
+    """With all that is known of it: whoever was told a size and a hash can rely on them."""
+    for content in (b"", b"soup", in_pieces(LARGE)):
+        data = content if isinstance(content, bytes) else LARGE
+        info = await played.side.upload(COOK, content, "application/pdf", "../a\nb.pdf")
+        assert (info.mxc.server, info.size, info.sha256) == (
+            "their.server",
+            len(data),
+            hashlib.sha256(data).hexdigest(),
+        )
+        assert (info.content_type, info.file_name, info.uploader, info.created_at) == (
+            "application/pdf",
+            "a b.pdf",
+            COOK,
+            NOW,
+        )
+        async with played.side.download(str(info.mxc)) as opened:
+            assert (opened.info.size, opened.info.sha256) == (info.size, info.sha256)
+            assert opened.info.content_type == "application/pdf"
+            assert b"".join([chunk async for chunk in opened.chunks]) == data
+
+
+@pytest.mark.parametrize("kind", ["text/html\r\nX: y", "nonsense", "\0", "x" * 5_000, "image/png", None])
+async def test_it_is_called_what_it_is(played: Side, kind: str | None) -> None:
+    """What the homeserver is told, it serves."""
+    info = await played.side.upload(COOK, b"<script>", kind)
+    assert info.content_type == "application/octet-stream"
+    assert [kept for kept, _ in played.rooms.media.values()] == ["application/octet-stream"]
+
+
+async def test_what_is_too_large_is_refused_before_all_of_it_has_come(played: Side) -> None:
+    """The homeserver hears nothing of it."""
+    given = 0
+
+    async def much() -> AsyncIterator[bytes]:
+        nonlocal given
+        while given < 4 * MOST_BYTES:
+            given += 1024 * 1024
+            yield bytes(1024 * 1024)
+
+    with pytest.raises(MatrixError, match="413 M_TOO_LARGE"):
+        await played.side.upload(COOK, much())
+    assert given < 2 * MOST_BYTES
+    assert played.asked("upload") == []
+
+
+async def test_what_there_is_not_is_not_found(played: Side) -> None:
+    """What is no address is not asked for, and nobody else's media is uploaded."""
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        async with played.side.download("mxc://their.server/nothing"):
+            pass
+    before = len(played.homeserver.targets)
+    for wrong in ("", "x", "mxc://", "mxc://their.server/../x", "http://x/y", "mxc://\0/x"):
+        with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+            async with played.side.download(wrong):
+                pass
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await played.side.upload(ALICE, b"x")
+    assert len(played.homeserver.targets) == before

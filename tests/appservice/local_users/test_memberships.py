@@ -1,0 +1,185 @@
+"""Who is in which room."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from appservice.local_users.memberships import Memberships
+from appservice.local_users.parts import DOUBTED_AGAIN_MS
+from federation.events.room_event import Member
+from federation.matrix.errors import MatrixError
+from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.test_sending import ALICE, GHOST, OTHER, ROOM
+
+EVE = "@_agent_eve:their.server"
+
+
+@pytest.fixture
+async def members(living: Living) -> Memberships:
+    for user in (GHOST, OTHER):
+        await living.parts.ghosts.ensure_user(user)
+    living.rooms.room(ROOM, GHOST)
+    await living.tell()
+    return Memberships(living.parts)
+
+
+def acts(living: Living) -> int:
+    """How often something was asked for that changes something."""
+    return len([one for one in living.homeserver.targets if one.startswith(("POST", "PUT"))])
+
+
+async def test_users_join_and_leave_once(living: Living, members: Memberships) -> None:
+    """By id or alias; and it is known before the homeserver tells it."""
+    living.rooms.aliases["#kitchen:their.server"] = ROOM
+    for room in ("#kitchen:their.server", ROOM):
+        assert await members.join(room, OTHER, reason="hungry", via=["a.b", "no\n"]) == ROOM
+    assert len(living.asked("POST /_matrix/client/v3/join")) == 1
+    request = next(one for one in living.homeserver.server.requests if "/join/" in one.path)
+    for name in ("via", "server_name"):
+        assert request.query.getall(name) == ["a.b", "their.server", "other.server"]
+    assert living.rooms.happened[ROOM][-1]["content"] == {"membership": "join", "reason": "hungry"}
+    assert await members.joined_rooms(OTHER) == [ROOM]
+    assert Member(OTHER, "join") in await members.members(ROOM)
+    for _ in range(2):
+        await members.leave(ROOM, OTHER, reason="full")
+    assert living.rooms.happened[ROOM][-1]["content"] == {"membership": "leave", "reason": "full"}
+    assert len(living.asked("leave")) == 1
+    assert await members.membership(ROOM, OTHER) == "leave"
+    assert await members.joined_rooms(OTHER) == []
+    assert [one.user_id for one in await members.members(ROOM, ["leave"])] == [OTHER]
+
+
+async def test_users_who_join_in_several_places_at_once_join_once(
+    living: Living, members: Memberships
+) -> None:
+    """A busy homeserver would make an event of each."""
+    assert await asyncio.gather(*(members.join(ROOM, OTHER) for _ in range(5))) == [ROOM] * 5
+    assert len(living.asked("POST /_matrix/client/v3/join")) == 1
+
+
+async def test_who_knocks_is_heard_once(living: Living, members: Memberships) -> None:
+    """And may go away again."""
+    for _ in range(2):
+        assert await members.knock(ROOM, OTHER, reason="hello") == ROOM
+    assert len(living.asked("knock")) == 1
+    assert await members.membership(ROOM, OTHER) == "knock"
+    await members.leave(ROOM, OTHER)
+    assert await members.membership(ROOM, OTHER) == "leave"
+
+
+async def test_who_is_there_is_invited_once(living: Living, members: Memberships) -> None:
+    """And whom the homeserver does not know, not at all."""
+    living.rooms.users.add("@bob:their.server")
+    for user in (OTHER, "@bob:their.server", "@carol:other.server"):
+        for _ in range(2):
+            await members.invite(ROOM, GHOST, user, reason="soup")
+        assert living.rooms.membership(ROOM, user) == "invite"
+    assert len(living.asked("/invite")) == 3
+    await members.invite(ROOM, GHOST, ALICE)
+    (invite,) = await members.invites(OTHER)
+    assert (invite.room_id, invite.sender) == (ROOM, GHOST)
+    await members.join(ROOM, OTHER)
+    assert await members.invites(OTHER) == []
+    for nobody in ("@nobody:their.server", EVE):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await members.invite(ROOM, GHOST, nobody)
+    for wrong in ("alice", "", "@\0:x"):
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+            await members.invite(ROOM, GHOST, wrong)
+    for unknown in ("!no:their.server", "", "!\0:their.server"):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await members.invite(unknown, GHOST, ALICE)
+
+
+async def test_moderators_act_once(living: Living, members: Memberships) -> None:
+    """What is so already is done, and known before the homeserver tells it."""
+    for act, membership in ((members.kick, "leave"), (members.ban, "ban"), (members.unban, "leave")):
+        for _ in range(2):
+            await act(ROOM, GHOST, ALICE, reason="spam")
+        assert await members.membership(ROOM, ALICE) == membership
+        assert living.rooms.happened[ROOM][-1]["content"] == {"membership": membership, "reason": "spam"}
+    before = acts(living)
+    await members.kick(ROOM, GHOST, ALICE)
+    await members.unban(ROOM, GHOST, ALICE)
+    await members.kick(ROOM, GHOST, "@never:their.server")
+    assert acts(living) == before
+    assert await members.membership(ROOM, "@never:their.server") is None
+    for act in (members.kick, members.ban, members.unban):
+        for unknown in ("!no:their.server", "", "!\0:x"):
+            with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+                await act(unknown, GHOST, ALICE)
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+            await act(ROOM, GHOST, "alice")
+
+
+async def test_what_the_homeserver_knows_better_is_learned(living: Living, members: Memberships) -> None:
+    """What we think has not been told otherwise yet; what is so already is done, and all else is refused."""
+    await members.members(ROOM)
+    living.rooms.moves(ROOM, GHOST, "leave", ALICE)
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        await members.kick(ROOM, GHOST, ALICE)
+    assert await members.joined_rooms(GHOST) == []
+    living.rooms.moves(ROOM, GHOST, "join")
+    await living.tell()
+    await members.join(ROOM, OTHER)
+    await members.members(ROOM)
+    living.rooms.moves(ROOM, GHOST, "leave")
+    living.rooms.moves(ROOM, ALICE, "leave")
+    living.rooms.now += DOUBTED_AGAIN_MS + 1
+    before = living.rooms.count
+    await members.kick(ROOM, GHOST, ALICE)
+    assert living.rooms.count == before
+
+
+async def test_what_there_is_not_is_not_found(living: Living, members: Memberships) -> None:
+    """Rooms, aliases and users; to leave what one is not in is done already."""
+    for room in ("!no:their.server", "#no:their.server"):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await members.join(room, GHOST)
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        await members.join("kitchen", GHOST)
+    for act in (members.join, members.knock):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await act(ROOM, EVE)
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        await members.members("!no:their.server")
+    before = acts(living)
+    for room in ("!no:their.server", "", "\0"):
+        await members.leave(room, GHOST)
+        assert await members.membership(room, GHOST) is None
+    assert acts(living) == before
+
+
+async def test_who_is_banned_is_refused(living: Living, members: Memberships) -> None:
+    """With what the homeserver says."""
+    living.rooms.moves(ROOM, OTHER, "ban", ALICE)
+    await living.tell()
+    with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: You are banned\."):
+        await members.join(ROOM, OTHER)
+    await members.leave(ROOM, OTHER)
+    assert await members.membership(ROOM, OTHER) == "ban"
+
+
+Act = Callable[[Memberships, str], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda members, user: members.join(ROOM, user),
+        lambda members, user: members.knock(ROOM, user),
+        lambda members, user: members.leave(ROOM, user),
+        lambda members, user: members.invite(ROOM, user, GHOST),
+        lambda members, user: members.kick(ROOM, user, GHOST),
+        lambda members, user: members.joined_rooms(user),
+        lambda members, user: members.invites(user),
+    ],
+)
+async def test_nobody_acts_for_whoever_is_no_ghost(living: Living, members: Memberships, act: Act) -> None:
+    """The homeserver is not asked."""
+    before = len(living.homeserver.targets)
+    for user in (ALICE, "@_agent_x:other.server", "bob", "@a\0:their.server", ""):
+        with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+            await act(members, user)
+    assert len(living.homeserver.targets) == before

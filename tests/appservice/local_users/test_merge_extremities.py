@@ -1,0 +1,86 @@
+"""A homeserver that says somebody is not in a room, and at the same time that they are."""
+
+import asyncio
+
+import pytest
+
+from appservice.local_users import sending as module
+from appservice.local_users.merge_extremities import KNOT, REFUSED_ANYWAY_MS
+from appservice.local_users.sending import AT_ONCE, Sending
+from federation.matrix.errors import MatrixError
+from federation.matrix.message_content import in_thread, text
+from tests.appservice.local_users.guests import Living
+from tests.appservice.local_users.test_sending import ALICE, GHOST, MESSAGE, OTHER, ROOM, sending
+
+NODE = "@_agent_palaver:their.server"
+__all__ = ["sending"]
+
+
+async def refused(sending: Sending, type_: str = MESSAGE) -> None:
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await sending.send(ROOM, GHOST, type_, text("May I?"))
+
+
+async def test_who_is_there_is_heard_in_the_end(living: Living, sending: Sending) -> None:
+    """Before each further attempt the node's own user ties ends together, once for all who wait, if it is
+    there."""
+    living.rooms.unseen = 2
+    await sending.send(ROOM, GHOST, MESSAGE, text("Here I am."), transaction_id="1")
+    assert living.rooms.bodies(ROOM) == ["Here I am."]
+    assert living.asked(KNOT) == []
+    await living.parts.ghosts.ensure_user(NODE)
+    living.rooms.moves(ROOM, NODE, "join")
+    await living.tell()
+    living.rooms.unseen = 3
+    await asyncio.gather(*(sending.send(ROOM, GHOST, MESSAGE, text(f"{n}")) for n in range(3)))
+    assert 1 <= len(living.asked(KNOT)) < 3
+
+
+async def test_who_is_refused_to_the_end_is_not_asked_for_again_and_again(
+    living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The homeserver may have rules of its own."""
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    living.rooms.unseen = 100
+    for later, asked in ((0, 3), (0, 1), (REFUSED_ANYWAY_MS, 3)):
+        living.rooms.now += later
+        before = len(living.asked("/send/"))
+        await refused(sending)
+        assert len(living.asked("/send/")) == before + asked
+
+
+async def test_who_waits_to_ask_again_keeps_nobody_waiting(
+    living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is being sent has a place in the room."""
+    monkeypatch.setattr(module, "PAUSES", (600.0,))
+    living.rooms.unseen = AT_ONCE
+    waiting = [
+        asyncio.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text("Here I am."))))
+        for n in range(AT_ONCE)
+    ]
+    try:
+        while living.rooms.unseen:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await sending.send(ROOM, OTHER, MESSAGE, text("a word"))
+            await sending.send(ROOM, GHOST, MESSAGE, in_thread("$other", text("another")))
+        assert living.rooms.bodies(ROOM) == ["a word", "another"]
+    finally:
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_what_the_state_forbids_is_refused_at_once(living: Living, sending: Sending) -> None:
+    """For who has not the power, or is not there."""
+    levels = {"users_default": 0, "events_default": 0, "events": {"io.secret": 50}}
+    living.rooms.happens(ROOM, ALICE, "m.room.power_levels", levels, "")
+    await living.tell()
+    living.rooms.unseen = 100
+    await refused(sending, "io.secret")
+    living.rooms.moves(ROOM, GHOST, "ban", ALICE)
+    await living.tell()
+    await refused(sending)
+    assert living.asked(KNOT) == []
+    assert len(living.asked("/send/")) == 2

@@ -1,0 +1,123 @@
+"""What is worth something for a moment."""
+
+import asyncio
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt, ToDevice
+from tests.appservice.local_users.played import ALICE, COOK, EVE, Side
+
+
+async def until_told(played: Side, count: int) -> list[str]:
+    """To the homeserver: the end of each path."""
+    async with asyncio.timeout(20):
+        while len(played.rooms.moments) < count:
+            await asyncio.sleep(0.01)  # it is another task that hears it
+    return [path.rpartition("/v3/")[2].replace("%21", "!").replace("%3A", ":").replace("%40", "@")
+            for path, _ in played.rooms.moments]  # fmt: skip
+
+
+async def test_who_types_is_in_the_room(played: Side) -> None:
+    """And is not believed to type for ever."""
+    room_id = await played.room()
+    await played.side.set_typing(room_id, COOK, typing=True, lasts_ms=10**9)
+    assert tuple(played.side.typing(room_id)) == (COOK,)
+    assert await until_told(played, 1) == [f"rooms/{room_id}/typing/{COOK}"]
+    assert played.rooms.moments[0][1] == {"typing": True, "timeout": 120_000}
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await played.side.set_typing(room_id, EVE, typing=True)
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await played.side.set_typing(room_id, ALICE, typing=True)
+    for unknown in ("!no:their.server", "", "!\0:x"):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await played.side.set_typing(unknown, COOK, typing=True)
+
+
+async def test_presence_is_what_it_can_be(played: Side) -> None:
+    """And is of our users."""
+    await played.side.set_presence(COOK, "unavailable", status="thinking")
+    assert played.side.presence(COOK) == PresenceOfUser(COOK, "unavailable", None, False, "thinking")
+    assert played.side.presence(EVE) is None
+    await until_told(played, 1)
+    assert played.rooms.moments[0][1] == {"presence": "unavailable", "status_msg": "thinking"}
+    for presence, status in (("dnd", None), ("online", "a\0b"), ("online", "x" * (MAX_STATUS_BYTES + 1))):
+        with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+            await played.side.set_presence(COOK, presence, status=status)  # type: ignore[arg-type]
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await played.side.set_presence(ALICE, "online")
+
+
+async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
+    """By thread, of ours and of people; what there is not nobody can have read."""
+    room_id = await played.room()
+    ids = [played.said(room_id, ALICE, body) for body in "ab"]
+    await played.tell()
+    untold = played.said(room_id, ALICE, "c")
+    await played.side.mark_read(room_id, COOK, ids[0])
+    await played.side.mark_read(room_id, COOK, untold, thread_id=ids[1])
+    # The clock stands still in this test, so that nothing is older than anything else.
+    played.side._parts.news.tell(Receipt(room_id, ALICE, ids[1], 7, "main"))
+    receipts = await played.side.receipts(room_id)
+    assert {(one.user_id, one.thread_id, one.event_id) for one in receipts} == {
+        (COOK, None, ids[0]),
+        (COOK, ids[1], untold),
+        (ALICE, "main", ids[1]),
+    }
+    assert len(await until_told(played, 2)) == 2
+    assert played.rooms.moments[1][1] == {"thread_id": ids[1]}
+    other = await played.room()
+    for room, event_id in ((other, ids[0]), (room_id, "$unknown"), (room_id, "\0"), (room_id, "")):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND: There is no such event"):
+            await played.side.mark_read(room, COOK, event_id)
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        await played.side.mark_read(room_id, COOK, ids[0], thread_id="thread")
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await played.side.mark_read(room_id, EVE, ids[0])
+    assert await played.side.receipts("\0") == []
+
+
+async def test_messages_to_devices_wait_until_they_are_read(played: Side) -> None:
+    """They go with the commit of whoever has read them."""
+    content = {"odd": "\0"}
+    await played.guest.take_in(
+        "device",
+        to_device=[
+            {
+                "type": "m.x",
+                "sender": ALICE,
+                "to_user_id": COOK,
+                "to_device_id": "D",
+                "content": content,
+            }
+        ],
+    )
+    assert any(isinstance(told, ToDevice) for told in played.guest.told)
+    (message,) = await played.side.device_messages(COOK)
+    assert (message.user_id, message.device_id, message.sender, message.content) == (
+        COOK,
+        "D",
+        ALICE,
+        content,
+    )
+    async with played.guest.database.transaction() as connection:
+        await played.side.forget_device_messages(connection, EVE, [message.position])
+    assert await played.side.device_messages(COOK, limit=1) == [message]
+    async with played.guest.database.transaction() as connection:
+        await played.side.forget_device_messages(connection, COOK, [message.position])
+    assert await played.side.device_messages(COOK) == []
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await played.side.device_messages(ALICE)
+
+
+async def test_there_are_no_edus_of_ones_own(played: Side) -> None:
+    """A homeserver has no way for them; whoever listens hears what it tells."""
+    room_id = await played.room()
+    with pytest.raises(MatrixError, match="400 M_UNRECOGNIZED"):
+        await played.side.send_edu(room_id, "io.cis.agent.heartbeat", {})
+    heard: list[object] = []
+    end = played.side.listen("m.presence", heard.append)
+    await played.side.set_presence(COOK, "online")
+    end()
+    await played.side.set_presence(COOK, "offline")
+    assert len(heard) == 1

@@ -1,0 +1,164 @@
+"""Reading rooms."""
+
+import pytest
+
+from appservice.local_users.reading import MOST_LOOKED_AT
+from federation.matrix.errors import MatrixError
+from federation.matrix.message_content import in_thread, reply, text
+from tests.appservice.local_users.played import ALICE, COOK, EVE, Side, bodies
+
+
+async def all_of(played: Side, room_id: str, limit: int, reader: str | None = None) -> list[object]:
+    """What is said, page by page from the end."""
+    said: list[object] = []
+    start: str | None = None
+    while True:
+        page = await played.side.messages(room_id, start=start, limit=limit, reader=reader)
+        said += bodies(page.events)
+        start = page.next
+        if start is None:
+            return said
+
+
+async def test_the_timeline_is_read_page_by_page(played: Side) -> None:
+    """In both directions, whatever the size of the pages."""
+    room_id = await played.room()
+    wanted = [str(number) for number in range(9)]
+    for body in wanted:
+        played.said(room_id, COOK, body)
+    for limit in (1, 4, 100):
+        assert await all_of(played, room_id, limit) == wanted[::-1]
+    first = await played.side.messages(room_id, backwards=False, limit=10)
+    assert first.events[0].type == "m.room.create"
+    rest = await played.side.messages(room_id, start=first.next, backwards=False, limit=100)
+    assert bodies([*first.events, *rest.events]) == wanted
+    assert rest.next is None
+    for wrong in ("", "\0", "x" * 10_000, "no place"):
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM: That is no place"):
+            await played.side.messages(room_id, start=wrong)
+
+
+async def test_relations_are_read_oldest_first(played: Side) -> None:
+    """Answers too, of which the homeserver keeps no list. What was taken back is none any more."""
+    room_id = await played.room()
+    root = played.said(room_id, ALICE, "root")
+    happens = played.rooms.happens
+    threaded = [
+        happens(room_id, COOK, "m.room.message", in_thread(root, text(str(number)))) for number in range(3)
+    ]
+    answer = happens(room_id, EVE, "m.room.message", reply(root, text("yes")))
+    gone = happens(room_id, EVE, "m.room.message", {})
+    late = happens(room_id, COOK, "m.room.message", in_thread(root, text("late")))
+
+    async def related(kind: str | None = None, limit: int = 100) -> list[str]:
+        return [one.event_id for one in await played.side.relations(room_id, root, kind, limit=limit)]
+
+    assert await related() == [*threaded, answer, late]
+    assert await related("m.in_reply_to") == [answer]
+    assert await related("m.thread", limit=2) == threaded[:2]
+    assert await related("m.replace") == []
+    assert gone not in await related()
+    for wrong in ("\0", "", "x" * 1_000):
+        assert await played.side.relations(room_id, root, wrong) == []
+        assert await played.side.relations(room_id, wrong) == []
+
+
+async def test_what_relates_from_far_away_is_found_by_the_list(played: Side) -> None:
+    """After all that stands near."""
+    room_id = await played.room()
+    root = played.said(room_id, ALICE, "root")
+    near = played.rooms.happens(room_id, COOK, "m.room.message", in_thread(root, text("near")))
+    for number in range(MOST_LOOKED_AT):
+        played.said(room_id, COOK, str(number))
+    far = played.rooms.happens(room_id, COOK, "m.room.message", in_thread(root, text("far")))
+    found = await played.side.relations(room_id, root)
+    assert [one.event_id for one in found] == [near, far]
+
+
+@pytest.mark.parametrize("reader", [ALICE, EVE])
+@pytest.mark.parametrize(
+    ("visibility", "seen"),
+    [
+        ("world_readable", ["before", "invited", "joined", "left"]),
+        ("shared", ["joined"]),
+        ("invited", ["invited", "joined"]),
+        ("joined", ["joined"]),
+    ],
+)
+async def test_a_reader_sees_what_the_history_shows(
+    played: Side, visibility: str, seen: list[str], reader: str
+) -> None:
+    """By the membership at the time. The node itself sees all that it is shown."""
+    room_id = await played.room(history_visibility=visibility)
+    ids = {"before": played.said(room_id, COOK, "before")}
+    played.rooms.moves(room_id, reader, "invite", COOK)
+    ids["invited"] = played.said(room_id, COOK, "invited")
+    played.rooms.moves(room_id, reader, "join")
+    ids["joined"] = played.said(room_id, COOK, "joined")
+    await played.tell()
+    if visibility == "shared":
+        assert await all_of(played, room_id, 50, reader) == ["joined", "invited", "before"]
+        # Once it is known that nothing was ever hidden, no event is looked at.
+        assert len(played.asked("/context")) == 1
+    played.rooms.moves(room_id, reader, "leave")
+    ids["left"] = played.said(room_id, COOK, "left")
+    await played.tell()
+    for limit in (1, 3, 50):
+        assert await all_of(played, room_id, limit, reader) == seen[::-1]
+    forward = await played.side.messages(room_id, backwards=False, limit=50, reader=reader)
+    assert bodies(forward.events) == seen
+    for body, event_id in ids.items():
+        assert (await played.side.event(room_id, event_id, reader=reader) is not None) == (body in seen)
+        assert (await played.side.context(room_id, event_id, reader=reader) is not None) == (body in seen)
+    assert len(await all_of(played, room_id, 50)) == 4
+    own = [event for event in forward.events if event.state_key == reader]
+    assert {"join", "leave"} <= {event.content["membership"] for event in own}
+
+
+async def test_a_history_that_was_hidden_once_is_hidden_still(played: Side) -> None:
+    """Although everybody who is there sees it today."""
+    room_id = await played.room(history_visibility="joined")
+    played.said(room_id, COOK, "secret")
+    played.rooms.happens(room_id, COOK, "m.room.history_visibility", {"history_visibility": "shared"}, "")
+    played.said(room_id, COOK, "open")
+    played.rooms.moves(room_id, ALICE, "join")
+    await played.tell()
+    assert await all_of(played, room_id, 50, ALICE) == ["open"]
+    assert await all_of(played, room_id, 50) == ["open", "secret"]
+
+
+async def test_an_event_is_read_with_what_stands_around_it(played: Side) -> None:
+    """Only of the room that is asked about, and from where it is there is a way on."""
+    room_id, other = await played.room(), await played.room()
+    ids = [played.said(room_id, COOK, str(number)) for number in range(7)]
+    context = await played.side.context(room_id, ids[3], limit=2)
+    assert context is not None
+    assert context.event.content["body"] == "3"
+    assert bodies(context.before.events) == ["2", "1"]
+    assert bodies(context.after.events) == ["4", "5"]
+    further = await played.side.messages(room_id, start=context.before.next, limit=1)
+    assert bodies(further.events) == ["0"]
+    further = await played.side.messages(room_id, start=context.after.next, limit=9, backwards=False)
+    assert bodies(further.events) == ["6"]
+    for room, event_id in ((other, ids[3]), (room_id, "$unknown"), (room_id, "\0"), (room_id, "../x")):
+        assert await played.side.event(room, event_id) is None
+        assert await played.side.context(room, event_id) is None
+    # The homeserver says something else than was asked for.
+    played.rooms.instead["/event/"] = played.rooms.happened[room_id][-1]
+    assert await played.side.event(room_id, ids[3]) is None
+
+
+async def test_the_state_is_what_is_kept_here(played: Side) -> None:
+    """Nobody asks the homeserver for what it has told."""
+    room_id = await played.room(name="Kitchen")
+    state = {(event.type, event.state_key): event for event in await played.side.state(room_id)}
+    assert state["m.room.name", ""].content == {"name": "Kitchen"}
+    before = len(played.homeserver.targets)
+    assert [event.content for event in await played.side.state(room_id, "m.room.name")] == [
+        {"name": "Kitchen"}
+    ]
+    assert await played.side.state_event(room_id, "m.room.topic") is None
+    assert len(played.homeserver.targets) == before
+    assert await played.side.state_event("!no:their.server", "m.room.name") is None
+    with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+        await played.side.state("!no:their.server")

@@ -1,0 +1,279 @@
+"""Sending events, setting state, redacting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from appservice.homeserver.api import HomeserverAway
+from appservice.intake.received_event import TRANSACTION_KEY
+from appservice.local_users.sending import AT_ONCE, Sending
+from federation.matrix.errors import MatrixError
+from federation.matrix.message_content import edit, in_thread, reaction, text
+from tests.appservice.local_users.guests import Living
+
+ALICE = "@alice:their.server"
+GHOST = "@_agent_worker-1:their.server"
+OTHER = "@_agent_worker-2:their.server"
+ROOM = "!room:their.server"
+MESSAGE = "m.room.message"
+
+
+@pytest.fixture
+async def sending(living: Living) -> AsyncIterator[Sending]:
+    for user in (GHOST, OTHER):
+        await living.parts.ghosts.ensure_user(user)
+    living.rooms.room(ROOM, GHOST, OTHER)
+    await living.tell()
+    sending = Sending(living.parts)
+    yield sending
+    await sending.close()
+
+
+async def once_more(living: Living) -> Sending:
+    """By a process that was started again."""
+    return Sending(await living.again())
+
+
+async def test_a_message_is_one_request(living: Living, sending: Sending) -> None:
+    """But for the first one in a room, for which it is looked what was sent there last."""
+    await sending.send(ROOM, GHOST, MESSAGE, text("0"), transaction_id="0")
+    before = len(living.homeserver.targets)
+    for n in range(1, 4):
+        await sending.send(ROOM, GHOST, MESSAGE, text(f"{n}"), transaction_id=f"{n}", ts=n)
+    assert len(living.homeserver.targets) == before + 3
+    await sending.send(ROOM, GHOST, "io.x", {"n": 1})
+    event = living.rooms.happened[ROOM][-1]
+    assert (event["type"], event["sender"], event["content"]) == ("io.x", GHOST, {"n": 1})
+    assert living.rooms.bodies(ROOM) == ["0", "1", "2", "3"]
+    assert [one["origin_server_ts"] for one in living.rooms.happened[ROOM]][-4:-1] == [1, 2, 3]
+
+
+async def test_a_transaction_id_makes_sending_safe_to_repeat(living: Living, sending: Sending) -> None:
+    """At once, later, by a process that was started again, and when the homeserver has forgotten it."""
+    sent = await asyncio.gather(
+        *(sending.send(ROOM, GHOST, MESSAGE, text(f"{n}"), transaction_id=f"{n % 3}") for n in range(9))
+    )
+    assert len(set(sent)) == 3
+    assert living.rooms.bodies(ROOM) == ["0", "1", "2"]
+    living.rooms.restarted()
+    # Nobody has told us of them yet.
+    again = await once_more(living)
+    assert await again.send(ROOM, GHOST, MESSAGE, text("other"), transaction_id="1") == sent[1]
+    await living.tell()
+    much_later = await once_more(living)
+    assert await much_later.send(ROOM, GHOST, MESSAGE, text("other"), transaction_id="1") == sent[1]
+    assert living.rooms.bodies(ROOM) == ["0", "1", "2"]
+    others = [
+        await sending.send(ROOM, OTHER, MESSAGE, text("3"), transaction_id="1"),
+        await sending.send(ROOM, GHOST, MESSAGE, text("4")),
+        await sending.send(ROOM, GHOST, MESSAGE, text("4")),
+    ]
+    assert len({*sent, *others}) == 6
+
+
+@pytest.mark.parametrize("loses", ["before", "after"])
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_lost_answer_is_looked_for(
+    living: Living, sending: Sending, loses: str, restarted: bool
+) -> None:
+    """Whether it was done or not: whoever says it again says it once. So is what others say at that time."""
+    await sending.send(ROOM, GHOST, MESSAGE, text("before"), transaction_id="0")
+    living.rooms.loses = loses
+    with pytest.raises(HomeserverAway):
+        await sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1")
+    living.rooms.loses = None
+    if restarted:
+        living.rooms.restarted()
+    for n in range(150):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, {"body": f"alice {n}"})
+    repeated = await sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1")
+    assert repeated in {one["event_id"] for one in living.rooms.happened[ROOM]}
+    assert [body for body in living.rooms.bodies(ROOM) if not body.startswith("alice")] == ["before", "once"]
+
+
+async def test_what_others_copy_is_not_taken_for_ours(living: Living, sending: Sending) -> None:
+    """Whatever stands in their messages."""
+    sent = await sending.send(ROOM, GHOST, MESSAGE, text("mine"), transaction_id="1")
+    key = living.rooms.happened[ROOM][-1]["content"][TRANSACTION_KEY]
+    living.rooms.happened[ROOM].pop()
+    living.rooms.untold.clear()
+    living.rooms.restarted()
+    for content in ({TRANSACTION_KEY: key, "body": "copied"}, {TRANSACTION_KEY: 5}, {TRANSACTION_KEY: [key]}):
+        living.rooms.happens(ROOM, ALICE, MESSAGE, content)
+    again = await once_more(living)
+    assert await again.send(ROOM, GHOST, MESSAGE, text("mine"), transaction_id="1") != sent
+    assert living.rooms.bodies(ROOM) == ["copied", "mine"]
+    # Nor can an agent say beforehand what it will have said.
+    await again.send(ROOM, GHOST, MESSAGE, {"body": "x", TRANSACTION_KEY: key})
+    assert living.rooms.happened[ROOM][-1]["content"] == {"body": "x"}
+
+
+async def test_what_is_said_in_one_place_stays_in_order(living: Living, sending: Sending) -> None:
+    """As it was begun. What belongs to different threads is sent at the same time, but not all of it."""
+    living.rooms.held = asyncio.Event()
+    asked: list[Any] = [text(f"main {n}") for n in range(3)]
+    asked += [in_thread(f"$t{n % 50}", text(f"thread {n}")) for n in range(100)]
+    asked += [reaction("$1", "👍"), edit("$1", text("edited"))]
+    async with asyncio.TaskGroup() as group:
+        for n, content in enumerate(asked):
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, content, transaction_id=f"{n}"))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        living.rooms.held.set()
+    bodies = living.rooms.bodies(ROOM)
+    assert [body for body in bodies if body.startswith("main")] == ["main 0", "main 1", "main 2"]
+    for n in range(50):
+        assert bodies.index(f"thread {n}") < bodies.index(f"thread {n + 50}")
+    assert living.rooms.most_at_once == AT_ONCE
+
+
+async def test_who_says_much_does_not_keep_others_waiting(living: Living, sending: Sending) -> None:
+    """A room is sent so much at once, whoever says it, and each is let in after at most as much of anybody
+    else's."""
+    living.rooms.held = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for n in range(50):
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text(f"much {n}"))))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        group.create_task(sending.send(ROOM, OTHER, MESSAGE, text("a word")))
+        # As many turns of the loop as it takes to be in the queue.
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert living.rooms.at_once == AT_ONCE
+        living.rooms.held.set()
+    assert living.rooms.most_at_once == AT_ONCE
+    assert living.rooms.bodies(ROOM).index("a word") <= 3 * AT_ONCE
+
+
+async def test_only_so_many_events_wait_for_a_room(
+    living: Living, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More are refused until there is room again."""
+    monkeypatch.setattr("appservice.local_users.sending.MOST_WAITING", 10)
+    living.rooms.held = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for n in range(10):
+            transaction_id = f"{n}" if n % 2 else None
+            content = in_thread(f"$t{n}", text(f"{n}"))
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, content, transaction_id=transaction_id))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        for refused in (
+            sending.send(ROOM, OTHER, MESSAGE, text("more")),
+            sending.send(ROOM, OTHER, MESSAGE, text("more"), transaction_id="more"),
+            sending.set_state(ROOM, OTHER, "io.x", {}),
+        ):
+            with pytest.raises(MatrixError, match="Too many events wait") as limited:
+                await refused
+            assert limited.value.status == 429
+        living.rooms.held.set()
+    await sending.send(ROOM, OTHER, MESSAGE, text("more"), transaction_id="more")
+    assert living.rooms.bodies(ROOM)[-1] == "more"
+
+
+async def test_what_was_sent_before_is_looked_for_meanwhile(living: Living, sending: Sending) -> None:
+    """Only what is sent has a place in the room: the next one is ready when there is one."""
+    again = await sending.send(ROOM, GHOST, MESSAGE, text("again"), transaction_id="again")
+    living.rooms.held = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for n in range(AT_ONCE):
+            group.create_task(sending.send(ROOM, GHOST, MESSAGE, in_thread(f"$t{n}", text(f"{n}"))))
+        while living.rooms.at_once < AT_ONCE:
+            await asyncio.sleep(0)
+        assert await sending.send(ROOM, GHOST, MESSAGE, text("again"), transaction_id="again") == again
+        living.rooms.held.set()
+
+
+async def test_whoever_stops_waiting_does_not_stop_the_event(living: Living, sending: Sending) -> None:
+    """It is the same event when it is said again."""
+    living.rooms.held = asyncio.Event()
+    asking = asyncio.create_task(sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1"))
+    while living.rooms.at_once == 0:
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    living.rooms.held.set()
+    await sending.send(ROOM, GHOST, MESSAGE, text("once"), transaction_id="1")
+    assert living.rooms.bodies(ROOM) == ["once"]
+
+
+async def test_state_is_set_once(living: Living, sending: Sending) -> None:
+    """And known at once, before the homeserver tells it. 1 and true are two things."""
+    first = await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"})
+    assert await sending.set_state(ROOM, OTHER, "m.room.topic", {"topic": "Soup"}) == first
+    other = await sending.set_state(ROOM, GHOST, "io.x", {"a": 1}, "a/b ü", ts=5)
+    assert await sending.set_state(ROOM, GHOST, "io.x", {"a": 1}, "a/b ü") == other
+    assert await sending.set_state(ROOM, GHOST, "io.x", {"a": True}, "a/b ü") != other
+    assert len(living.asked("PUT")) == 3
+    entry = living.rooms.entry(ROOM, "io.x", "a/b ü")
+    assert entry is not None
+    known = await living.parts.rooms.state_event(ROOM, "io.x", "a/b ü")
+    assert known is not None
+    assert (known.event_id, known.content) == (entry["event_id"], {"a": True})
+    assert await (await once_more(living)).set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) == first
+
+
+async def test_what_is_redacted_is_there(living: Living, sending: Sending) -> None:
+    """Whether the intake has been told of it or not."""
+    said = await sending.send(ROOM, GHOST, MESSAGE, text("oops"))
+    redacted = {await sending.redact(ROOM, GHOST, said, reason="oops", transaction_id="r") for _ in range(2)}
+    assert redacted == {living.rooms.happened[ROOM][-1]["event_id"]}
+    content = living.rooms.happened[ROOM][-1]["content"]
+    assert (content["redacts"], content["reason"]) == (said, "oops")
+    await living.tell()
+    before = len(living.asked("GET"))
+    await sending.redact(ROOM, GHOST, said)
+    assert len(living.asked("GET")) == before
+    topic = await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"})
+    await sending.redact(ROOM, GHOST, topic)
+    assert await sending.set_state(ROOM, GHOST, "m.room.topic", {"topic": "Soup"}) != topic
+    living.rooms.room("!other:their.server", GHOST)
+    elsewhere = living.rooms.happens("!other:their.server", GHOST, MESSAGE, {})
+    await living.tell()
+    for unknown in ("$unknown", "", "\0", "$\0", "$" + "x" * 300, "$\ud800", elsewhere):
+        with pytest.raises(MatrixError, match="404 M_NOT_FOUND"):
+            await sending.redact(ROOM, GHOST, unknown)
+
+
+async def test_what_cannot_be_sent_is_refused_in_words(living: Living, sending: Sending) -> None:
+    """Whatever has an operation of its own, what is no event, and what the homeserver refuses."""
+    eve = "@_agent_eve:their.server"
+    living.rooms.moves(ROOM, OTHER, "ban", ALICE)
+    await living.tell()
+    send, set_state, message = sending.send, sending.set_state, text("x")
+    for refused, code in (
+        (send(ROOM, eve, MESSAGE, message), "403 M_FORBIDDEN"),
+        (send(ROOM, ALICE, MESSAGE, message), "403 M_FORBIDDEN"),
+        (send("!no:their.server", GHOST, MESSAGE, message), "404 M_NOT_FOUND"),
+        (send("!\0:their.server", GHOST, MESSAGE, message), "404 M_NOT_FOUND"),
+        (send("", GHOST, MESSAGE, message), "404 M_NOT_FOUND"),
+        (send(ROOM, GHOST, "m.room.redaction", {"redacts": "$1"}), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, message, transaction_id=""), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, message, transaction_id="\0"), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, message, transaction_id="x" * 256), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, message, ts=-1), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, message, ts=2**53), "400 M_INVALID_PARAM"),
+        (send(ROOM, GHOST, MESSAGE, {"body": 1.5}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, MESSAGE, {"body": "\ud800"}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, "t" * 300, {}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, "a\0b", {}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, "\ud800", {}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, "", {}), "400 M_BAD_JSON"),
+        (send(ROOM, GHOST, "..", {}), "400 M_INVALID_PARAM"),
+        (set_state(ROOM, GHOST, "io.x", {}, "k" * 300), "400 M_BAD_JSON"),
+        (set_state(ROOM, GHOST, "io.x", {}, "\0"), "400 M_BAD_JSON"),
+        (set_state(ROOM, GHOST, "m.room.member", {"membership": "join"}, OTHER), "400 M_INVALID_PARAM"),
+        (set_state(ROOM, GHOST, "m.room.encryption", {"algorithm": "x"}), "400 M_INVALID_PARAM"),
+        (set_state(ROOM, GHOST, "m.room.server_acl", {"allow": ["x"]}), "400 M_INVALID_PARAM"),
+        (set_state("", GHOST, "io.x", {}), "404 M_NOT_FOUND"),
+        (sending.redact("", GHOST, "$1"), "404 M_NOT_FOUND"),
+        (send(ROOM, GHOST, "io.odd", {}), "400 M_BAD_JSON"),
+        (send(ROOM, OTHER, MESSAGE, message), "403 M_FORBIDDEN"),
+    ):
+        with pytest.raises(MatrixError, match=code):
+            await refused
+    assert living.rooms.bodies(ROOM) == []

@@ -1,0 +1,58 @@
+"""Rooms in spaces, and which servers a room is open to."""
+
+from typing import Any
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from tests.appservice.local_users.played import COOK, EVE, Side
+
+
+async def test_a_room_is_put_into_a_space_and_taken_out(played: Side) -> None:
+    """Both say so, and name servers to come in by: the homeserver first."""
+    space, room_id = await played.room(room_type="m.space"), await played.room()
+    played.rooms.moves(room_id, "@a:a.test", "join")
+    await played.tell()
+    for _ in range(2):
+        await played.side.add_to_space(space, room_id, COOK, order="1", suggested=True)
+    child = await played.side.state_event(space, "m.space.child", room_id)
+    parent = await played.side.state_event(room_id, "m.space.parent", space)
+    assert child is not None
+    assert child.content == {"via": ["their.server", "a.test"], "order": "1", "suggested": True}
+    assert parent is not None
+    assert parent.content == {"via": ["their.server"]}
+    for _ in range(2):
+        await played.side.remove_from_space(space, room_id, COOK)
+    for where, type_ in ((space, "m.space.child"), (room_id, "m.space.parent")):
+        said = [one for one in played.rooms.happened[where] if one["type"] == type_]
+        assert len(said) == 2
+        assert said[-1]["content"] == {}
+
+
+async def test_the_word_of_the_space_counts(played: Side) -> None:
+    """A room of which we know nothing is in the space all the same."""
+    space = await played.room(room_type="m.space")
+    await played.side.add_to_space(space, "!elsewhere:other.server", COOK)
+    child = await played.side.state_event(space, "m.space.child", "!elsewhere:other.server")
+    assert child is not None
+    assert child.content == {"via": ["their.server"]}
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await played.side.add_to_space(space, "!other:other.server", EVE)
+    with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+        await played.side.add_to_space(space, "!other:other.server", COOK, order="ü")
+
+
+async def test_an_acl_that_would_shut_the_homeserver_out_is_not_set(played: Side) -> None:
+    """Nobody of ours could ever take it back."""
+    room_id = await played.room()
+    assert await played.side.server_acl(room_id) is None
+    for _ in range(2):
+        await played.side.set_server_acl(room_id, COOK, deny=["evil.example"])
+    acl = await played.side.server_acl(room_id)
+    assert acl == {"allow": ["*"], "deny": ["evil.example"], "allow_ip_literals": True}
+    wrongs: list[dict[str, Any]] = [{"deny": ["their.*"]}, {"allow": ["other.server"]}, {"allow": []}]
+    for wrong in wrongs:
+        with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+            await played.side.set_server_acl(room_id, COOK, **wrong)
+    said = [one for one in played.rooms.happened[room_id] if one["type"] == "m.room.server_acl"]
+    assert len(said) == 1

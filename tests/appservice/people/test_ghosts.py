@@ -1,0 +1,107 @@
+"""The users of ours on the homeserver."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from appservice.homeserver.api import HomeserverAway
+from appservice.homeserver.client import HomeserverClient, open_session
+from appservice.people.ghosts import GhostUsers
+from federation.matrix.errors import MatrixError
+from storage.database import Database
+from tests.appservice.guests import OURS
+from tests.appservice.registration.test_run_check import REGISTRATION, Played, served
+
+GHOST = "@_agent_worker-1:their.server"
+
+
+@asynccontextmanager
+async def ghosts_on(database: Database, url: str) -> AsyncIterator[tuple[GhostUsers, list[str]]]:
+    made: list[str] = []
+
+    async def note(user: str) -> None:
+        made.append(user)
+
+    async with open_session() as session:
+        client = HomeserverClient(session, url, REGISTRATION.secrets.as_token)
+        ghosts = GhostUsers(client, OURS, database, now_ms=lambda: 1_000, made=note)
+        try:
+            yield ghosts, made
+        finally:
+            await ghosts.close()
+
+
+async def test_a_ghost_is_made_once(database: Database) -> None:
+    """Also when many need it at the same time, and by a process that comes later."""
+    played = Played()
+    async with served(played) as url:
+        async with ghosts_on(database, url) as (ghosts, made):
+            assert not await ghosts.is_known(GHOST)
+            await asyncio.gather(*(ghosts.ensure_user(GHOST) for _ in range(5)))
+            assert await ghosts.is_known(GHOST)
+            assert made == [GHOST]
+        async with ghosts_on(database, url) as (later, made):
+            await later.ensure_user(GHOST)
+            assert made == []
+    assert played.shown == [f"Bearer {REGISTRATION.secrets.as_token}"]
+
+
+async def test_one_that_is_there_already_is_ours(database: Database) -> None:
+    """A process was killed before it had written it down."""
+    played = Played(registered=web.json_response({"errcode": "M_USER_IN_USE"}, status=400))
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
+        await ghosts.ensure_user(GHOST)
+        assert await ghosts.is_known(GHOST)
+        # Where it has been since, the homeserver knows.
+        assert made == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "errcode", "part"),
+    [
+        ({"errcode": "M_EXCLUSIVE"}, 400, "M_EXCLUSIVE", "reserves users that begin with _agent_"),
+        ({"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 99_999}, 429, "M_LIMIT_EXCEEDED", "no reason"),
+        ({"errcode": "M_INVALID_USERNAME"}, 400, "M_INVALID_USERNAME", "does not give us"),
+    ],
+)
+async def test_what_the_homeserver_refuses_is_written_down_nowhere(
+    database: Database, said: Any, status: int, errcode: str, part: str
+) -> None:
+    """It is asked again when the ghost is needed again."""
+    played = Played(registered=web.json_response(said, status=status))
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+        with pytest.raises(MatrixError) as refused:
+            await ghosts.ensure_user(GHOST)
+        assert (refused.value.errcode, part in refused.value.text) == (errcode, True)
+        assert not await ghosts.is_known(GHOST)
+        played.registered = {}
+        await ghosts.ensure_user(GHOST)
+
+
+@pytest.mark.parametrize(
+    "said", [web.Response(status=502), web.json_response({"errcode": "M_UNKNOWN_TOKEN"}, status=401)]
+)
+async def test_a_homeserver_that_is_away_is_waited_for(database: Database, said: web.Response) -> None:
+    """It may have made the ghost; or the registration has to be installed again."""
+    played = Played(registered=said)
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, made):
+        with pytest.raises(HomeserverAway):
+            await ghosts.ensure_user(GHOST)
+        assert not await ghosts.is_known(GHOST)
+        assert made == []
+
+
+@pytest.mark.parametrize(
+    "user", ["@alice:their.server", "@_agent_worker-1:other.server", "@_agent_:their.server", "nobody"]
+)
+async def test_only_ghosts_are_made(database: Database, user: str) -> None:
+    """Nobody else is asked for."""
+    played = Played()
+    async with served(played) as url, ghosts_on(database, url) as (ghosts, _):
+        with pytest.raises(MatrixError, match="M_EXCLUSIVE"):
+            await ghosts.ensure_user(user)
+    assert played.shown == []

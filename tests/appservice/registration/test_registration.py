@@ -1,0 +1,163 @@
+"""The registration: the file by which a homeserver knows us, and we it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appservice.registration.namespaces import Namespaces
+from appservice.registration.registration import (
+    AS_PLACEHOLDER,
+    Registration,
+    Reserved,
+    Secrets,
+    Wanted,
+    differences,
+    document,
+    example,
+    made_again,
+    make,
+    read,
+)
+
+SECRETS = Secrets("a" * 43, "h" * 43, "palaver-0123456789abcdef")
+WANTED = Wanted("palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_"))
+
+
+def registered() -> dict[str, Any]:
+    return document(make(WANTED, SECRETS))
+
+
+def test_what_is_written_is_read() -> None:
+    """All of it, and then it is as the configuration wants it."""
+    found = read(registered())
+    assert found == make(WANTED, SECRETS)
+    assert isinstance(found, Registration)
+    assert differences(found, WANTED) == ()
+
+
+def test_what_the_homeserver_is_told() -> None:
+    """Exclusive names, everything ephemeral under both of its names, and no limit to our rate."""
+    told = registered()
+    assert told["receive_ephemeral"] is told["de.sorunome.msc2409.push_ephemeral"] is True
+    assert told["rate_limited"] is False
+    assert told["protocols"] == ["agents"]
+    assert told["namespaces"]["users"] == [{"exclusive": True, "regex": r"^@_agent_.+:their\.server$"}]
+    assert [one["exclusive"] for one in told["namespaces"]["aliases"]] == [True] * 4
+    assert told["namespaces"]["rooms"] == []
+
+
+def test_made_again_it_keeps_its_tokens() -> None:
+    """A homeserver that has not read the new file goes on to know us."""
+    moved = replace(WANTED, url="http://10.0.0.1:7678")
+    again = made_again(moved, make(WANTED, SECRETS))
+    assert again == make(moved, SECRETS)
+
+
+def test_the_example_is_refused() -> None:
+    """For its tokens, and for nothing else."""
+    wrong = read(document(example()))
+    assert isinstance(wrong, tuple)
+    assert [sentence.split()[0] for sentence in wrong] == ["`as_token`", "`hs_token`"]
+    assert all("placeholder" in sentence for sentence in wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"id": None}, "`id`"),
+        ({"id": "a/b"}, "`id`"),
+        ({"url": "their.server"}, "`url`"),
+        ({"url": "http://user:secret@host"}, "`url`"),
+        ({"url": 7}, "`url`"),
+        ({"as_token": "short"}, "`as_token`"),
+        ({"as_token": "a b" * 20}, "`as_token`"),
+        ({"as_token": AS_PLACEHOLDER}, "placeholder"),
+        ({"as_token": "h" * 43}, "the same"),
+        ({"hs_token": ["h" * 43]}, "`hs_token`"),
+        ({"sender_localpart": "a/b"}, "`sender_localpart`"),
+        ({"sender_localpart": ""}, "`sender_localpart`"),
+        ({"namespaces": []}, "`namespaces`"),
+        ({"namespaces": {"users": {}}}, "`namespaces.users`"),
+        ({"namespaces": {"users": [{"regex": "a"}]}}, "`namespaces.users`"),
+        ({"namespaces": {"aliases": [{"regex": 1, "exclusive": True}]}}, "`namespaces.aliases`"),
+        ({"protocols": "agents"}, "`protocols`"),
+        ({"rate_limited": "no"}, "`rate_limited`"),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, Any], name: str) -> None:
+    """A sentence that names it, and no secret."""
+    (wrong,) = read({**registered(), **change})
+    assert name in wrong
+    assert "aaaa" not in wrong
+    assert "hhhh" not in wrong
+    assert "secret@" not in wrong
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Nobody has to start the homeserver again for each of it."""
+    assert len(read({})) == 6  # type: ignore[arg-type]  # sentences, not a registration
+    assert read(None) == read([]) == ("It is no registration: that is a mapping of names to values.",)
+
+
+def test_a_registration_that_the_homeserver_only_answers() -> None:
+    """`url` has to be there, and may be null."""
+    assert isinstance(read({**registered(), "url": None}), Registration)
+    without = {name: value for name, value in registered().items() if name != "url"}
+    assert isinstance(read(without), tuple)
+
+
+def test_older_names_are_read() -> None:
+    """What has only the name of the proposal receives ephemeral events too."""
+    older = {name: value for name, value in registered().items() if name != "receive_ephemeral"}
+    found = read(older)
+    assert isinstance(found, Registration)
+    assert found.receive_ephemeral
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ({"id": "other"}, "“other”"),
+        ({"url": None}, "nowhere"),
+        ({"url": "http://10.0.0.1:7678"}, "10.0.0.1"),
+        ({"users": ()}, r"does not reserve the users ^@_agent_.+:their\.server$"),
+        ({"users": (Reserved(r"^@_agent_.+:their\.server$"), Reserved("@.*"))}, "reserves the users @.*"),
+        ({"rooms": (Reserved("!.*"),)}, "by their ids"),
+        ({"secrets": replace(SECRETS, sender_localpart="_agent_node")}, "as ghosts do"),
+        ({"receive_ephemeral": False}, "receive_ephemeral"),
+        ({"rate_limited": True}, "rate_limited"),
+        ({"protocols": ()}, "protocols"),
+    ],
+)
+def test_where_the_file_and_the_configuration_part(file: dict[str, Any], part: str) -> None:
+    """One sentence for each, which says what stands where."""
+    (found,) = differences(replace(make(WANTED, SECRETS), **file), WANTED)
+    assert part in found
+
+
+def test_a_registration_of_before_there_were_offices_is_as_good_without_them() -> None:
+    """With them one sentence says what to do. Written again it has what is missing, and its tokens."""
+    new = make(WANTED, SECRETS)
+    old = replace(new, aliases=new.aliases[:-1])
+    assert "office" in new.aliases[-1].regex
+    assert differences(old, WANTED) == ()
+    with_offices = replace(WANTED, has_offices=True)
+    (missing,) = differences(old, with_offices)
+    assert r"names of offices, ^#office-.+:their\.server$, and offices are enabled" in missing
+    assert "`palaver registration`, which keeps its tokens" in missing
+    assert differences(made_again(with_offices, old), with_offices) == ()
+    assert made_again(with_offices, old).secrets == SECRETS
+
+
+def test_a_name_that_is_not_reserved_for_us_alone_is_told() -> None:
+    """Two sentences: what is missing, and what is there instead."""
+    users = (Reserved(r"^@_agent_.+:their\.server$", exclusive=False),)
+    assert len(differences(replace(make(WANTED, SECRETS), users=users), WANTED)) == 2
+
+
+def test_tokens_are_not_shown() -> None:
+    """Whatever is logged of a registration."""
+    shown = repr(make(WANTED, SECRETS))
+    assert "aaa" not in shown
+    assert "hhh" not in shown

@@ -1,0 +1,82 @@
+"""All that comes from the homeserver, put together."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from appservice import guest as incoming
+from appservice.guest import Incoming, open_incoming, pass_on
+from appservice.intake import intake
+from appservice.intake.transaction import read
+from federation.transactions.edu_values import PresenceOfUser
+from federation.transactions.ephemeral import Ephemeral, TypingNow
+from storage.database import Database
+from storage.rooms import stream as consumers
+from tests.appservice.events import ALICE, message, transaction
+from tests.appservice.guests import OURS
+
+PATIENCE = 60.0
+ROOM = "!r:their.server"
+
+
+async def taken_in(given: Incoming, name: str, *events: object, **more: object) -> None:
+    assert await given.intake.take_in(name, read(transaction(*events, **more)))
+
+
+async def test_what_the_homeserver_says_is_read_and_heard(database: Database) -> None:
+    """Events from the stream, and what is worth something for a moment by those who listen: once the
+    transaction has been committed."""
+    heard: asyncio.Queue[Ephemeral] = asyncio.Queue()
+    typing = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
+    presence = {"type": "m.presence", "sender": ALICE, "content": {"presence": "online"}}
+    async with (
+        asyncio.timeout(PATIENCE),
+        open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given,
+        given.stream.subscription("a") as subscription,
+    ):
+        for type_ in ("m.typing", "m.presence"):
+            given.news.listen(type_, heard.put_nowait)
+        waiting = asyncio.create_task(subscription.next())
+        await taken_in(given, "1", message("$1"), ephemeral=[typing, presence])
+        assert [entry.event.event_id for entry in await waiting] == ["$1"]
+        assert await heard.get() == TypingNow(ROOM, (ALICE,))
+        present = await heard.get()
+        assert isinstance(present, PresenceOfUser)
+        assert given.news.presence_of(ALICE) == present
+        assert given.news.typing_in(ROOM) == (ALICE,)
+
+
+async def test_who_is_not_among_those_who_type_has_stopped(database: Database) -> None:
+    """A homeserver names all of them each time, and nobody is told twice of the same."""
+    bob = "@bob:their.server"
+    heard: list[Ephemeral] = []
+    async with open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given:
+        given.news.listen("m.typing", heard.append)
+        pass_on(given.news, TypingNow(ROOM, (ALICE,)))
+        pass_on(given.news, TypingNow(ROOM, (ALICE,)))
+        assert heard == [TypingNow(ROOM, (ALICE,))]
+        pass_on(given.news, TypingNow(ROOM, (bob,)))
+        assert heard[-1] == TypingNow(ROOM, (bob,))
+        pass_on(given.news, TypingNow(ROOM, ()))
+        assert heard[-1] == TypingNow(ROOM, ())
+
+
+async def test_what_is_out_of_date_is_forgotten_by_itself(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again, beginning with the start."""
+    monkeypatch.setattr(intake, "KEPT", timedelta(seconds=-1))
+    monkeypatch.setattr(incoming, "PRUNED_EVERY", 0.01)
+    async with (
+        asyncio.timeout(PATIENCE),
+        open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given,
+        given.stream.subscription("a") as subscription,
+    ):
+        await taken_in(given, "1", message("$1"))
+        (entry,) = await subscription.next()
+        async with database.transaction() as connection:
+            await subscription.advance(connection, entry.position)
+        while (await given.stream.read(0)).upto:
+            await asyncio.sleep(0.01)
+        assert (await database.look(consumers.list_cursors))["a"] == entry.position

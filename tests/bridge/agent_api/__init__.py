@@ -1,1 +1,0 @@
-"""The interface for agents that attach themselves."""

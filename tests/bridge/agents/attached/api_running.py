@@ -1,0 +1,187 @@
+"""The interface on a listener of its own, with a desk behind it, and clients that speak it."""
+
+import asyncio
+import contextlib
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from bridge.agents.attached.attached import AttachedLimits
+from bridge.agents.attached.http import serve
+from bridge.agents.attached.messages import AGENT
+from bridge.agents.attached.services import AgentServices, ApiLimits
+from bridge.agents.attached.tokens import AgentTokens
+from bridge.clock import monotonic
+from federation.http.app import make_app
+from federation.http.server.listener import Bind, Listener, ListenerSettings
+from federation.http.services import Node, Readiness
+from federation.matrix.networks import Rules
+from storage.database import Database
+from tests.bridge.agents.kitchen import Kitchen, kitchen
+from tests.federation.http.running import PATIENT, Recorder
+from tests.support.agents import Clock
+
+PATIENCE = 60.0
+SESSION = "session-1"
+
+
+@dataclass
+class Answer:
+    status: int
+    body: Any
+
+
+@dataclass
+class Api:
+    """A node's interface, and what speaks to it."""
+
+    node: Kitchen
+    tokens: AgentTokens
+    services: AgentServices
+    listener: Listener
+    port: int
+    seen: Recorder
+    http: aiohttp.ClientSession
+    known: dict[str, str] = field(default_factory=dict)
+
+    def url(self, path: str = "", agent_id: str = "worker") -> str:
+        return f"http://127.0.0.1:{self.port}{AGENT.format(agent_id=quote(agent_id, safe=''))}{path}"
+
+    async def token(self, agent_id: str = "worker") -> str:
+        if agent_id not in self.known:
+            self.known[agent_id] = (await self.tokens.create(agent_id, "", None))[0].text
+        return self.known[agent_id]
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        agent_id: str = "worker",
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> Answer:
+        shown = {"Authorization": f"Bearer {await self.token(agent_id)}"} if headers is None else headers
+        raw = json.dumps(body).encode() if data is None and body is not None else data
+        url = self.url(path, agent_id)
+        async with self.http.request(
+            method,
+            URL(url, encoded=True),
+            headers=shown,
+            data=None if raw is None else io.BytesIO(raw),
+        ) as response:
+            text = await response.read()
+            return Answer(response.status, json.loads(text) if text else None)
+
+    async def register(self, session: str = SESSION, agent_id: str = "worker", **said: Any) -> Any:
+        answer = await self.ask("PUT", "", {"session": session, **said}, agent_id=agent_id)
+        assert answer.status == 200, answer
+        return answer.body
+
+    async def take(self, session: str = SESSION, wait: float = PATIENCE, **said: Any) -> Any:
+        answer = await self.ask("POST", "/tasks/take", {"session": session, "wait_seconds": wait, **said})
+        assert answer.status == 200, answer
+        return answer.body
+
+    async def say(self, task: Mapping[str, Any], what: str, session: str = SESSION, **said: Any) -> Answer:
+        body = {"session": session, "attempt": task["attempt"], **said}
+        return await self.ask("POST", f"/tasks/{task['work_id']}/{what}", body)
+
+    @contextlib.asynccontextmanager
+    async def socket(self, agent_id: str = "worker") -> AsyncIterator["Socket"]:
+        headers = {"Authorization": f"Bearer {await self.token(agent_id)}"}
+        async with self.http.ws_connect(self.url("/socket", agent_id), headers=headers) as web_socket:
+            yield Socket(web_socket)
+
+
+async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
+    """For a task."""
+    async with asyncio.timeout(PATIENCE):
+        while not one.node.attached.session(agent_id, session)._waiting:
+            await asyncio.sleep(0.01)
+
+
+@dataclass
+class Socket:
+    """What comes unasked is in `pushed`."""
+
+    socket: aiohttp.ClientWebSocketResponse
+    pushed: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
+    number: int = 0
+    code: int | None = None
+
+    async def receive(self) -> dict[str, Any] | None:
+        """None when it is closed."""
+        message = await asyncio.wait_for(self.socket.receive(), PATIENCE)
+        if message.type is aiohttp.WSMsgType.CLOSE:
+            # What the client itself makes of it depends on who is faster.
+            self.code = message.data
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            return None
+        value: dict[str, Any] = json.loads(message.data)
+        return value
+
+    async def call(self, do: str, work_id: str | None = None, **body: Any) -> dict[str, Any]:
+        self.number += 1
+        said = {"id": self.number, "do": do, "body": {"session": SESSION, **body}}
+        await self.socket.send_json(said if work_id is None else {**said, "work_id": work_id})
+        while True:
+            message = await self.receive()
+            assert message is not None, self.code
+            if "id" not in message:
+                self.pushed.put_nowait(message)
+                continue
+            assert message["id"] == self.number
+            return message
+
+    async def push(self) -> dict[str, Any]:
+        if not self.pushed.empty():
+            return self.pushed.get_nowait()
+        message = await self.receive()
+        assert message is not None, self.code
+        assert "id" not in message
+        return message
+
+    async def is_closed(self) -> int | None:
+        """With which code, once it is."""
+        while await self.receive() is not None:
+            pass
+        return self.code
+
+
+@contextlib.asynccontextmanager
+async def api(
+    database: Database,
+    directory: Path,
+    *,
+    port: int = 0,
+    limits: ApiLimits | None = None,
+    attached_limits: AttachedLimits | None = None,
+    **wanted: Any,
+) -> AsyncIterator[Api]:
+    clock = wanted.pop("clock", Clock())
+    async with kitchen(database, directory, clock=clock, limits=attached_limits, **wanted) as node:
+        tokens = AgentTokens(database, now_ms=clock)
+        services = AgentServices(
+            tokens, node.attached, node.work, node.routes, clock, wanted.get("monotonic", monotonic),
+            limits or ApiLimits(),
+        )  # fmt: skip
+        seen = Recorder()
+        app = make_app(Node(lambda: b"{}", Readiness, "1.2.3", Rules()), PATIENT)
+        serve(app, services)
+        listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, limits=PATIENT), None, seen)
+        addresses = await listener.start()
+        try:
+            async with aiohttp.ClientSession() as http:
+                yield Api(node, tokens, services, listener, addresses[0].port, seen, http)
+        finally:
+            await listener.close(5.0)
+        assert seen.problems == []

@@ -1,0 +1,249 @@
+"""Agents that attach themselves: coming, going, and coming back."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.agent import AgentStatus
+from bridge.agents.attached.attached import CONNECTOR, AttachedLimits
+from bridge.agents.attached.session import Program
+from bridge.agents.news import Unregistered
+from bridge.config.agents import Agent
+from bridge.connectors.offices.calls.member_agents import reserved
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.task import State
+from federation.matrix.errors import MatrixError
+from storage.database import Database
+from tests.bridge.agents.kitchen import Kitchen, kitchen
+from tests.support.agents import NOW, Clock, address, registered
+
+DONE = Answer(True, "done", 0)
+
+
+def program(session: str = "session-1", parallel: int = 1, queue: int = 100) -> Program:
+    return Program(session, "token-1", "claude", ("coding",), parallel, queue)
+
+
+async def attach(
+    node: Kitchen, session: str = "session-1", working: Mapping[str, int] | None = None, **changed: int
+) -> Mapping[str, int]:
+    return await node.attached.register("worker", program(session, **changed), working or {})
+
+
+async def begun(node: Kitchen, request_id: str = "a", session: str = "session-1") -> tuple[str, int]:
+    """A task that the program has begun."""
+    await node.ask(request_id)
+    task, _ = await node.work.take("worker", session, 30.0, [])
+    assert task is not None
+    assert await node.work.begin(node.attached.session("worker", session), task.work_id, task.attempt)
+    return task.work_id, task.attempt
+
+
+async def test_a_program_becomes_an_agent(database: Database, tmp_path: Path) -> None:
+    """With an address, and with what it says it can do."""
+    async with kitchen(database, tmp_path) as node:
+        assert await attach(node, parallel=3, queue=7) == {}
+        agent = node.routes.agent(address("worker@here"))
+        assert agent is not None
+        assert (agent.connector, agent.runtime, agent.capabilities) == (CONNECTOR, "claude", ("coding",))
+        assert (agent.status, agent.last_seen) == (AgentStatus.IDLE, NOW)
+        assert node.attached.settings(agent) == AgentSettings(3, 7)
+        assert node.attached.settings(agent._replace(agent_id="other")) == AgentSettings(1, 100)
+        assert node.attached.settings(agent._replace(connector="cis")) is None
+
+
+async def test_it_takes_nobody_elses_place(database: Database, tmp_path: Path) -> None:
+    """Not that of an agent that the node runs itself, nor of one of another connector."""
+    async with kitchen(database, tmp_path, [Agent(id="worker", command=["true"])]) as node:
+        await node.routes.take([registered("other@here")])
+        for agent_id in ("worker", "other"):
+            with pytest.raises(MatrixError, match="runs an agent of this name"):
+                await node.attached.register(agent_id, program(), {})
+
+
+async def test_an_address_may_be_kept_for_others(database: Database, tmp_path: Path) -> None:
+    """Whether or not they are there; the program is told for whom."""
+    async with kitchen(database, tmp_path, kept_for=reserved) as node:
+        with pytest.raises(MatrixError, match="address of boss in the office a: attach under an id without"):
+            await node.attached.register("a/boss", program(), {})
+        await node.attached.register("a/b/c", program(), {})
+        assert node.routes.agent(address("a/boss@here")) is None
+
+
+async def test_only_so_many_are_attached(database: Database, tmp_path: Path) -> None:
+    """One that is there already may register again."""
+    async with kitchen(database, tmp_path, limits=AttachedLimits(most=1)) as node:
+        await attach(node)
+        with pytest.raises(MatrixError, match="Too many"):
+            await node.attached.register("other", program(), {})
+        await attach(node, "session-2")
+
+
+async def test_a_new_session_takes_the_place_of_the_old_one(database: Database, tmp_path: Path) -> None:
+    """What waits goes over to it; what the old one has begun fails at once, and the old one is told to
+    stop."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node, parallel=2)
+        work_id, attempt = await begun(node, "a")
+        await node.ask("b")
+        offered, _ = await node.work.take("worker", "session-1", 30.0, [])
+        assert offered is not None
+        old = node.attached.session("worker", "session-1")
+        await attach(node, "session-2")
+        lost = await node.answered()
+        assert lost.key.request_id == "a"
+        assert lost.answer is not None
+        assert (lost.answer.error_code, lost.answer.metadata["interrupted"]) == (
+            ErrorCode.NODE_UNREACHABLE,
+            True,
+        )
+        with pytest.raises(MatrixError, match="taken the place") as refused:
+            node.attached.session("worker", "session-1")
+        assert refused.value.status == 409
+        assert old.has_ended
+        task, _ = await node.work.take("worker", "session-2", 30.0, [])
+        assert task is not None
+        assert (task.work_id, task.task_id) == (offered.work_id, "task-b")
+        # What the old one still says does not count.
+        assert not await node.work.finish(old, work_id, attempt, DONE)
+
+
+async def test_registering_again_loses_nothing(database: Database, tmp_path: Path) -> None:
+    """The same session: it changes what it said of itself, and goes on with its work."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        work_id, attempt = await begun(node)
+        assert await attach(node, parallel=5, working={work_id: attempt, "99": 1}) == {work_id: attempt}
+        assert await attach(node, parallel=5) == {}
+        session = node.attached.session("worker", "session-1")
+        assert session.attachment.parallel == 5
+        assert await node.work.finish(session, work_id, attempt, DONE)
+        assert (await node.answered()).answer == DONE
+
+
+async def test_work_survives_the_node(database: Database, tmp_path: Path) -> None:
+    """The node is gone and comes back: what the program has begun it answers to the new one; what was on its
+    way to it is brought again."""
+    async with kitchen(database, tmp_path, killed=True) as node:
+        await attach(node, parallel=2)
+        work_id, attempt = await begun(node, "a")
+        await node.ask("b")
+        assert (await node.work.take("worker", "session-1", 30.0, []))[0] is not None
+    async with kitchen(database, tmp_path) as node:
+        with pytest.raises(MatrixError, match="not attached"):
+            node.attached.session("worker", "session-1")
+        kept = await attach(node, parallel=2, working={work_id: attempt, "99": 1})
+        assert kept == {work_id: attempt}
+        session = node.attached.session("worker", "session-1")
+        assert await node.work.finish(session, work_id, attempt, DONE)
+        assert (await node.answered()).key.request_id == "a"
+        task, _ = await node.work.take("worker", "session-1", 30.0, [])
+        assert task is not None
+        assert task.task_id == "task-b"
+
+
+async def test_work_that_nobody_comes_back_for_is_lost(database: Database, tmp_path: Path) -> None:
+    """Another program of the agent comes instead: what the first had begun fails."""
+    async with kitchen(database, tmp_path, killed=True) as node:
+        await attach(node)
+        await begun(node)
+    async with kitchen(database, tmp_path) as node:
+        await attach(node, "session-2")
+        assert (await node.answered()).state is State.FAILED
+
+
+async def test_going_is_told(database: Database, tmp_path: Path) -> None:
+    """The agent is gone, for the reason that it gave; what it had begun and what waits for it fails."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        await begun(node, "a")
+        await node.ask("b")
+        await node.attached.unregister("worker", "session-1", "the end of the day")
+        assert {(await node.answered()).state for _ in "ab"} == {State.FAILED}
+        agent = node.routes.agent(address("worker@here"))
+        assert agent is not None
+        assert agent.gone_reason == "the end of the day"
+        assert not node.attached.is_attached("worker")
+        await node.attached.unregister("worker", "session-1", "again")
+
+
+async def test_one_that_was_attached_to_a_process_before_can_go_too(
+    database: Database, tmp_path: Path
+) -> None:
+    """It need not come back for that. But only the newest session speaks for an agent."""
+    async with kitchen(database, tmp_path, killed=True) as node:
+        await attach(node)
+    async with kitchen(database, tmp_path) as node:
+        await node.attached.unregister("worker", "session-1", "shutdown")
+        agent = node.routes.agent(address("worker@here"))
+        assert agent is not None
+        assert not agent.is_here
+        await attach(node, "session-2")
+        with pytest.raises(MatrixError, match="taken the place"):
+            await node.attached.unregister("worker", "session-1", "shutdown")
+
+
+async def test_one_that_is_not_heard_from_has_to_register_again(database: Database, tmp_path: Path) -> None:
+    """Its tasks have failed meanwhile."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        await begun(node)
+        await node.routes.take([Unregistered(address("worker@here"), "timeout", NOW)])
+        assert (await node.answered()).state is State.FAILED
+        with pytest.raises(MatrixError, match="not attached"):
+            node.attached.session("worker", "session-1")
+        await attach(node)
+        assert (await node.status_is(AgentStatus.IDLE)).is_here
+
+
+async def test_a_token_that_is_revoked_ends_what_was_attached_with_it(
+    database: Database, tmp_path: Path
+) -> None:
+    """At once, and no other session."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        await node.attached.register("other", Program("session-2", "token-2", "x", ()), {})
+        node.attached.revoked("token-1")
+        agent = await node.status_is(AgentStatus.SHUTDOWN)
+        assert agent.gone_reason == "token revoked"
+        assert not node.attached.is_attached("worker")
+        assert node.attached.is_attached("other")
+
+
+async def test_a_status_is_held_to_the_table(database: Database, tmp_path: Path) -> None:
+    """One that has failed gets no tasks until it has recovered."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        session = node.attached.session("worker", "session-1")
+        node.attached.set_status(session, has_failed=True)
+        await node.status_is(AgentStatus.ERROR)
+        await node.ask("a")
+        refused = (await node.answered()).answer
+        assert refused is not None
+        assert refused.error_code is ErrorCode.AGENT_BUSY
+        node.attached.set_status(session, has_failed=False)
+        await node.status_is(AgentStatus.IDLE)
+
+
+async def test_a_node_that_stops_gives_and_takes_nothing(database: Database, tmp_path: Path) -> None:
+    """The program asks again, and the next process answers."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+        node.attached.stop()
+        with pytest.raises(MatrixError, match="stopping") as refused:
+            await attach(node)
+        assert refused.value.status == 503
+        with pytest.raises(MatrixError, match="stopping"):
+            await node.work.take("worker", "session-1", 30.0, [])
+
+
+async def test_a_clock_that_was_put_back_keeps_nobody_away(database: Database, tmp_path: Path) -> None:
+    """By less than what others take for a mistake: what is said now is newer than what is known."""
+    async with kitchen(database, tmp_path) as node:
+        await attach(node)
+    async with kitchen(database, tmp_path, clock=Clock(NOW - 200_000)) as node:
+        await attach(node, "session-2")
+        assert node.attached.is_attached("worker")

@@ -1,0 +1,51 @@
+"""The description of the interface."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from bridge.agents.attached.messages import OPERATIONS
+from bridge.agents.attached.openapi import document
+from bridge.text.yaml_text import yaml_text
+
+FILE = Path(__file__).parents[4] / "docs" / "agents-openapi.yaml"
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return found.union(*map(references, value.values()))
+    return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+
+def test_the_file_in_docs_is_this_description() -> None:
+    """`palaver agents openapi > docs/agents-openapi.yaml` brings it up to date."""
+    assert FILE.read_text("utf-8") == yaml_text(document())
+
+
+def test_all_that_is_referred_to_is_there() -> None:
+    """And nothing is there that nobody refers to."""
+    described = document()
+    components = described["components"]
+    there = {f"#/components/{kind}/{name}" for kind in ("schemas", "responses") for name in components[kind]}
+    mentioned = references(described)
+    assert mentioned <= there
+    # Those of the WebSocket are referred to in its description.
+    assert there - mentioned <= {f"#/components/schemas/{name}" for name in ("Call", "CallAnswer", "Push")}
+
+
+def test_every_operation_is_described() -> None:
+    """By its name, with what goes in, what comes out, and each parameter of its path."""
+    paths = document()["paths"]
+    for operation in OPERATIONS:
+        described = paths[operation.path][operation.method.lower()]
+        assert described["operationId"] == operation.name
+        in_path = {one["name"] for one in described["parameters"] if one["in"] == "path"}
+        assert in_path == set(re.findall(r"\{(\w+)\}", operation.path))
+        assert ("requestBody" in described) == (operation.takes is not None and not operation.in_query)
+        assert set(described["responses"]) > {"200", "400", "401"}
+
+
+def test_nothing_is_said_twice() -> None:
+    """Pydantic's titles repeat the names."""
+    assert "title" not in document()["components"]["schemas"]["Register"]

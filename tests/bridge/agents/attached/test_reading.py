@@ -1,0 +1,52 @@
+"""From what was sent to a message."""
+
+from typing import Any
+
+import pytest
+
+from bridge.agents.attached.codec import read, read_json
+from bridge.agents.attached.messages import Heartbeat, Register, Take, Unregister, WorkRef
+from federation.matrix.errors import MatrixError
+
+SESSION = "session-1"
+
+
+def test_a_message_is_read_as_it_is() -> None:
+    """With its defaults; a whole number will do where a number is wanted."""
+    assert read_json(b'{"session":"session-1","wait_seconds":5}') == {"session": SESSION, "wait_seconds": 5}
+    said = read(Register, {"session": SESSION, "working": [{"work_id": "1", "attempt": 2}]})
+    assert (said.parallel, said.queue, said.working) == (1, 100, [WorkRef(work_id="1", attempt=2)])
+    assert read(Take, {"session": SESSION, "wait_seconds": 5}).wait_seconds == 5.0
+    assert read(Heartbeat, {"session": SESSION, "working": None}).working is None
+    assert read(Unregister, {"session": SESSION, "reason": "because"}, is_text=True).reason == "because"
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "part"),
+    [
+        ({}, "session", "required"),
+        ({"session": SESSION, "parallel": "1"}, "parallel", "integer"),
+        ({"session": SESSION, "parallel": 1.0}, "parallel", "integer"),
+        ({"session": SESSION, "working": [{"work_id": "1"}]}, "working.0.attempt", "required"),
+        ({"session": SESSION, "no\x1b[31m": 1}, "no\\x1b[31m", "not permitted"),
+        ({"session": SESSION, "x" * 10_000: 1}, "x" * 200 + "…", "not permitted"),
+    ],
+)
+def test_what_is_wrong_is_named(value: dict[str, Any], field: str, part: str) -> None:
+    """By its field, in a sentence without what was sent, of any length."""
+    with pytest.raises(MatrixError, match=part) as refused:
+        read(Register, value)
+    assert (refused.value.status, refused.value.errcode) == (400, "M_BAD_JSON")
+    assert refused.value.fields == {"field": field}
+    assert len(refused.value.text) < 500
+
+
+@pytest.mark.parametrize(
+    ("body", "errcode"),
+    [(b"", "M_NOT_JSON"), (b"nan", "M_NOT_JSON"), (b"1", "M_BAD_JSON"), ("[]", "M_BAD_JSON")],
+)
+def test_what_is_no_object_is_refused(body: bytes | str, errcode: str) -> None:
+    """Whatever else it is."""
+    with pytest.raises(MatrixError) as refused:
+        read_json(body)
+    assert refused.value.errcode == errcode

@@ -1,0 +1,216 @@
+"""A command that is an agent from another process."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.agent import AgentStatus
+from bridge.agents.attached import runner as runner_module
+from bridge.agents.attached.attached import AttachedLimits
+from bridge.agents.attached.runner_connection import Place
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.task import State
+from storage.database import Database
+from storage.errors import LocalError
+from tests.bridge.agents.attached.api_running import api
+from tests.bridge.agents.attached.running import PATIENCE, place, running
+from tests.bridge.agents.running import is_alive, process_in
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to wait for a second attempt."""
+    monkeypatch.setattr(runner_module, "FIRST_PAUSE", 0.02)
+
+
+async def test_it_does_tasks(database: Database, tmp_path: Path) -> None:
+    """As an agent of the node's own would: prompt in, progress on its way, answer out."""
+    async with api(database, tmp_path) as one:
+        script = 'read -r line; echo "looking" >&2; echo "$line in $PALAVER_TASK_CONTEXT"; exit 3'
+        async with running(await place(one), script) as other:
+            agent = await one.node.status_is(AgentStatus.IDLE)
+            assert (agent.runtime, agent.capabilities) == ("claude", ("coding",))
+            await one.node.ask("a", prompt="Cook\n", context="a hurry")
+            task = await one.node.answered()
+            assert task.answer == Answer(False, "Cook in a hurry\n", 3, {"stderr": "looking"})
+            assert (await one.node.requester.heard.get())[1] == {"message": "looking"}
+            await other.until("is answered")
+
+
+async def test_one_after_the_other_or_side_by_side(database: Database, tmp_path: Path) -> None:
+    """As many as it says that it works on at once."""
+    async with api(database, tmp_path) as one:
+        both = f"[ -e {tmp_path}/task-a -a -e {tmp_path}/task-b ]"
+        script = f"touch {tmp_path}/$PALAVER_TASK_ID; until {both}; do sleep 0.01; done"
+        async with running(await place(one), script, parallel=2):
+            await one.node.status_is(AgentStatus.IDLE)
+            for name in "abc":
+                await one.node.ask(name)
+            assert [(await one.node.answered()).state for _ in "abc"] == [State.DONE] * 3
+
+
+async def test_what_is_cancelled_is_ended(database: Database, tmp_path: Path) -> None:
+    """With all its processes."""
+    async with api(database, tmp_path) as one:
+        script = f"echo $$ > {tmp_path}/it; exec sleep 1000"
+        async with running(await place(one), script) as other:
+            await one.node.status_is(AgentStatus.IDLE)
+            await one.node.ask("a")
+            it = await process_in(tmp_path / "it")
+            await one.node.desk.cancel((await one.node.task("a")).key, "somebody")
+            await other.until("not wanted any more")
+            while is_alive(it):
+                await asyncio.sleep(0.01)
+
+
+async def test_it_goes_on_while_the_node_is_gone(database: Database, tmp_path: Path) -> None:
+    """A task that it has begun is answered when the node is there again, and is not done twice."""
+    script = f"echo x >> {tmp_path}/count; until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
+    async with api(database, tmp_path, killed=True) as one:
+        where = await place(one)
+        async with running(where, script) as other:
+            await one.node.status_is(AgentStatus.IDLE)
+            await one.node.ask("a")
+            await other.until("Working on")
+            await one.listener.close(PATIENCE)
+            await other.until("Trying again")
+            (tmp_path / "go").touch()
+            async with api(database, tmp_path, port=one.port) as again:
+                assert (await again.node.answered()).answer == Answer(True, "done\n", 0)
+                await other.until("is answered")
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+async def test_told_to_leave_it_finishes_first(database: Database, tmp_path: Path) -> None:
+    """And takes nothing more; then the agent is gone."""
+    async with api(database, tmp_path) as one:
+        script = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo done"
+        async with running(await place(one), script, parallel=2) as other:
+            await one.node.status_is(AgentStatus.IDLE)
+            await one.node.ask("a")
+            await other.until("Working on")
+            other.runner.leave()
+            await one.node.ask("b")
+            refused = (await one.node.answered()).answer
+            assert refused is not None
+            assert refused.error_code is ErrorCode.AGENT_BUSY
+            (tmp_path / "go").touch()
+            assert (await one.node.answered()).state is State.DONE
+            async with asyncio.timeout(PATIENCE):
+                await other.task
+        gone = await one.node.status_is(AgentStatus.SHUTDOWN)
+        assert gone.gone_reason == "shutdown"
+
+
+async def test_told_again_it_ends_what_it_does(database: Database, tmp_path: Path) -> None:
+    """Whoever asked is told."""
+    async with api(database, tmp_path) as one:
+        script = f"echo $$ > {tmp_path}/it; exec sleep 1000"
+        async with running(await place(one), script) as other:
+            await one.node.status_is(AgentStatus.IDLE)
+            await one.node.ask("a")
+            it = await process_in(tmp_path / "it")
+            other.runner.leave()
+            other.runner.leave()
+            answer = (await one.node.answered()).answer
+            assert answer is not None
+            assert (answer.error_code, answer.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
+            async with asyncio.timeout(PATIENCE):
+                await other.task
+            assert not is_alive(it)
+
+
+async def test_without_work_it_leaves_at_once(database: Database, tmp_path: Path) -> None:
+    """Also when there is no node."""
+    async with api(database, tmp_path) as one:
+        where = await place(one)
+    async with running(where, "true") as other:
+        await other.until("Trying again")
+        other.runner.leave()
+        async with asyncio.timeout(PATIENCE):
+            await other.task
+
+
+async def test_it_waits_for_no_node_for_ever(database: Database, tmp_path: Path) -> None:
+    """The third time that it is told to leave it does, although nobody has its answer."""
+    async with api(database, tmp_path) as one, running(await place(one), "sleep 1000", grace=0.1) as other:
+        await one.node.status_is(AgentStatus.IDLE)
+        await one.node.ask("a")
+        await other.until("Working on")
+        await one.listener.close(PATIENCE)
+        await other.until("Trying again")
+        for _ in range(3):
+            other.runner.leave()
+        async with asyncio.timeout(PATIENCE):
+            await other.task
+
+
+async def test_a_program_whose_place_is_taken_stops(database: Database, tmp_path: Path) -> None:
+    """The two would take it from each other without end."""
+    async with api(database, tmp_path) as one, running(await place(one), "true") as first:
+        await first.until("Attached as worker@here")
+        async with running(await place(one), "true") as second:
+            await second.until("Attached")
+            with pytest.raises(LocalError, match="Another program is the agent worker now"):
+                await asyncio.wait_for(first.task, PATIENCE)
+            await one.node.ask("a")
+            assert (await one.node.answered()).state is State.DONE
+
+
+async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> None:
+    """To whoever has started it, with what to do."""
+    async with api(database, tmp_path) as one:
+        good = await place(one)
+        bad = Place(good.url, "worker", good.token[:-1] + ("a" if good.token[-1] != "a" else "b"))
+        for where, part in (
+            (bad, "does not know the token"),
+            (Place(good.url, "other", good.token), "another agent's"),
+            (Place(good.url + "/elsewhere", "worker", good.token), "no interface"),
+        ):
+            async with running(where, "true") as other:
+                with pytest.raises(LocalError, match=part):
+                    await asyncio.wait_for(other.task, PATIENCE)
+
+
+async def test_one_that_was_thought_lost_comes_back(database: Database, tmp_path: Path) -> None:
+    """It registers again, by itself."""
+    async with api(database, tmp_path) as one, running(await place(one), "true") as other:
+        await other.until("Attached")
+        await one.node.attached.unregister("worker", other.runner._session, "timeout")
+        await other.until("Attached", times=2)
+        await one.node.ask("a")
+        assert (await one.node.answered()).state is State.DONE
+
+
+async def test_it_gives_signs_of_life(database: Database, tmp_path: Path) -> None:
+    """As often as the node wants them; what is cancelled without a word it hears then."""
+    async with (
+        api(database, tmp_path, attached_limits=AttachedLimits(heartbeat=0.05)) as one,
+        running(await place(one), "sleep 1000", grace=0.1) as other,
+    ):
+        await one.node.status_is(AgentStatus.IDLE)
+        await one.node.ask("a")
+        await other.until("Working on")
+        session = one.node.attached.session("worker", other.runner._session)
+        work_id = str((await one.node.task("a")).id)
+        session._tasks.pop(work_id)
+        session.attachment.withdraw(work_id)
+        await other.until("not wanted any more")
+
+
+async def test_a_command_that_does_not_work_is_told(database: Database, tmp_path: Path) -> None:
+    """The agent has failed, and recovers when the command is there."""
+    program = tmp_path / "program"
+    async with api(database, tmp_path) as one, running(await place(one), "", program=str(program)) as other:
+        await other.until("Attached")
+        await one.node.ask("a")
+        assert (await one.node.answered()).state is State.FAILED
+        await one.node.status_is(AgentStatus.ERROR)
+        await other.until("does not work")
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o700)
+        await one.node.status_is(AgentStatus.IDLE)
+        await one.node.ask("b")
+        assert (await one.node.answered()).state is State.DONE

@@ -1,0 +1,153 @@
+"""A connection from the agent's side."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from bridge.agents.attached import runner_connection as connection_module
+from bridge.agents.attached.messages import Alive, Push, Registered
+from bridge.agents.attached.runner_connection import ConnectionClosed, Place, Refused, connect
+from storage.database import Database
+from tests.bridge.agents.attached.api_running import SESSION, api
+from tests.bridge.agents.attached.running import PATIENCE, place
+from tests.support.loopback_server import Certificates, LoopbackServer
+from tests.support.ports import lasting_port
+
+Speak = Callable[[web.WebSocketResponse], Awaitable[None]]
+
+
+def speaking(speak: Speak) -> LoopbackServer:
+    """A node that says what the test wants."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await speak(socket)
+        await socket.close()
+        return socket
+
+    return LoopbackServer(handle)
+
+
+def at(server: LoopbackServer) -> Place:
+    return Place(f"http://127.0.0.1:{server.port}", "worker", "token")
+
+
+async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path: Path) -> None:
+    """Each in its form."""
+    pushed: asyncio.Queue[Push] = asyncio.Queue()
+    async with api(database, tmp_path) as one, connect(await place(one), pushed.put_nowait) as connection:
+        listening = asyncio.create_task(connection.listen())
+        registered = await connection.call("register", {"session": SESSION}, Registered)
+        assert registered.address == "worker@here"
+        await one.node.ask("a")
+        async with asyncio.timeout(PATIENCE):
+            push = await pushed.get()
+        assert push.task is not None
+        with pytest.raises(Refused, match="session") as refused:
+            await connection.call("heartbeat", {"session": "x"}, Alive)
+        assert (refused.value.status, refused.value.is_passing) == (400, False)
+        listening.cancel()
+
+
+async def test_any_name_is_a_place() -> None:
+    """Whatever is in it stays in it."""
+    where = Place("https://node.example:7676/", "../a b/ü", "t")
+    assert str(where.socket_url) == (
+        "https://node.example:7676/_palaver/v1/agents/..%2Fa%20b%2F%C3%BC/socket"
+    )
+
+
+async def test_nobody_there_is_a_closed_connection() -> None:
+    """As is a node that says nothing any more; both are tried again."""
+    nobody = Place(f"http://127.0.0.1:{lasting_port()}", "worker", "token")
+    with pytest.raises(ConnectionClosed, match="could not be reached: nobody listens there"):
+        async with connect(nobody, lambda push: None):
+            pass
+
+
+async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: Path) -> None:
+    """Most nodes have a development certificate at first."""
+
+    async def silent(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+
+    server = speaking(silent)
+    files = Certificates(tmp_path).make("localhost")
+    async with server.running(files):
+        where = Place(f"https://localhost:{server.port}", "worker", "token")
+        with pytest.raises(ConnectionClosed, match=r"a certificate that is not valid: .*--authority"):
+            async with connect(where, lambda push: None):
+                pass
+
+
+async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is waited for, but not for ever; and one that leaves in the middle answers nobody."""
+    monkeypatch.setattr(connection_module, "PATIENCE", 0.1)
+
+    async def silent(socket: web.WebSocketResponse) -> None:
+        await socket.receive()
+        await socket.receive()
+
+    server = speaking(silent)
+    async with server.running(None), connect(at(server), lambda push: None) as connection:
+        listening = asyncio.create_task(connection.listen())
+        with pytest.raises(ConnectionClosed, match="does not answer"):
+            await connection.call("heartbeat", {}, Alive)
+        monkeypatch.setattr(connection_module, "PATIENCE", PATIENCE)
+        with pytest.raises(ConnectionClosed, match="closed"):
+            await connection.call("heartbeat", {}, Alive)
+        with pytest.raises(ConnectionClosed):
+            await listening
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"task": 1}', '{"id": 1, "status": "x"}', '{"what": 1}'])
+async def test_a_node_that_talks_nonsense_is_left(text: str) -> None:
+    """It is no node, or not of this version."""
+
+    async def nonsense(socket: web.WebSocketResponse) -> None:
+        await socket.send_str(text)
+        await socket.receive()
+
+    server = speaking(nonsense)
+    async with server.running(None), connect(at(server), lambda push: None) as connection:
+        with pytest.raises(ConnectionClosed, match="understood"):
+            await connection.listen()
+
+
+async def test_an_answer_to_nobody_is_passed_over() -> None:
+    """It came too late; and why a node leaves is known from its last words."""
+
+    async def late(socket: web.WebSocketResponse) -> None:
+        await socket.send_str(json.dumps({"id": 99, "answer": {}}))
+        await socket.send_str(
+            json.dumps({"id": None, "problem": {"errcode": "X", "error": "y"}, "status": 400})
+        )
+        await socket.send_str(json.dumps({"closing": "The node is stopping."}))
+
+    server = speaking(late)
+    pushed: list[Push] = []
+    async with server.running(None), connect(at(server), pushed.append) as connection:
+        with pytest.raises(ConnectionClosed, match="The node is stopping"):
+            await connection.listen()
+    assert [push.closing for push in pushed] == ["The node is stopping."]
+
+
+async def test_a_page_of_something_else_is_refused() -> None:
+    """No WebSocket: a status of HTTP, in words."""
+
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=502)
+
+    server = LoopbackServer(page)
+    async with server.running(None):
+        with pytest.raises(Refused) as refused:
+            async with connect(at(server), lambda push: None):
+                pass
+    assert (refused.value.status, refused.value.is_passing) == (502, True)
+    assert isinstance(refused.value.__context__, aiohttp.WSServerHandshakeError)

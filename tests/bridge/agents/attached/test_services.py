@@ -1,0 +1,32 @@
+"""Who may call."""
+
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.attached.services import ApiLimits
+from federation.matrix.errors import MatrixError
+from federation.peers.limits import Rate
+from storage.database import Database
+from tests.bridge.agents.attached.api_running import api
+
+
+async def test_agents_are_told_apart(database: Database, tmp_path: Path) -> None:
+    """One that calls too often is no reason to refuse another."""
+    async with api(database, tmp_path) as one:
+        one.services.limits = ApiLimits(of_agent=Rate(0.001, 1))
+        one.services.admit("worker")
+        with pytest.raises(MatrixError, match="too often"):
+            one.services.admit("worker")
+        one.services.admit("other")
+
+
+async def test_a_good_token_is_not_counted(database: Database, tmp_path: Path) -> None:
+    """However often it is shown; a bad one is, until there were too many from one address."""
+    async with api(database, tmp_path) as one:
+        one.services.limits = ApiLimits(failures=Rate(0.001, 1), shared_addresses=())
+        for _ in range(3):
+            assert (await one.ask("GET", "")).status == 404
+        assert [(await one.ask("GET", "", headers={})).status for _ in range(2)] == [401, 429]
+        # From here on nobody at this address is asked who he is.
+        assert (await one.ask("GET", "")).status == 429

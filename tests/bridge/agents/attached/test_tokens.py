@@ -1,0 +1,89 @@
+"""Tokens given, used and revoked."""
+
+import pytest
+
+from bridge.agents.attached.tokens import NOTED_EVERY_MS, AgentTokens, Holder, read_token
+from storage.agents import tokens as agent_tokens
+from storage.database import Database
+from storage.errors import LocalError
+from tests.support.agents import NOW, Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def tokens(database: Database, clock: Clock) -> AgentTokens:
+    return AgentTokens(database, now_ms=clock)
+
+
+async def test_a_token_shows_whose_it_is(tokens: AgentTokens, database: Database) -> None:
+    """Of the secret nothing is in the database."""
+    token, row = await tokens.create("worker-1", "laptop", None)
+    assert await tokens.holder(token) == Holder("worker-1", token.token_id)
+    assert read_token(token.text) == token
+    async with database.transaction() as connection:
+        everything = str(await connection.fetch("TABLE agent_tokens"))
+    assert token.text[14:] not in everything
+    assert row.note == "laptop"
+
+
+async def test_a_secret_that_is_not_its_own_opens_nothing(tokens: AgentTokens) -> None:
+    """An id that is known with another secret, and one that nobody has."""
+    token, _ = await tokens.create("worker-1", "", None)
+    other, _ = await tokens.create("worker-2", "", None)
+    forged = type(token)(token.token_id, other.text)
+    assert await tokens.holder(forged) is None
+    assert await tokens.holder(type(token)("0" * 10, token.text)) is None
+
+
+async def test_it_ends_when_its_time_has_come(tokens: AgentTokens, clock: Clock) -> None:
+    """To the millisecond."""
+    token, _ = await tokens.create("worker-1", "", 1)
+    assert await tokens.holder(token) is not None
+    clock.advance(1)
+    assert await tokens.holder(token) is None
+
+
+async def test_it_ends_at_once_when_it_is_revoked(tokens: AgentTokens) -> None:
+    """And whoever is connected with it is named."""
+    told: list[str] = []
+    tokens.on_revoked(told.append)
+    token, _ = await tokens.create("worker-1", "", None)
+    other, _ = await tokens.create("worker-1", "", None)
+    assert await tokens.revoke("worker-1", token.token_id) == [token.token_id] == told
+    assert await tokens.holder(token) is None
+    assert await tokens.holder(other) is not None
+    await tokens.revoke("worker-1", None)
+    assert await tokens.holder(other) is None
+    for agent_id, token_id in (("worker-2", None), ("worker-1", "no-such-one")):
+        with pytest.raises(LocalError, match="has no token"):
+            await tokens.revoke(agent_id, token_id)
+
+
+async def test_its_use_is_noted_to_the_minute(tokens: AgentTokens, clock: Clock, database: Database) -> None:
+    """Not with every request."""
+    token, _ = await tokens.create("worker-1", "", None)
+
+    async def used() -> int | None:
+        await tokens.holder(token)
+        [row] = await tokens.kept("worker-1")
+        return row.last_used_at
+
+    assert await used() == NOW
+    clock.advance(NOTED_EVERY_MS - 1)
+    assert await used() == NOW
+    clock.advance(1)
+    assert await used() == NOW + NOTED_EVERY_MS
+
+
+async def test_what_cannot_be_is_refused(tokens: AgentTokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sentence for the operator."""
+    with pytest.raises(LocalError, match="holds no @"):
+        await tokens.create("worker-1@kitchen.local", "", None)
+    monkeypatch.setattr(agent_tokens, "MOST", 1)
+    await tokens.create("worker-1", "", None)
+    with pytest.raises(LocalError, match="has 1 tokens"):
+        await tokens.create("worker-1", "", None)

@@ -1,0 +1,51 @@
+"""What the node says through a WebSocket."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from bridge.agents.attached.codec import call_answer, push
+from bridge.agents.attached.messages import CallAnswer, Done, Message, Push, Registered, Said, Task, WorkRef
+from bridge.agents.work import TaskToDo
+from tests.bridge.agents.agent_tasks import task
+
+NOW = 1_000
+
+
+@pytest.mark.parametrize("cancelled", [[], ["7", "8"]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        task(deadline_ms=NOW + 2_500),
+        task(deadline_ms=NOW - 1, system_prompt="Be brief", model="m", context="c"),
+        task(prompt='"ü\u2028\\n', metadata={"a": [1, 2.5, None, {"b": True}]}),
+    ],
+)
+def test_a_push_is_as_it_is_described(given: TaskToDo | None, cancelled: Sequence[str]) -> None:
+    """By the model, of which nothing is said that would say nothing."""
+    described = Push(task=None if given is None else Task.of(given, NOW), cancelled=list(cancelled))
+    said = json.loads(push(given, cancelled, NOW))
+    assert said == described.model_dump(mode="json", exclude_defaults=True)
+    assert Push.model_validate(said, strict=True) == described
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Said(wanted=True),
+        Done(),
+        Registered(
+            address="ü@here",
+            heartbeat_seconds=1.0,
+            silence_seconds=2.0,
+            begin_seconds=0.5,
+            working=[WorkRef(work_id="1", attempt=2)],
+        ),
+    ],
+)
+def test_an_answer_is_as_it_is_described(answer: Message) -> None:
+    """With all that the model has."""
+    described = CallAnswer(id=2**53 - 1, answer=answer.model_dump(mode="json"))
+    assert json.loads(call_answer(2**53 - 1, answer)) == described.model_dump(mode="json")

@@ -1,0 +1,134 @@
+"""A node with a desk, and the agents of which a test speaks."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bridge.agents.address import AgentAddress
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.agents.attached.attached import AttachedAgents, AttachedLimits, for_anybody
+from bridge.agents.attached.work import AttachedWork
+from bridge.agents.local.configured import ConfiguredAgents
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.agents.statuses import AgentStatuses
+from bridge.clock import monotonic
+from bridge.config.agents import Agent as Configured
+from bridge.tasks.effects import Ports
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import TaskKey
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import Task
+from storage.database import Database
+from tests.support.agents import Clock, address, routing_table
+from tests.support.desk import Notebook, Onlooker, Requester, request
+
+# Below the time that a test is given, so that it says where it hangs.
+PATIENCE = 45.0
+
+
+@dataclass
+class Kitchen:
+    routes: RoutingTable
+    desk: TaskDesk
+    local: AgentsOfThisNode
+    requester: Requester
+    notebook: Notebook
+
+    @property
+    def configured(self) -> ConfiguredAgents:
+        return self.local.configured
+
+    @property
+    def attached(self) -> AttachedAgents:
+        return self.local.attached
+
+    @property
+    def work(self) -> AttachedWork:
+        return self.local.work
+
+    async def ask(self, request_id: str, to: str = "worker@here", **changed: Any) -> None:
+        submitted = await self.desk.submit(request(request_id, to, **changed))
+        assert submitted.is_new
+
+    async def answered(self) -> Task:
+        async with asyncio.timeout(PATIENCE):
+            return await self.requester.answered.get()
+
+    async def task(self, request_id: str) -> Task:
+        task = await self.desk.task(TaskKey("living", request_id))
+        assert task is not None
+        return task
+
+    async def status_is(self, status: AgentStatus, agent: str = "worker@here") -> Agent:
+        """Once it is so."""
+        changed = Event(self.routes)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (found := self.routes.agent(address(agent))) is None or found.status is not status:
+                    await changed.wait()
+        finally:
+            changed.close()
+        return found
+
+
+class Event:
+    """Something has changed in the routing table."""
+
+    def __init__(self, routes: RoutingTable) -> None:
+        self._event = asyncio.Event()
+        self.close = routes.subscribe(lambda changes: self._event.set())
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event.clear()
+
+
+@contextlib.asynccontextmanager
+async def kitchen(
+    database: Database,
+    directory: Path,
+    agents: Sequence[Configured] = (),
+    *,
+    grace: float = 60.0,
+    limits: AttachedLimits | None = None,
+    monotonic: Callable[[], float] = monotonic,
+    kept_for: Callable[[AgentAddress], str | None] = for_anybody,
+    killed: bool = False,
+    **changed: Any,
+) -> AsyncIterator[Kitchen]:
+    """As `bridge.run` puts it together; in the end it stops as a node does, or, when it is `killed`, without
+    a word of its agents."""
+    clock = changed.pop("clock", Clock())
+    requester, notebook = Requester(), Notebook()
+    async with routing_table(database, now_ms=clock) as routes:
+
+        def settings_of(agent: Agent) -> AgentSettings:
+            return local.settings(agent) or AgentSettings()
+
+        statuses = AgentStatuses(routes, settings_of=settings_of, now_ms=clock)
+        local = AgentsOfThisNode(
+            agents, routes, statuses, directory=directory, now_ms=clock, monotonic=monotonic, limits=limits,
+            environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, kept_for=kept_for,
+        )  # fmt: skip
+        desk = TaskDesk(
+            database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),
+            now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep": 3600.0, **changed},
+        )  # fmt: skip
+        await local.start()
+        local.work_for(desk)
+        try:
+            await desk.start()
+            yield Kitchen(routes, desk, local, requester, notebook)
+        finally:
+            await local.stop()
+            # From here on nobody works on what waits for agents that go.
+            await desk.close()
+            if killed:
+                await local.attached.close()
+            else:
+                await local.close()
+            statuses.close()

@@ -1,0 +1,109 @@
+"""The command line of an agent."""
+
+import pytest
+
+from bridge.agents.local.command import (
+    LONGEST,
+    PRESETS,
+    Word,
+    fill,
+    placeholders,
+    runtime_type,
+    unknown_placeholder,
+)
+from bridge.tasks.errors import ErrorCode, TaskError
+from tests.bridge.agents.agent_tasks import task
+
+AIDER = "aider --message-file=/dev/stdin --yes-always --no-pretty --no-stream --no-check-update"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "plain", "full"),
+    [
+        (
+            "claude",
+            "claude --print --output-format=text",
+            "claude --print --output-format=text --model=m/1 --append-system-prompt=Be kind.",
+        ),
+        ("open_code", "opencode run", "opencode run --model=m/1"),
+        ("kimi", "kimi --quiet", "kimi --quiet --model=m/1"),
+        (
+            "aider",
+            AIDER,
+            AIDER + " --model=m/1",
+        ),
+    ],
+)
+def test_the_presets(runtime: str, plain: str, full: str) -> None:
+    """Non-interactive, plain text, the prompt on standard input; the model where the task names one."""
+    asked = task(model="m/1", system_prompt="Be kind.")
+    assert fill(PRESETS[runtime], task()) == tuple(plain.split(" "))
+    assert " ".join(fill(PRESETS[runtime], asked)) == full
+
+
+def test_opencode_is_written_in_two_ways() -> None:
+    """People write it in one word, events in two."""
+    assert (runtime_type("opencode"), runtime_type("open_code"), runtime_type("x")) == (
+        "open_code",
+        "open_code",
+        "x",
+    )
+
+
+def test_every_placeholder_is_filled_in() -> None:
+    """Anywhere in a word, more than once, and never twice: a value that looks like one stays what it is."""
+    words: list[Word] = [
+        "run",
+        "{from}>{to}",
+        "id={task_id}",
+        "{prompt}",
+        ["-m", "{model}{model}"],
+        "{{model}}",
+    ]
+    assert fill(words, task(prompt="{model}", model="x")) == (
+        "run",
+        "boss@office.local>worker-1@kitchen.local",
+        "id=task-1",
+        "{model}",
+        "-m",
+        "xx",
+        "{model}",
+    )
+
+
+def test_a_group_is_left_out_where_something_is_missing() -> None:
+    """All of it, and nothing else; empty counts as missing."""
+    words: list[Word] = ["run", ["--model", "{model}", "{system_prompt}"], ["--always"], "--model={model}"]
+    assert fill(words, task(model="x")) == ("run", "--always", "--model=x")
+    assert fill(words, task(model="", system_prompt="s")) == ("run", "--always", "--model=")
+
+
+def test_braces_that_are_no_placeholder_stay() -> None:
+    """JSON and code have them too."""
+    words: list[Word] = ['{"a": 1}', "{}", "{A}", "${HOME}", "{a b}"]
+    assert fill(words, task()) == tuple(words)
+    assert unknown_placeholder(["{print}", "{{awk}}", ["{model}", "{aha}"]]) == "aha"
+    assert placeholders(["{model}{prompt}", ["{{to}}"]]) == {"model", "prompt"}
+
+
+@pytest.mark.parametrize(
+    ("word", "said", "part"),
+    [
+        ("{model}", {"model": "--dangerous"}, "hyphen"),
+        ("{model}{prompt}", {"model": "", "prompt": "-x"}, "hyphen"),
+        ("--model={model}", {"model": "a\0b"}, "NUL"),
+        ("--prompt={prompt}", {"prompt": "é" * (LONGEST // 2)}, "bytes"),
+        ("-s{system_prompt}", {"system_prompt": "\0"}, "system prompt"),
+    ],
+)
+def test_a_value_becomes_no_option(word: str, said: dict[str, str], part: str) -> None:
+    """Nor anything else that a command line cannot hold: the requester is told, and nothing is started."""
+    refused = fill(["run", word], task(**said))
+    assert isinstance(refused, TaskError)
+    assert refused.code is ErrorCode.INVALID_PAYLOAD
+    assert part in refused.reason
+
+
+def test_a_value_behind_an_option_may_begin_with_a_hyphen() -> None:
+    """There it can be taken for nothing else."""
+    assert fill(["run", "--model={model}"], task(model="-x")) == ("run", "--model=-x")

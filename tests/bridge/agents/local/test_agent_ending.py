@@ -1,0 +1,53 @@
+"""What the end of a process means."""
+
+import pytest
+
+from bridge.agents.local.output import Ended, Ending, Exited, Kept, NotStarted, Signalled, answer
+from bridge.agents.work import WorkOutcome
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+
+OUT = Kept("out", 3, 0)
+NONE = Kept(" \n", 2, 0)
+CUT = Kept("o…t", 1000, 997)
+
+
+@pytest.mark.parametrize(
+    ("ending", "output", "said", "expected"),
+    [
+        (Exited(0), OUT, "log", Answer(True, "out", 0)),
+        (Exited(0), CUT, "", Answer(True, "o…t", 0, {"output_bytes": 1000, "output_left_out": 997})),
+        (Exited(0), NONE, "log", Answer(True, " \n", 0)),
+        (Exited(3), OUT, "", Answer(False, "out", 3)),
+        (Exited(3), OUT, "why", Answer(False, "out", 3, {"stderr": "why"})),
+        (Exited(1), NONE, "why", Answer(False, "why", 1, {"stderr": "why"})),
+        (Signalled(11, "SIGSEGV"), OUT, "", Answer(False, "out", 139, {"signal": "SIGSEGV"})),
+        (
+            NotStarted("Not found.", "x was not found.", 127),
+            NONE,
+            "",
+            Answer(False, "Not found.", 127, {"not_started": True}),
+        ),
+        (Ended.FLOOD, OUT, "", Answer(False, "out", 1, {"ended": "It wrote without end."})),
+        (
+            Ended.LOST,
+            OUT,
+            "",
+            Answer(False, "out", 1, {"ended": "What watched over the process was killed."}),
+        ),
+        (
+            Ended.TIME_LIMIT,
+            OUT,
+            "log",
+            TaskError(
+                ErrorCode.TIMEOUT,
+                "The agent had not finished after 300 s, and was ended.",
+                {"output": "out", "stderr": "log"},
+            ),
+        ),
+    ],
+)
+def test_every_ending_is_an_answer(ending: Ending, output: Kept, said: str, expected: WorkOutcome) -> None:
+    """Zero is success; any other end a failure with its code; too late is TIMEOUT. Where a program said
+    nothing else, what it wrote to standard error is the answer."""
+    assert answer(ending, output, said, 300.0) == expected

@@ -1,0 +1,58 @@
+"""What is kept of a process's output."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.agents.local.output import Kept, Output
+
+
+def kept(most: int, *pieces: bytes) -> Kept:
+    output = Output(most)
+    for piece in pieces:
+        output.add(piece)
+    return output.kept()
+
+
+def test_what_fits_is_kept_as_it_is() -> None:
+    """Up to the last byte, in however many pieces it came."""
+    assert kept(8, b"12345678") == Kept("12345678", 8, 0)
+    assert kept(8, b"1", b"", b"234567", b"8") == Kept("12345678", 8, 0)
+    assert kept(1, b"") == Kept("", 0, 0)
+
+
+def test_of_more_the_beginning_and_the_end_are_kept() -> None:
+    """And what is missing in between is said, in bytes."""
+    assert kept(8, b"aaaa", b"x" * 1000, b"zzzz") == Kept(
+        "aaaa\n[… 1000 bytes are left out here …]\nzzzz", 1008, 1000
+    )
+    assert kept(1, b"abc") == Kept("a\n[… 2 bytes are left out here …]\n", 3, 2)
+
+
+def test_invalid_utf_8_is_replaced() -> None:
+    """What a process writes need not be text."""
+    assert kept(100, b"a\xff\xfeb\xe2\x82").text == "a\ufffd\ufffdb\ufffd"
+
+
+@pytest.mark.parametrize("character", ["é", "€", "𝄞"])
+def test_a_cut_falls_between_characters(character: str) -> None:
+    """Half a character would be shown as one that nobody wrote."""
+    for most in range(1, 40):
+        text = kept(most, (character * 1000).encode()).text
+        assert "\ufffd" not in text
+
+
+@given(st.lists(st.binary(max_size=50)), st.integers(1, 60))
+def test_no_more_is_kept_than_wanted(pieces: list[bytes], most: int) -> None:
+    """Whatever the pieces: bounded, and together with what is left out it is all that was written."""
+    output = Output(most)
+    for piece in pieces:
+        output.add(piece)
+        assert sum(map(len, output._tail)) <= most + 50
+    found = output.kept()
+    assert found.total == sum(map(len, pieces))
+    if found.total <= most:
+        assert found == Kept(b"".join(pieces).decode("utf-8", "replace"), found.total, 0)
+    else:
+        # At each cut a character may be missing of which three bytes are here.
+        assert 0 < found.total - most <= found.left_out <= found.total - most + 6

@@ -1,0 +1,77 @@
+"""Whether a command works."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.local import health as agent_health
+from bridge.agents.local.health import Fitness, problem_of
+from bridge.agents.local.output import Exited, NotStarted
+from bridge.agents.local.process import CarriedOut, Recipe
+from bridge.tasks.answer import Answer
+
+PATH = {"PATH": "/usr/bin:/bin"}
+MISSING = CarriedOut(Answer(False, "", 127), NotStarted("It is missing.", "x is missing.", 127))
+GOOD = CarriedOut(Answer(True, "", 0), Exited(0), 1.0)
+
+
+def recipe(*words: str, directory: Path = Path("/")) -> Recipe:
+    return Recipe(words, PATH, directory, 60.0, 1000)
+
+
+async def test_it_is_left_alone_until_it_may_work_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is started meanwhile; the sentence is there as long."""
+    monkeypatch.setattr(agent_health, "FIRST_PAUSE", 0.01)
+    told: list[str] = []
+    program = tmp_path / "program"
+    fitness = Fitness(recipe(str(program)), failed=told.append, recovered=lambda: told.append("again"))
+    await fitness.wait()
+    fitness.judge(MISSING)
+    fitness.judge(MISSING)
+    assert (told, fitness.problem) == (["x is missing."], "x is missing.")
+    waiting = asyncio.create_task(fitness.wait())
+    while fitness.problem == "x is missing.":
+        await asyncio.sleep(0.01)
+    assert fitness.problem == f"The command {program} was not found, or may not be run."
+    # One that was begun before it failed, and ends well, does not make it work.
+    fitness.judge(GOOD)
+    assert "not found" in fitness.problem
+    assert not waiting.done()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    async with asyncio.timeout(60):
+        await waiting
+    assert told == ["x is missing.", "again"]
+    fitness.judge(GOOD)
+    assert not fitness.problem
+    fitness.judge(CarriedOut(Answer(True, "", 0)))
+    await fitness.close()
+
+
+async def test_one_that_is_closed_is_not_tried_again() -> None:
+    """Nobody is told any more."""
+    told: list[str] = []
+    fitness = Fitness(recipe("no-such-program"), failed=told.append, recovered=lambda: told.append("again"))
+    fitness.judge(MISSING)
+    await fitness.close()
+    assert told == ["x is missing."]
+
+
+def test_what_can_be_seen_beforehand(tmp_path: Path) -> None:
+    """A directory that is not there, a program that is not there or may not be run; not what is filled in."""
+    (tmp_path / "here").write_text("#!/bin/sh\n")
+    (tmp_path / "here").chmod(0o700)
+    (tmp_path / "text").write_text("")
+    for words, directory, problem in (
+        (("sh",), tmp_path, None),
+        (("./here",), tmp_path, None),
+        (("{model}",), tmp_path, None),
+        (("./text",), tmp_path, "./text"),
+        (("no-such-program",), tmp_path, "no-such-program"),
+        (("sh",), tmp_path / "none", "directory"),
+    ):
+        found = problem_of(recipe(*words, directory=directory))
+        assert (found is None) if problem is None else (problem in (found or ""))

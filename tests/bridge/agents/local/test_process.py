@@ -1,0 +1,298 @@
+"""One process of an agent, from its start to its end."""
+
+import asyncio
+import errno
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.local import process as process_module
+from bridge.agents.local.output import Ended, Exited, NotStarted, Signalled
+from tests.bridge.agents.running import (
+    PATIENCE,
+    Runner,
+    end_of,
+    is_alive,
+    open_files,
+    process_in,
+    until_closed,
+)
+
+
+async def test_input_output_progress_and_exit_code() -> None:
+    """The prompt on standard input, the answer on standard output, progress from standard error."""
+    runner = Runner()
+    ran = await runner.sh('read -r line; echo working >&2; echo "<$line>"; exit 3', stdin=b"do this\n")
+    assert (ran.ending, ran.output.text, ran.said) == (Exited(3), "<do this>\n", "working")
+    await runner.until("working")
+
+
+async def test_the_environment_is_what_it_is_given(tmp_path: Path) -> None:
+    """Nothing of the node's own: secrets live there."""
+    os.environ["PALAVER_SECRET_OF_THE_NODE"] = "hidden"
+    try:
+        ran = await Runner().run(
+            "env", environment={"WHAT": "a b\nc", "NOT_UTF_8": "\udcff"}, directory=tmp_path
+        )
+    finally:
+        del os.environ["PALAVER_SECRET_OF_THE_NODE"]
+    assert sorted(ran.output.text.splitlines()) == sorted(
+        ["NOT_UTF_8=\ufffd", "PATH=/usr/local/bin:/usr/bin:/bin", "WHAT=a b", "c"]
+    )
+
+
+async def test_it_works_in_its_directory(tmp_path: Path) -> None:
+    """Also where a program is named relative to it."""
+    (tmp_path / "here").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "here").chmod(0o700)
+    ran = await Runner().run("./here", directory=tmp_path)
+    assert ran.output.text == f"{tmp_path.resolve()}\n"
+
+
+async def test_a_node_with_many_open_files_runs_it() -> None:
+    """`select` takes no number above 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with ExitStack() as opened:
+            for _ in range(1_100):
+                opened.enter_context(Path(os.devnull).open())
+            ran = await Runner().sh("echo done")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (ran.ending, ran.output.text) == (Exited(0), "done\n")
+
+
+async def test_no_file_of_the_node_is_open_in_it(tmp_path: Path) -> None:
+    """Input, output and error; and those are pipes, which also have names that can be opened."""
+    with (
+        (tmp_path / "file").open() if (tmp_path / "file").exists() else (tmp_path / "file").open("w") as file
+    ):
+        os.set_inheritable(file.fileno(), True)
+        ran = await Runner().sh("ls /proc/$$/fd; cat /dev/stdin; echo end > /dev/stderr", stdin=b"in")
+    assert (ran.output.text, ran.said) == ("0\n1\n2\nin", "end")
+
+
+async def test_it_has_a_session_of_its_own() -> None:
+    """Ctrl-C in the node's terminal does not reach it, and it is the first of its process group."""
+    ran = await Runner().run(
+        sys.executable, "-c", "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0), os.isatty(0))"
+    )
+    assert ran.output.text == "True False\n"
+
+
+async def test_signals_are_as_a_program_expects_them() -> None:
+    """Python ignores SIGPIPE, and what is ignored is inherited: `yes | head` would fail."""
+    ran = await Runner().sh("yes | head -n 1; grep SigIgn /proc/self/status", output=1000)
+    said, _, ignored = ran.output.text.partition("\nSigIgn:\t")
+    assert said == "y"
+    # Signals 32 and 33 are the C library's own: whoever started the tests may ignore them, and nobody can
+    # undo it.
+    assert int(ignored, 16) & ~(0b11 << 31) == 0
+
+
+# -- sizes --
+
+
+async def test_large_input_and_output_cross_without_a_deadlock() -> None:
+    """While it writes and nobody has read its input yet, and the other way round."""
+    big = os.urandom(3 << 20).hex().encode()
+    ran = await Runner().run("cat", stdin=big, output=1 << 30)
+    assert ran.output.text.encode() == big
+    ran = await Runner().sh(
+        "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x", stdin=big, output=1 << 30
+    )
+    assert len(ran.output.text) == 5_000_000
+    ran = await Runner().sh(
+        "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; cat", stdin=big, output=10
+    )
+    assert (ran.ending, ran.output.total) == (Exited(0), 3_000_000 + len(big))
+
+
+@pytest.mark.parametrize(
+    "script", ["exec <&-; echo done", "true; echo done", "head -c 10 >/dev/null; echo done"]
+)
+async def test_a_process_need_not_read_its_input(script: str) -> None:
+    """Closed or left: the answer counts."""
+    ran = await Runner().sh(script, stdin=b"x" * (3 << 20))
+    assert (ran.ending, ran.output.text) == (Exited(0), "done\n")
+
+
+async def test_output_is_cut_in_the_middle() -> None:
+    """No more is kept than is wanted."""
+    ran = await Runner().sh("head -c 100000 /dev/zero | tr '\\0' a; printf zzz", output=10)
+    assert ran.output.text == "aaaaa\n[… 99993 bytes are left out here …]\naazzz"
+
+
+async def test_what_writes_without_end_is_ended() -> None:
+    """Long before its time is over."""
+    ran = await Runner().run("yes", output=1000)
+    assert ran.ending is Ended.FLOOD
+    assert ran.output.total < 3 * process_module.LEAST_FLOOD
+
+
+async def test_invalid_utf_8_is_replaced() -> None:
+    """In both streams."""
+    runner = Runner()
+    ran = await runner.sh(r"printf 'a\377b'; printf 'c\377d\n' >&2")
+    assert (ran.output.text, ran.said) == ("a\ufffdb", "c\ufffdd")
+
+
+# -- ends --
+
+
+async def test_an_end_by_a_signal_is_told() -> None:
+    """Of somebody else."""
+    assert (await Runner().sh("kill -SEGV $$")).ending == Signalled(11, "SIGSEGV")
+
+
+async def test_the_time_limit_ends_it(tmp_path: Path) -> None:
+    """Asked first: what it writes then is still read."""
+    ran = await Runner().sh(
+        "trap 'echo interrupted; exit 7' TERM; echo started; while :; do sleep 0.01; done", seconds=1.0
+    )
+    assert (ran.ending, ran.output.text) == (Ended.TIME_LIMIT, "started\ninterrupted\n")
+
+
+async def test_who_does_not_listen_is_killed(tmp_path: Path) -> None:
+    """SIGTERM ignored, by it and by its children: SIGKILL after the grace."""
+    ran = await Runner().sh(
+        f"trap '' TERM; sleep 1000 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/it; wait",
+        seconds=0.5, grace=0.2,
+    )  # fmt: skip
+    assert ran.ending is Ended.TIME_LIMIT
+    assert not is_alive(await process_in(tmp_path / "it"))
+    assert not is_alive(await process_in(tmp_path / "child"))
+
+
+async def test_one_that_is_stopped_is_ended_too() -> None:
+    """It would not hear a SIGTERM."""
+    assert (await Runner().sh("kill -STOP $$", seconds=0.5)).ending is Ended.TIME_LIMIT
+
+
+async def test_cancelled_it_ends_before_its_caller(tmp_path: Path) -> None:
+    """Once the cancellation is through nothing runs any more."""
+    runner = Runner()
+    task = asyncio.create_task(runner.sh(f"echo $$ > {tmp_path}/it; echo ready >&2; sleep 1000"))
+    await runner.until("ready")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_alive(await process_in(tmp_path / "it"))
+
+
+async def test_grandchildren_that_hold_the_pipes_are_ended_with_it(tmp_path: Path) -> None:
+    """The answer does not wait for them, and its last bytes are not lost."""
+    ran = await Runner().sh(f"sleep 1000 & echo $! > {tmp_path}/child; echo answer")
+    assert (ran.ending, ran.output.text) == (Exited(0), "answer\n")
+    assert not is_alive(await process_in(tmp_path / "child"))
+
+
+async def test_whoever_flees_into_another_session_is_found(tmp_path: Path) -> None:
+    """A daemon: its parent has ended, its session, group and files are its own."""
+    ran = await Runner().sh(
+        f"setsid sh -c 'sh -c \"echo \\$\\$ >{tmp_path}/daemon; exec sleep 99\" </dev/null >/dev/null 2>&1 &'"
+        f"; until [ -s {tmp_path}/daemon ]; do sleep 0.01; done; echo answer"
+    )
+    assert ran.output.text == "answer\n"
+    assert not is_alive(await process_in(tmp_path / "daemon"))
+
+
+async def test_a_warden_that_is_killed_takes_the_process_along(tmp_path: Path) -> None:
+    """Nobody knows how it ended then, and the node does not wait for ever."""
+    runner = Runner()
+    task = asyncio.create_task(
+        runner.sh(f"sleep 1000 & echo $! > {tmp_path}/child; echo $$ $PPID > {tmp_path}/it; wait")
+    )
+    child = await process_in(tmp_path / "child")
+    async with asyncio.timeout(PATIENCE):
+        while not (tmp_path / "it").exists() or len((tmp_path / "it").read_text().split()) < 2:
+            await asyncio.sleep(0.01)
+    it, warden = map(int, (tmp_path / "it").read_text().split())
+    os.kill(warden, 9)
+    assert (await task).ending is Ended.LOST
+    await end_of(it)
+    await end_of(child)
+
+
+# -- what cannot be started --
+
+
+async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+    """To whoever asked in a sentence without a path, to the operator with it."""
+    (tmp_path / "text").write_text("no program")
+    for words, directory, reason, problem, code in (
+        (("no-such-program",), tmp_path, "was not found", "no-such-program", 127),
+        ((str(tmp_path / "text"),), tmp_path, "could not be run", "Permission denied", 126),
+        (("true",), tmp_path / "none", "directory", str(tmp_path), 126),
+        (("",), tmp_path, "was not found", "not found", 127),
+    ):
+        ending = (await Runner().run(*words, directory=directory)).ending
+        assert isinstance(ending, NotStarted)
+        assert reason in ending.reason
+        assert str(tmp_path) not in ending.reason
+        assert problem in ending.problem
+        assert ending.code == code
+
+
+async def test_a_machine_that_is_full_says_so() -> None:
+    """No more files to be had: no exception, and nothing is left open."""
+    # The event loop opens some for good with its first process.
+    await Runner().run("true")
+    before = open_files()
+    with _files_left(4):
+        ending = (await Runner().run("true")).ending
+    assert isinstance(ending, NotStarted)
+    assert os.strerror(errno.EMFILE) in ending.problem
+    await until_closed(before)
+
+
+@contextmanager
+def _files_left(number: int) -> Iterator[None]:
+    """So many files can be opened and no more. A limit alone does not say it: some below it may be free."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + number, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(number):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for one in taken:
+            os.close(one)
+
+
+# -- files --
+
+
+async def test_what_no_variable_can_hold_is_in_a_file(tmp_path: Path) -> None:
+    """Named by a variable, readable to its user alone, and gone with the process."""
+    ran = await Runner().sh(
+        'cat "$CONTEXT_FILE"; echo; stat -c %a "$(dirname "$CONTEXT_FILE")"; echo "$CONTEXT_FILE" >&2',
+        files={"CONTEXT_FILE": "a\0b" + "x" * 300_000},
+        output=1 << 20,
+    )
+    assert ran.output.text == "a\0b" + "x" * 300_000 + "\n700\n"
+    assert not Path(ran.said).exists()
+    assert not Path(ran.said).parent.exists()
+
+
+async def test_nothing_is_left_open() -> None:
+    """However often and however it ends."""
+    await Runner().run("true")
+    before = open_files()
+    for _ in range(3):
+        await Runner().run("true")
+        await Runner().run("no-such-program")
+        await Runner().sh("sleep 1000", seconds=0.1)
+    await until_closed(before)

@@ -1,0 +1,87 @@
+"""What agents say at the desk while Postgres is away."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.agents.local import reporting
+from bridge.agents.local.reporting import begin, report
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import Task
+from storage.connect import ConnectionLost, DatabaseAddress
+from tests.support.agents import address
+from tests.support.desk import request
+
+TASK = Task(request(), 0, 1, id=1)
+WORKER = address("worker@here")
+
+
+class FarDesk:
+    """Its database is away the first times."""
+
+    def __init__(self) -> None:
+        self.away = 2
+        self.heard: list[tuple[object, ...]] = []
+
+    async def _hear(self, *said: object) -> Task | None:
+        if self.away:
+            self.away -= 1
+            raise ConnectionLost(DatabaseAddress.from_url("postgresql://nowhere/none"))
+        self.heard.append(said)
+        return TASK
+
+    def begin(
+        self,
+        key: TaskKey,
+        *,
+        runner: str | None = None,
+        lease_until: int | None = None,
+        by: AgentAddress | None = None,
+    ) -> Awaitable[Task | None]:
+        return self._hear("begin", key, by)
+
+    def finish(
+        self, key: TaskKey, answer: Answer, *, by: AgentAddress | None = None
+    ) -> Awaitable[Task | None]:
+        return self._hear(answer, key, by)
+
+    def fail(
+        self, key: TaskKey, error: TaskError, *, by: AgentAddress | None = None
+    ) -> Awaitable[Task | None]:
+        return self._hear(error, key, by)
+
+    def renew(self, key: TaskKey, runner: str, lease_until: int) -> Awaitable[Task | None]:
+        return self._hear()
+
+    def progress(
+        self, key: TaskKey, content: Mapping[str, Any], *, by: AgentAddress | None = None
+    ) -> Awaitable[Task | None]:
+        return self._hear()
+
+    async def attached(self, address: AgentAddress) -> Sequence[Task]:
+        return []
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "RETRY", 0.0)
+
+
+async def test_an_answer_waits_until_it_is_stored() -> None:
+    """It has cost something; in whose name it is said, the desk is told too."""
+    answer, error = Answer(True, "done", 0), TaskError(ErrorCode.TIMEOUT, "Too late.")
+    for outcome in (answer, error):
+        desk = FarDesk()
+        await report(desk, TASK, outcome)
+        assert desk.heard == [(outcome, TASK.key, WORKER)]
+
+
+async def test_a_beginning_waits_too() -> None:
+    """What is not known to be begun is not begun."""
+    desk = FarDesk()
+    assert await begin(desk, TASK)
+    assert desk.heard == [("begin", TASK.key, WORKER)]

@@ -1,0 +1,118 @@
+"""What stands between the node and an agent's process, when the node is gone."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.local import warden
+from tests.bridge.agents.running import PATIENCE, end_of, is_alive, process_in
+
+ROOT = Path(__file__).parents[4]
+
+
+@asynccontextmanager
+async def node(loop: str, grace: float, script: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.bridge.agents.node_process", loop, str(grace), "/bin/sh", "-c",
+        script, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await asyncio.wait_for(process.wait(), PATIENCE)
+        # The rest of its output, or its transport would stay open.
+        assert process.stdout is not None
+        await process.stdout.read()
+
+
+async def told(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_a_node_that_is_killed_leaves_no_orphan(tmp_path: Path, loop: str) -> None:
+    """`kill -9` of the node: neither the command, nor its children, nor a daemon that it has made, nor a file
+    that was written for it is left; although all of them ignore SIGTERM."""
+    script = f"""
+        trap '' TERM
+        sleep 1000 & echo $! > {tmp_path}/child
+        setsid sh -c 'trap "" TERM; sleep 1000 & echo $! > {tmp_path}/daemon; exit' </dev/null >/dev/null 2>&1
+        echo $$ > {tmp_path}/it
+        echo $FILE >&2
+        wait
+    """
+    async with node(loop, 0.3, script) as process:
+        file = Path(await told(process))
+        assert file.exists()
+        process.kill()
+        for name in ("it", "child", "daemon"):
+            await end_of(await process_in(tmp_path / name))
+    async with asyncio.timeout(PATIENCE):
+        while file.parent.exists():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_gets_its_time_to_end_also_then(tmp_path: Path) -> None:
+    """It is asked first: what it has begun it may put in order. (The shell says of its `sleep` that it was
+    terminated, and there is nobody left to hear that.)"""
+    script = f"""
+        trap '' PIPE
+        trap 'echo clean > {tmp_path}/end; exit' TERM
+        echo ready >&2
+        while :; do sleep 0.01; done
+    """
+    async with node("asyncio", PATIENCE, script) as process:
+        assert await told(process) == "ready"
+        process.kill()
+        async with asyncio.timeout(PATIENCE):
+            while not (tmp_path / "end").exists():
+                await asyncio.sleep(0.01)
+
+
+async def test_signals_for_the_terminal_do_not_end_it(tmp_path: Path) -> None:
+    """Nor does a polite one: whoever ends it alone would have to see to what it looks after."""
+    script = f"echo $PPID > {tmp_path}/warden; echo ready >&2; sleep 1000"
+    async with node("asyncio", 0.1, script) as process:
+        assert await told(process) == "ready"
+        number = await process_in(tmp_path / "warden")
+        for sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(number, sign)
+        assert is_alive(number)
+        process.kill()
+        await end_of(number)
+
+
+async def test_descendants_are_found_across_sessions() -> None:
+    """Whose parent is whose: a zombie among them is none any more."""
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", "setsid sh -c 'echo $$; exec sleep 1000' & wait", stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        grandchild = int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+        found = warden.descendants(os.getpid())
+        assert {process.pid, grandchild} <= found
+        assert grandchild in warden.descendants(process.pid)
+        assert os.getpid() not in found
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        process.kill()
+        await process.communicate()
+    assert warden.descendants(process.pid) == set()
+
+
+async def test_what_cannot_be_text_is_passed_on_as_bytes() -> None:
+    """Names of files and values of variables need not be UTF-8; half a pair of surrogates is a question
+    mark."""
+    assert warden.raw("a\udcff") == b"a\xff"
+    assert warden.raw("\ud800") == b"?"

@@ -1,0 +1,81 @@
+"""Runs commands as agents are run, and looks what is left of them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bridge.agents.local.process import Command, ProcessLimits, Ran, run
+
+# Far above what anything here takes: it only ends what hangs.
+PATIENCE = 60.0
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass
+class Runner:
+    """One command. What it writes to standard error is in `told`, as progress."""
+
+    told: list[str] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def tell(self, message: str) -> None:
+        self.told.append(message)
+        self._news.set()
+
+    async def until(self, message: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while message not in self.told:
+                self._news.clear()
+                await self._news.wait()
+
+    async def run(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        directory: Path = Path("/"),
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+        seconds: float = PATIENCE,
+        output: int = 1 << 20,
+        grace: float = PATIENCE,
+    ) -> Ran:
+        command = Command(words, {"PATH": PATH, **(environment or {})}, directory, stdin, files or {})
+        return await run(command, ProcessLimits(seconds, output, grace), self.tell)
+
+    async def sh(self, script: str, **wanted: object) -> Ran:
+        return await self.run("/bin/sh", "-c", script, **wanted)  # type: ignore[arg-type] # passed on
+
+
+def is_alive(process: int) -> bool:
+    """A zombie is not."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+async def end_of(process: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while is_alive(process):
+            await asyncio.sleep(0.01)
+
+
+async def process_in(file: Path) -> int:
+    """Its number, once it has written that."""
+    async with asyncio.timeout(PATIENCE):
+        while not (file.exists() and file.read_text().endswith("\n")):
+            await asyncio.sleep(0.01)
+    return int(file.read_text())
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def until_closed(before: int) -> None:
+    """No more files are open than before. The event loop closes those of a process a moment after its end."""
+    async with asyncio.timeout(PATIENCE):
+        while open_files() > before:
+            await asyncio.sleep(0.01)  # nobody tells when

@@ -1,0 +1,81 @@
+"""Addresses of agents: `agent-id@node-id`."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.agents.address import AgentAddress, BareId, NotAnAddress, parse_target
+
+PARTS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("worker-1@kitchen.local", ("worker-1", "kitchen.local")),
+        ("coordinator@living.local", ("coordinator", "living.local")),
+        ("review-bot@cloud-seed.cis.dev", ("review-bot", "cloud-seed.cis.dev")),
+        ("a@host:7676", ("a", "host:7676")),
+        ("Müller 3:b/c#d@Küche", ("Müller 3:b/c#d", "Küche")),
+        ("a\n@b", ("a\n", "b")),
+        (f"{'a' * 255}@{'b' * 255}", ("a" * 255, "b" * 255)),
+    ],
+)
+def test_addresses(text: str, parts: tuple[str, str]) -> None:
+    """The specification's examples, and whatever it does not forbid."""
+    assert AgentAddress.parse(text) == AgentAddress(*parts)
+    assert str(AgentAddress(*parts)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "names the agent's node behind an @"),
+        ("worker-1", "names the agent's node behind an @"),
+        ("@", "An agent's id is not empty."),
+        ("@kitchen.local", "An agent's id is not empty."),
+        ("@worker-1:kitchen.local", "An agent's id is not empty."),
+        ("worker-1@", "A node's id is not empty."),
+        ("a@b@c", "A node's id holds no @."),
+        ("a@@", "A node's id holds no @."),
+        ("a\0@b", "An agent's id holds no NUL."),
+        ("a@b\0", "A node's id holds no NUL."),
+        ("\ud800@b", "An agent's id is text that can be written in UTF-8."),
+        ("ä" * 128 + "@b", "An agent's id has at most 255 bytes."),
+        ("a@" + "b" * 256, "A node's id has at most 255 bytes."),
+    ],
+)
+def test_what_is_none_says_why(text: str, reason: str) -> None:
+    """Exactly one `@`, both parts non-empty, and nothing that cannot be sent or kept."""
+    refused = AgentAddress.parse(text)
+    assert isinstance(refused, NotAnAddress)
+    assert reason in refused.reason
+
+
+def test_parts_are_checked_like_the_whole() -> None:
+    """An `@` within an agent's id would make it the agent of another node."""
+    assert AgentAddress.of("worker-1", "kitchen.local") == AgentAddress("worker-1", "kitchen.local")
+    assert isinstance(AgentAddress.of("worker-1@living.local", "kitchen.local"), NotAnAddress)
+
+
+def test_a_target_may_be_a_bare_id() -> None:
+    """The routing table knows its node, if there is only one."""
+    assert parse_target("worker-1") == BareId("worker-1")
+    assert parse_target("worker-1@kitchen.local") == AgentAddress("worker-1", "kitchen.local")
+    assert parse_target("worker-1@") == NotAnAddress("A node's id is not empty.")
+    assert parse_target("") == NotAnAddress("An agent's id is not empty.")
+
+
+@given(PARTS, PARTS)
+def test_what_is_written_is_read_again(agent_id: str, node_id: str) -> None:
+    """Whatever the parts are made of."""
+    address = AgentAddress.of(agent_id, node_id)
+    assert isinstance(address, AgentAddress)
+    assert AgentAddress.parse(str(address)) == address
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_any_text_is_an_address_or_is_not(text: str) -> None:
+    """Nothing is raised, and no two texts are one address."""
+    address = AgentAddress.parse(text)
+    assert str(address) == text if isinstance(address, AgentAddress) else address.reason.endswith(".")

@@ -1,0 +1,236 @@
+"""The routing table as several processes share it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import storage.agents.agents
+from bridge.agents.agent import AgentStatus
+from bridge.agents.news import Heard, Heartbeat, NodeHeartbeat, StatusSaid, Taken, Unregistered
+from bridge.agents.routing import Local, Remote, Unknown
+from bridge.agents.routing_table import Change, RoutingTable
+from bridge.tasks.errors import ErrorCode
+from storage.agents.agents import Changes
+from storage.database import Connection, Database
+from tests.support.agents import NOW, Clock, address, registered, routing_table
+from tests.support.postgres import end_sessions
+
+BUSY = AgentStatus.BUSY
+
+
+class Ear:
+    """Gathers changes, and lets a test wait for one."""
+
+    def __init__(self, routes: RoutingTable) -> None:
+        self.heard: asyncio.Queue[Change] = asyncio.Queue()
+        self.end = routes.subscribe(self.hear)
+
+    def hear(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.heard.put_nowait(change)
+
+
+async def test_what_is_taken_in_is_known_at_once(database: Database) -> None:
+    """On return, not some time later: the next task may be for it."""
+    async with routing_table(database) as routes:
+        await routes.set_node("kitchen", "http://kitchen:7676", trusted=True)
+        await routes.take([registered("w@kitchen"), registered("me@here")])
+        assert routes.route("w") == Remote(address("w@kitchen"), "http://kitchen:7676")
+        assert routes.route("me@here") == Local(address("me@here"))
+        assert "http://kitchen:7676" in routes.explain("w")
+        agent = routes.agent(address("w@kitchen"))
+        assert agent is not None
+        assert agent.runtime == "claude"
+
+
+async def test_a_node_that_is_not_trusted_is_reached_no_more(database: Database) -> None:
+    """On return its agents are gone. Trusted again it is what it says of itself from then on."""
+    async with routing_table(database) as routes:
+        await routes.set_node("kitchen", None, trusted=True)
+        await routes.take([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW)])
+        await routes.set_node("kitchen", None, trusted=False)
+        route = routes.route("w@kitchen")
+        assert isinstance(route, Unknown)
+        assert (route.code, route.reason) == (
+            ErrorCode.NODE_UNREACHABLE,
+            "This node does not exchange agents with kitchen.",
+        )
+        await routes.set_node("kitchen", None, trusted=True)
+        await routes.take([NodeHeartbeat("kitchen", NOW + 1, {"w": BUSY})])
+        assert routes.route("w@kitchen") == Remote(address("w@kitchen"), None)
+
+
+async def test_it_is_known_after_a_restart(database: Database) -> None:
+    """State lives in Postgres, not in a process."""
+    async with routing_table(database) as routes:
+        await routes.take([registered("w@kitchen"), NodeHeartbeat("kitchen", NOW + 5)])
+    async with routing_table(database) as again:
+        agent = again.agent(address("w@kitchen"))
+        assert agent is not None
+        assert again.table.last_seen(agent) == NOW
+
+
+async def test_what_another_process_takes_in_is_followed(database: Database) -> None:
+    """Told by a notice: without one this would take an hour."""
+    async with (
+        routing_table(database) as one,
+        routing_table(database) as other,
+    ):
+        ear = Ear(other)
+        await one.take([registered("w@kitchen")])
+        new = await ear.heard.get()
+        assert (new.before, new.after) == (None, one.agent(address("w@kitchen")))
+        await one.take([Unregistered(address("w@kitchen"), "shutdown", NOW + 1)])
+        gone = await ear.heard.get()
+        assert gone.before == new.after
+        assert gone.after is not None
+        assert gone.after.gone_reason == "shutdown"
+        assert isinstance(other.route("w"), Unknown)
+
+
+async def test_nothing_is_missed_while_there_was_no_connection(database: Database) -> None:
+    """What was notified meanwhile is lost, so it is read again when there is one."""
+    async with routing_table(database) as routes, routing_table(database) as other:
+        ear = Ear(routes)
+        await other.take([registered("v@kitchen")])
+        await ear.heard.get()
+        await end_sessions(database)
+        await other.take([registered("w@kitchen")])
+        change = await ear.heard.get()
+    assert change.after is not None
+    assert change.after.agent_id == "w"
+
+
+async def test_it_is_found_without_a_notification(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was killed between its commit and its notification sends none."""
+    monkeypatch.setattr("storage.session.SURVEY", 0.05)
+    monkeypatch.setattr("storage.session.CHECK", 0.05)
+    async with routing_table(database) as routes:
+        ear = Ear(routes)
+        killed = RoutingTable("here", database, now_ms=Clock())
+        async with database.transaction() as connection:
+            await killed.apply(connection, [registered("w@kitchen")])
+        change = await ear.heard.get()
+    assert change.after is not None
+
+
+async def test_it_goes_on_following_after_an_unforeseen_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is reported."""
+    list_changes = storage.agents.agents.list_changes
+    failed = asyncio.Event()
+
+    async def fail_once(connection: Connection, horizon: int | None) -> Changes:
+        monkeypatch.setattr("storage.agents.agents.list_changes", list_changes)
+        failed.set()
+        raise ValueError("broken")
+
+    async with routing_table(database) as routes:
+        ear = Ear(routes)
+        monkeypatch.setattr("storage.agents.agents.list_changes", fail_once)
+        await end_sessions(database)
+        await failed.wait()
+        async with routing_table(database) as other:
+            await other.take([registered("w@kitchen")])
+            change = await ear.heard.get()
+    assert change.after is not None
+
+
+async def test_what_is_rolled_back_has_not_been_said(database: Database) -> None:
+    """The effect and the reader's cursor are committed together or not at all."""
+    async with routing_table(database) as routes:
+        try:
+            async with database.transaction() as connection:
+                await routes.apply(connection, [registered("w@kitchen")])
+                raise KeyError
+        except KeyError:
+            await routes.refresh()
+        assert routes.agent(address("w@kitchen")) is None
+
+
+async def test_a_heartbeat_is_known_and_tells_nobody(database: Database) -> None:
+    """One row for each node and interval, and no work for anybody."""
+    clock = Clock()
+    async with routing_table(database, now_ms=clock) as routes:
+        await routes.take([registered("w@kitchen")])
+        ear = Ear(routes)
+        clock.advance(30_000)
+        verdicts = await routes.take([NodeHeartbeat("kitchen", NOW + 1, {"w": AgentStatus.IDLE})])
+        assert verdicts == [Heard()]
+        agent = routes.agent(address("w@kitchen"))
+        assert agent is not None
+        assert routes.table.last_seen(agent) == NOW + 30_000
+        assert ear.heard.empty()
+
+
+async def test_words_that_may_wait_are_written_behind(database: Database) -> None:
+    """The newest of each agent; a heartbeat does not take away what the agent is busy with."""
+    w = address("w@here")
+    async with routing_table(database) as routes, routing_table(database) as other:
+        await routes.take([registered("w@here")])
+        ear = Ear(other)
+        routes.say(StatusSaid(w, AgentStatus.IDLE, None, NOW + 1))
+        routes.say(StatusSaid(w, BUSY, "t", NOW + 2))
+        routes.say(Heartbeat(w, BUSY, NOW + 3))
+        routes.say(StatusSaid(w, AgentStatus.ERROR, None, NOW + 1))
+        agent = None
+        while agent is None or agent.status is not BUSY:
+            agent = (await ear.heard.get()).after
+        assert (agent.current_task, agent.said_at) == ("t", NOW + 3)
+
+
+async def test_words_that_wait_are_written_at_the_end(database: Database) -> None:
+    """A stop in good order loses nothing."""
+    async with routing_table(database) as routes:
+        await routes.take([registered("w@here")])
+        routes.say(StatusSaid(address("w@here"), BUSY, "t", NOW + 2))
+    async with routing_table(database) as again:
+        agent = again.agent(address("w@here"))
+        assert agent is not None
+        assert agent.status is BUSY
+
+
+async def test_one_listener_that_fails_keeps_nobody_from_hearing(database: Database) -> None:
+    """And whoever does not want to hear any more is not told."""
+    reports: list[str] = []
+    async with routing_table(database, report=lambda sentence, error: reports.append(sentence)) as routes:
+
+        def fail(changes: Sequence[Change]) -> None:
+            raise KeyError
+
+        routes.subscribe(fail)
+        ear, deaf = Ear(routes), Ear(routes)
+        deaf.end()
+        deaf.end()
+        await routes.take([registered("w@here")])
+        assert ear.heard.qsize() == 1
+        assert deaf.heard.empty()
+        assert len(reports) == 1
+
+
+async def test_those_who_are_gone_are_forgotten_here_too(database: Database) -> None:
+    """Not before their time."""
+    clock = Clock()
+    async with routing_table(database, now_ms=clock) as routes:
+        await routes.take([registered("w@a"), registered("v@a"), Unregistered(address("w@a"), "x", NOW + 1)])
+        routes.forget_gone(NOW)
+        assert len(routes.table.agents_of("a")) == 2
+        ear = Ear(routes)
+        routes.forget_gone(NOW + 1)
+        assert set(routes.table.agents_of("a")) == {"v"}
+        change = ear.heard.get_nowait()
+        assert change.after is None
+
+
+async def test_many_at_once_read_once(database: Database) -> None:
+    """A crowd of commits does not become a crowd of readers; each sees its own."""
+    async with routing_table(database) as routes:
+        names = [f"w{number}@a" for number in range(40)]
+        found = await asyncio.gather(*(routes.take([registered(name)]) for name in names))
+        assert all(isinstance(verdict, Taken) for [verdict] in found)
+        assert all(routes.agent(address(name)) is not None for name in names)
+        assert routes._read <= routes._asked

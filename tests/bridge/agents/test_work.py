@@ -1,0 +1,26 @@
+"""A task as an agent gets it."""
+
+from bridge.agents.work import TaskToDo, to_do
+from bridge.tasks.task import Task
+from tests.support.desk import request
+
+
+def test_all_that_an_agent_needs_is_in_it() -> None:
+    """And it is known by a name that no requester has chosen."""
+    asked = request(
+        context="In the kitchen", system_prompt="Be kind", model="m", metadata={"a": 1}, prompt="Do it"
+    )
+    assert to_do(Task(asked, 1, 1000, id=17), 3) == TaskToDo(
+        work_id="17",
+        attempt=3,
+        task_id="task-req-1",
+        request_id="req-1",
+        from_agent="coordinator@living",
+        to_agent="worker@here",
+        prompt="Do it",
+        deadline_ms=1000,
+        context="In the kitchen",
+        system_prompt="Be kind",
+        model="m",
+        metadata={"a": 1},
+    )

@@ -1,0 +1,139 @@
+"""The configuration of the federation of agents."""
+
+import tomllib
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bridge.config.agent_federation import AgentFederation, AgentPeer, access, homeserver_address, task_limits
+from bridge.connectors.cis.settings import cis_settings
+from bridge.peers.peer import PeerProfile
+
+# "Configuration file example" of the specification, word for word.
+SPECIFIED = """
+enabled = true
+heartbeat_interval_secs = 30
+agent_timeout_secs = 120
+default_task_timeout_secs = 300
+
+[room]
+namespace = "default"
+federate = true
+
+[[peers]]
+node_id = "kitchen.local"
+url = "http://kitchen.local:7676"
+trusted = true
+"""
+KEY = "ab" * 32
+
+
+def test_the_specification_s_example_is_read() -> None:
+    """With its own names, and everything in it does something."""
+    read = AgentFederation.model_validate(tomllib.loads(SPECIFIED))
+    settings = cis_settings("den.local", read)
+    assert (settings.heartbeat_ms, settings.namespaces, settings.federate) == (30_000, ("default",), True)
+    kitchen = settings.access("kitchen.local")
+    assert kitchen is not None
+    assert (kitchen.is_homeserver, kitchen.url) == (True, "http://kitchen.local:7676")
+    assert task_limits(read).default_timeout_ms == 300_000
+    assert [homeserver_address(one.url) for one in read.peers] == ["kitchen.local:7676"]
+
+
+def test_what_is_off_is_off() -> None:
+    """Federation as a whole, its rooms, or one peer."""
+    read = tomllib.loads(SPECIFIED)
+    for changed in (
+        {**read, "enabled": False},
+        {**read, "room": {"federate": False}},
+        {**read, "peers": [{"node_id": "kitchen.local", "trusted": False}]},
+    ):
+        settings = cis_settings("den.local", AgentFederation.model_validate(changed))
+        assert settings.access("kitchen.local") is None
+        assert settings.peer("kitchen.local") is not None
+
+
+def test_namespaces() -> None:
+    """The first is for agents that name none, and for peers of which no more is said."""
+    read = AgentFederation.model_validate(
+        {"room": {"namespace": "main", "namespaces": ["team", "main"]}, "peers": [{"node_id": "a.local"}]}
+    )
+    assert read.namespaces == ("main", "team")
+    assert access(read.peers[0], "main").peer.namespaces == {"main"}
+
+
+def test_a_published_node() -> None:
+    """Its addresses are those of its url, if nobody says otherwise."""
+    peer = AgentPeer.model_validate(
+        {"node_id": "old.local", "profile": "cis-1.1", "url": "http://192.168.1.20:7676", "signing_key": KEY}
+    )
+    made = access(peer, "default")
+    assert made.peer.profile is PeerProfile.CIS_1_1
+    assert made.networks == (ip_network("192.168.1.20/32"),)
+    assert made.peer.public_key == bytes.fromhex(KEY)
+    assert peer.is_plain
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"node_id": "not a name"}, "not a server name"),
+        ({"node_id": "a.local", "url": "kitchen.local"}, "not the URL of a node"),
+        ({"node_id": "a.local", "url": "ftp://kitchen.local"}, "not the URL of a node"),
+        ({"node_id": "a.local", "url": "http://[::1"}, "not the URL of a node"),
+        ({"node_id": "a.local", "url": "http://a:99999"}, "not the URL of a node"),
+        ({"node_id": "a.local", "url": "https://me:secret@a.local"}, "leave the rest out"),
+        ({"node_id": "a.local", "url": "https://a.local/path"}, "leave the rest out"),
+        ({"node_id": "a.local", "profile": "cis-1.1"}, "needs url"),
+        ({"node_id": "a.local", "profile": "cis-1.1", "url": "http://a.local"}, "needs networks"),
+        ({"node_id": "a.local", "signing_key": KEY}, "a homeserver signs"),
+        ({"node_id": "a.local", "namespaces": ["Team"]}, "not a namespace"),
+        ({"node_id": "a.local", "namespaces": []}, "at least 1"),
+        (
+            {"node_id": "a", "profile": "cis-1.1", "url": "http://1.2.3.4", "signing_key": "12"},
+            "64 hexadecimal digits",
+        ),
+        (
+            {"node_id": "a", "profile": "cis-1.1", "url": "http://1.2.3.4", "require_signature": True},
+            "needs signing_key",
+        ),
+    ],
+)
+def test_a_peer_that_cannot_be(wrong: dict[str, Any], advice: str) -> None:
+    """It is refused with the sentence that helps."""
+    with pytest.raises(ValidationError, match=advice):
+        AgentPeer.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"peers": [{"node_id": "a.local"}, {"node_id": "A.local"}]}, "more than once"),
+        ({"heartbeat_interval_secs": 30, "agent_timeout_secs": 45}, "two heartbeats"),
+    ],
+)
+def test_a_federation_that_cannot_be(wrong: dict[str, Any], advice: str) -> None:
+    """Settings that are wrong only together."""
+    with pytest.raises(ValidationError, match=advice):
+        AgentFederation.model_validate(wrong)
+
+
+def test_where_a_homeserver_is() -> None:
+    """TLS is spoken in any case; the port is ours if none is named."""
+    assert homeserver_address(None) is None
+    assert homeserver_address("https://kitchen.local") == "kitchen.local:7676"
+    assert homeserver_address("http://[fd00::1]:80") == "[fd00::1]:80"
+
+
+def test_limits() -> None:
+    """As they were written."""
+    limits = task_limits(
+        AgentFederation.model_validate(
+            {"limits": {"requests_per_second": 2, "requests_per_second_of_peer": 0.01, "tasks_of_peer": 3}}
+        )
+    )
+    assert (limits.of_agent.per_second, limits.of_agent.burst) == (2, 20)
+    assert (limits.of_node.per_second, limits.of_node.burst) == (0.01, 1)
+    assert limits.live_of_node == 3

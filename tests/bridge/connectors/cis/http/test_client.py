@@ -1,0 +1,100 @@
+"""Sending single events."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from bridge.connectors.cis.http.client import EventClient
+from bridge.connectors.cis.protocol.error_codes import Again, Delivered, Ended
+from tests.bridge.connectors.cis.published_node import PublishedNode
+from tests.support.ports import lasting_port
+
+
+async def test_an_event_is_delivered(theirs: PublishedNode) -> None:
+    """As the node says; also a large one, and with a path before ours."""
+    client = EventClient("Palaver/test")
+    try:
+        for padding in (0, 1_900_000):
+            body = b'{"event_id":"$1","type":"t","x":"%s"}' % (b"x" * padding)
+            assert await client.send(f"{theirs.url}/", body) == Delivered()
+            assert (await theirs.taken.get())["event_id"] == "$1"
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (403, {"accepted": False, "error": "no", "event_id": "$1"}, Ended),
+        (200, {"accepted": False, "error": "no", "event_id": "$1"}, Ended),
+        (500, {"accepted": False}, Again),
+        (429, {}, Again),
+    ],
+)
+async def test_what_it_answers(
+    theirs: PublishedNode, status: int, body: object, expected: type[Ended | Again]
+) -> None:
+    """It is not sent again by the client itself."""
+    theirs.answers = [(status, body)]
+    client = EventClient("Palaver/test")
+    try:
+        assert isinstance(await client.send(theirs.url, b'{"event_id":"$1"}'), expected)
+    finally:
+        await client.close()
+    assert theirs.attempts == 1
+
+
+async def test_who_cannot_be_reached() -> None:
+    """Nobody there, no answer in time, no address, an answer without end: it may work the next time."""
+    port = lasting_port()
+
+    over = asyncio.Event()
+
+    async def hang(request: web.Request) -> web.StreamResponse:
+        await over.wait()
+        return web.Response()
+
+    async def pour(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(b"x" * 10_000)
+        return response
+
+    client = EventClient("Palaver/test", patience=0.5)
+    app = web.Application()
+    app.add_routes([web.post("/hang{x:.*}", hang), web.post("/pour{x:.*}", pour)])
+    runner = web.AppRunner(app, shutdown_timeout=0)
+    try:
+        assert isinstance(await client.send(f"http://127.0.0.1:{port}", b"{}"), Again)
+        assert isinstance(await client.send("http://", b"{}"), Again)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        assert await client.send(f"http://127.0.0.1:{port}/hang", b"{}") == Again("did not answer in time")
+        assert isinstance(await client.send(f"http://127.0.0.1:{port}/pour", b"{}"), Ended)
+    finally:
+        over.set()
+        await client.close()
+        await runner.cleanup()
+
+
+async def test_it_goes_nowhere_that_an_answer_says(theirs: PublishedNode) -> None:
+    """A peer could lead us to others in our own network."""
+    port = lasting_port()
+
+    async def lead(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPTemporaryRedirect(f"{theirs.url}/_cis/v1/event/receive")
+
+    client = EventClient("Palaver/test")
+    app = web.Application()
+    app.add_routes([web.post("/{x:.*}", lead)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        assert not isinstance(await client.send(f"http://127.0.0.1:{port}", b'{"event_id":"$1"}'), Delivered)
+    finally:
+        await client.close()
+        await runner.cleanup()
+    assert theirs.attempts == 0

@@ -1,0 +1,164 @@
+"""What waits for published nodes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from bridge.connectors.cis.http.client import EventClient
+from bridge.connectors.cis.http.outbox import PublishedOutbox
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
+from bridge.tasks.request import TaskKey
+from bridge.tasks.retry import RetryPolicy
+from storage.agents import cis_events
+from storage.database import Database
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, Eyes
+from tests.bridge.connectors.cis.published_node import PublishedNode
+from tests.support.agents import NOW, Clock
+
+KEY = TaskKey("here", "req-1")
+
+
+@dataclass
+class Post:
+    outbox: PublishedOutbox
+    database: Database
+    eyes: Eyes
+    clock: Clock
+    refused: "asyncio.Queue[tuple[TaskKey, str]]"
+    client: EventClient
+
+    async def enqueue(
+        self, name: str, deadline: int = NOW + 1_000_000, task: TaskKey | None = None, peer: str = "old.local"
+    ) -> None:
+        body = b'{"event_id":"$%s","type":"io.cis.agent.t"}' % name.encode()
+        async with self.database.transaction() as connection:
+            assert await self.outbox.enqueue(connection, peer, name, body, deadline, task)
+        self.outbox.wake()
+
+    async def until_empty(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                async with self.database.transaction() as connection:
+                    if not await cis_events.peers_waiting(connection):
+                        return
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def post(database: Database, theirs: PublishedNode) -> AsyncIterator[Post]:
+    eyes, clock, client = Eyes(), Clock(), EventClient("Palaver/test")
+    refused: asyncio.Queue[tuple[TaskKey, str]] = asyncio.Queue()
+
+    async def refuse(key: TaskKey, reason: str) -> None:
+        refused.put_nowait((key, reason))
+
+    access = PeerAccess(Peer("old.local", PeerProfile.CIS_1_1), theirs.url)
+    outbox = PublishedOutbox(
+        database,
+        client,
+        CisSettings("here", {"old.local": access}),
+        eyes,
+        refused=refuse,
+        now_ms=clock,
+        retry=RetryPolicy(3, 1, 10),
+    )
+    outbox.start()
+    yield Post(outbox, database, eyes, clock, refused, client)
+    await outbox.close()
+    await client.close()
+
+
+async def test_what_waits_is_sent_in_order(post: Post, theirs: PublishedNode) -> None:
+    """And once each."""
+    for number in range(20):
+        await post.enqueue(str(number))
+    await post.enqueue("3")
+    await post.until_empty()
+    got = [theirs.taken.get_nowait()["event_id"] for _ in range(theirs.taken.qsize())]
+    assert got == [f"${number}" for number in range(20)]
+
+
+async def test_a_node_that_fails_is_tried_again(post: Post, theirs: PublishedNode) -> None:
+    """With pauses; nothing is left out and nothing comes before its turn."""
+    theirs.answers = [(500, {"accepted": False}), (503, {}), (429, {})]
+    await post.enqueue("a")
+    await post.enqueue("b")
+    await post.until_empty()
+    assert [(await theirs.taken.get())["event_id"] for _ in range(2)] == ["$a", "$b"]
+    assert theirs.attempts == 5
+
+
+async def test_what_will_never_be_taken_ends(post: Post, theirs: PublishedNode) -> None:
+    """ "400, 401, 403, 404, 413 end it": whoever has asked for the task is told."""
+    theirs.answers = [(403, {"accepted": False, "error": "not you", "event_id": "$a"})]
+    await post.enqueue("a", task=KEY)
+    await post.enqueue("b")
+    key, reason = await post.refused.get()
+    assert key == KEY
+    assert reason == "old.local answered 403: not you"
+    await post.until_empty()
+    assert (await theirs.taken.get())["event_id"] == "$b"
+    assert len(post.eyes.problems) == 1
+
+
+async def test_after_its_time_nothing_is_sent(post: Post, theirs: PublishedNode) -> None:
+    """The task has ended by then, and nobody wants it any more."""
+    await post.enqueue("a", deadline=NOW, task=KEY)
+    key, reason = await post.refused.get()
+    assert (key, reason) == (KEY, "old.local could not be reached in time")
+    await post.until_empty()
+    assert theirs.attempts == 0
+
+
+async def test_who_is_no_longer_a_peer_gets_nothing(post: Post, theirs: PublishedNode) -> None:
+    """What waited for it is done with."""
+    await post.enqueue("a", peer="gone.local", task=KEY)
+    assert (await post.refused.get())[0] == KEY
+    await post.until_empty()
+    assert theirs.attempts == 0
+
+
+async def test_another_process_goes_on_with_it(post: Post, theirs: PublishedNode) -> None:
+    """What waits is in the database."""
+    await post.outbox.close()
+    await post.enqueue("a")
+    other = PublishedOutbox(
+        post.database,
+        post.client,
+        post.outbox._settings,
+        post.eyes,
+        refused=post.outbox._refused,
+        now_ms=post.clock,
+    )
+    other.start()
+    try:
+        await post.until_empty()
+    finally:
+        await other.close()
+    assert (await theirs.taken.get())["event_id"] == "$a"
+
+
+async def test_a_peer_that_goes_while_something_waits(post: Post, theirs: PublishedNode) -> None:
+    """Nobody waits for the end of a pause: what waited has ended, and the person who decided that is not
+    told. When it comes back, what is enqueued then is sent to where it is now."""
+    peers = dict(post.outbox._settings.peers)
+    access = peers["old.local"]
+    object.__setattr__(post.outbox._settings, "peers", peers)
+    theirs.answers = [(503, {})] * 1_000
+    await post.enqueue("a", task=KEY)
+    async with asyncio.timeout(PATIENCE):
+        while theirs.attempts < 5:
+            await asyncio.sleep(0.01)
+    del peers["old.local"]
+    post.outbox.follow("old.local")
+    assert (await post.refused.get()) == (KEY, "old.local is no longer a peer of this node")
+    await post.until_empty()
+    assert post.eyes.problems == []
+    theirs.answers.clear()
+    peers["old.local"] = access
+    post.outbox.follow("old.local")
+    await post.enqueue("b")
+    assert (await theirs.taken.get())["event_id"] == "$b"

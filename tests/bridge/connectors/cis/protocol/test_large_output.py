@@ -1,0 +1,129 @@
+"""Texts that are too long for an event."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from bridge.connectors.cis.protocol import content, large_output
+from bridge.connectors.cis.protocol.events import AnyEvent, TaskRequest, TaskResponse
+from bridge.connectors.cis.protocol.large_output import KEY, SHORT, LongText, Stored
+from bridge.connectors.cis.protocol.refusals import TooLarge
+from bridge.peers.peer import PeerProfile
+from federation.matrix.canonical_json import encode
+from federation.media.media import Mxc
+from tests.bridge.connectors.cis.made import heartbeat, message, request, response
+
+OURS = Mxc("kitchen.local", "abc")
+
+
+def stored(text: str) -> Stored:
+    return Stored(OURS, len(text.encode()), hashlib.sha256(text.encode()).hexdigest())
+
+
+def sent(event: AnyEvent, profile: PeerProfile = PeerProfile.MATRIX) -> AnyEvent:
+    """As it arrives, when everything that is too long has been stored."""
+    texts = large_output.too_long(event, profile)
+    assert not isinstance(texts, TooLarge)
+    if texts:
+        event = large_output.shortened(event, {one.name: stored(one.text) for one in texts})
+    said = content.render(event, profile)
+    assert profile is not PeerProfile.MATRIX or len(encode(said)) <= 60_000
+    made = content.read(event.TYPE, said)
+    assert made == event
+    return event
+
+
+@pytest.mark.parametrize("event", [heartbeat(), message({"a": 1}), request(), response("x" * 50_000)])
+def test_most_events_are_sent_as_they_are(event: AnyEvent) -> None:
+    """Nothing has to be stored."""
+    assert large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
+    assert large_output.too_long(event, PeerProfile.MATRIX) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 100_000, "ä\n" * 50_000, "\x01" * 70_000, '"\\' * 30_000, "💬" * 20_000]
+)
+def test_a_long_output_becomes_media(text: str) -> None:
+    """URL, size and SHA-256 in metadata; the beginning and the end stay."""
+    event = response(text, {"tokens_used": 5, "cost": 0.5})
+    assert not large_output.fits(content.render(event, PeerProfile.MATRIX), PeerProfile.MATRIX)
+    assert large_output.too_long(event, PeerProfile.MATRIX) == (LongText("output", text),)
+    arrived = sent(event)
+    assert isinstance(arrived, TaskResponse)
+    assert arrived.result.output[:10] == text[:10]
+    assert arrived.result.output[-10:] == text[-10:]
+    assert len(arrived.result.output.encode()) <= SHORT + 100
+    assert arrived.result.metadata == {
+        "tokens_used": 5,
+        "cost": 0.5,
+        KEY: {
+            "output": {
+                "url": "mxc://kitchen.local/abc",
+                "size": len(text.encode()),
+                "sha256": stored(text).sha256,
+            }
+        },
+    }
+    assert large_output.stored_of(arrived, "kitchen.local") == {"output": stored(text)}
+
+
+def test_of_several_texts_the_longest_go_first() -> None:
+    """Until the event fits."""
+    event = request(prompt="p" * 30_000, context="c" * 50_000, system_prompt="s" * 20_000)
+    texts = large_output.too_long(event, PeerProfile.MATRIX)
+    assert texts == (LongText("context", "c" * 50_000),)
+    event = request(prompt="p" * 59_000, context="c" * 500_000, system_prompt="s" * 20_000)
+    arrived = sent(event)
+    assert isinstance(arrived, TaskRequest)
+    assert set(large_output.stored_of(arrived, "kitchen.local")) == {"context", "prompt"}
+    assert arrived.task.system_prompt == "s" * 20_000
+
+
+def test_published_nodes_take_more() -> None:
+    """Two megabytes, as one event; and could not fetch media."""
+    event = response("x" * 1_000_000)
+    assert large_output.too_long(event, PeerProfile.CIS_1_1) == ()
+    long = response("x" * 3_000_000)
+    assert large_output.too_long(long, PeerProfile.CIS_1_1) == (LongText("output", "x" * 3_000_000),)
+    sent(long, PeerProfile.CIS_1_1)
+
+
+def test_what_cannot_be_shortened_is_refused() -> None:
+    """A payload or metadata are for programs: half of them is none."""
+    for event in (
+        message("x" * 70_000),
+        response("x", {"a": "x" * 70_000}),
+        request(metadata={"a": "x" * 70_000}),
+    ):
+        assert isinstance(large_output.too_long(event, PeerProfile.MATRIX), TooLarge)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"url": "https://kitchen.local/abc"},
+        {"url": "mxc://third.local/abc"},
+        {"url": "mxc://kitchen.local/../abc"},
+        {"url": None},
+        {"size": -1},
+        {"size": 1.0},
+        {"size": True},
+        {"size": 2**53},
+        {"sha256": "ABC"},
+        {"sha256": None},
+        {"sha256": "0" * 65},
+    ],
+)
+def test_a_reference_is_the_sender_s_or_none(change: dict[str, Any]) -> None:
+    """We fetch nothing from anywhere else, and nothing of which we cannot tell whether we got it."""
+    good = {"url": "mxc://kitchen.local/abc", "size": 5, "sha256": "0" * 64}
+    assert large_output.stored_of(response("x", {KEY: {"output": good}}), "kitchen.local") != {}
+    assert large_output.stored_of(response("x", {KEY: {"output": {**good, **change}}}), "kitchen.local") == {}
+
+
+def test_references_that_say_nothing() -> None:
+    """Metadata are anybody's."""
+    for said in (None, 5, [], {"prompt": {}}, {"output": None}, {"output": []}):
+        assert large_output.stored_of(response("x", {KEY: said}), "kitchen.local") == {}
+    assert large_output.stored_of(heartbeat(), "kitchen.local") == {}

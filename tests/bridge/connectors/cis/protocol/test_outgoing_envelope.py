@@ -1,0 +1,44 @@
+"""Events of ours as published nodes get them."""
+
+import orjson
+from nacl.signing import SigningKey
+
+from bridge.agents.address import AgentAddress
+from bridge.connectors.cis.protocol import content
+from bridge.connectors.cis.protocol.envelope import Envelope, read
+from bridge.connectors.cis.protocol.published import Signed, check, written
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerProfile
+from tests.bridge.connectors.cis.made import COORDINATOR, WORKER, registered, request
+
+KEY = SigningKey(b"k" * 32)
+
+
+def test_a_broadcast() -> None:
+    """Nested, signed as published nodes sign, in the room in which it would be said."""
+    settings = CisSettings("kitchen.local")
+    body = written(registered("kimi"), "$1", WORKER, "default", settings, KEY)
+    event = read(body)
+    assert isinstance(event, Envelope)
+    assert (event.room_id, event.sender, event.origin) == (
+        "!agent-broadcast:kitchen.local",
+        "@worker-1:kitchen.local",
+        "kitchen.local",
+    )
+    assert event.origin_server_ts == 1_770_552_000_000
+    assert content.read(event.type, dict(event.content)) == registered("kimi")
+    assert orjson.loads(body)["content"]["payload"]["runtime_type"] == "kimi"
+    us = Peer("kitchen.local", PeerProfile.CIS_1_1, public_key=bytes(KEY.verify_key))
+    assert check(event, us) is Signed.HOLDS
+
+
+def test_what_is_for_one_agent_is_said_in_the_room_of_its_node() -> None:
+    """In the namespace that both may use; an agent that no user can be speaks through its node."""
+    settings = CisSettings("living.local")
+    event = read(written(request(), "$1", COORDINATOR, "alpha", settings, KEY))
+    assert isinstance(event, Envelope)
+    assert event.room_id == "!agent-federation-alpha:kitchen.local"
+    long = AgentAddress("ä" * 60, "living.local")
+    event = read(written(request(), "$1", long, "alpha", settings, KEY))
+    assert isinstance(event, Envelope)
+    assert event.sender == "@palaver:living.local"

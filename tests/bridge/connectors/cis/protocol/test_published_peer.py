@@ -1,0 +1,64 @@
+"""From whom a single event is."""
+
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from bridge.connectors.cis.protocol.envelope import Envelope
+from bridge.connectors.cis.protocol.published import Source, peer_of
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
+
+A = Peer("a.test", PeerProfile.CIS_1_1)
+B = Peer("b.test", PeerProfile.CIS_1_1, trusted=False)
+C = Peer("c.test", PeerProfile.CIS_1_1)
+M = Peer("m.test")
+SHARED = (ip_network("10.0.0.0/8"),)
+SETTINGS = CisSettings(
+    "here",
+    {
+        "a.test": PeerAccess(A, networks=SHARED),
+        "b.test": PeerAccess(B, networks=SHARED),
+        "c.test": PeerAccess(C, networks=(ip_network("192.168.1.1/32"),)),
+        "m.test": PeerAccess(M, networks=SHARED),
+    },
+)
+EVENT = Envelope("$1", "!r:here", "@w:a.test:7676", "t", {}, 1)
+
+
+def source(address: str | None = None, *shown: str, header: str | None = None) -> Source:
+    return Source(None if address is None else ip_address(address), frozenset(shown), header)
+
+
+@pytest.mark.parametrize(
+    ("where", "known"),
+    [
+        (source("10.1.2.3"), True),
+        (source("192.168.1.1"), True),
+        (source("192.168.1.2"), False),
+        (source("::1"), False),
+        (source(), False),
+        (source(None, "c.test"), True),
+        (source(None, "m.test"), False),
+    ],
+)
+def test_whether_it_may_be_anybody_at_all(where: Source, known: bool) -> None:
+    """By where it comes from or what certificate it shows, not by what it says."""
+    assert where.may_be_somebody(SETTINGS) is known
+
+
+def test_where_only_one_can_have_sent_it_it_has() -> None:
+    """Whatever it says of itself: that it says something else is found out afterwards."""
+    assert peer_of(EVENT, source("192.168.1.1"), SETTINGS) is C
+    assert peer_of(EVENT, source("1.2.3.4", "c.test"), SETTINGS) is C
+
+
+def test_between_those_who_share_a_network_the_event_decides() -> None:
+    """In the order in which a published node believes: `origin`, the sender's domain, the header. Who names
+    none of them is none of them."""
+    shared = source("10.0.0.1", header="b.test")
+    assert peer_of(EVENT, shared, SETTINGS) is A
+    assert peer_of(replace(EVENT, origin="b.test"), shared, SETTINGS) is B
+    assert peer_of(replace(EVENT, sender="@w:elsewhere"), shared, SETTINGS) is B
+    assert peer_of(replace(EVENT, sender="@w:m.test"), source("10.0.0.1"), SETTINGS) is None

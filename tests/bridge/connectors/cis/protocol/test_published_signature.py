@@ -1,0 +1,130 @@
+"""Signatures as published nodes make and check them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from nacl.signing import SigningKey
+
+from bridge.connectors.cis.protocol import published as published_signature
+from bridge.connectors.cis.protocol.envelope import Envelope
+from bridge.connectors.cis.protocol.published import BADLY_SIGNED, NOT_SIGNED, Signed
+from bridge.peers.peer import Peer, PeerProfile
+
+KEY = SigningKey(bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+PEER = Peer("kitchen.local", PeerProfile.CIS_1_1, public_key=bytes(KEY.verify_key))
+PLAIN = Envelope(
+    event_id="$1",
+    room_id="!agent-broadcast:kitchen.local",
+    sender="@worker-1:kitchen.local",
+    type="io.cis.agent.message",
+    content={"z": [1.0, 0.25, 2**64 - 1], "ä": "ü\n\u2028\x7f"},
+    origin_server_ts=1,
+)
+
+
+def test_what_is_signed() -> None:
+    """Compact, sorted, non-ASCII as UTF-8, floats as `1.0`; `origin` is the server where the event has
+    none."""
+    common = (
+        '"content":{"z":[1.0,0.25,18446744073709551615],"ä":"ü\\n\u2028\x7f"},"event_id":"$1",%s'
+        '"origin_server_ts":1,"room_id":"!agent-broadcast:kitchen.local","sender":"@worker-1:kitchen.local"'
+    )
+    signing = "{" + common % '"origin":"kitchen.local",' + ',"type":"io.cis.agent.message"}'
+    assert published_signature.signing_form(PLAIN, "kitchen.local").decode() == signing
+    with_origin = replace(PLAIN, origin="other.local")
+    assert b'"origin":"other.local"' in published_signature.signing_form(with_origin, "kitchen.local")
+    checking = '{"content":{"z":[1.0,0.25,18446744073709551615],"ä":"ü\\n\u2028\x7f"},"event_id":"$1",'
+    checking += '"event_type":"io.cis.agent.message",'
+    assert published_signature.checking_form(PLAIN).decode().startswith(checking)
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        (1.0, "1.0"),
+        (-0.0, "-0.0"),
+        (0.1, "0.1"),
+        (1e15, "1000000000000000.0"),
+        (1e-5, "0.00001"),
+        (1e-7, "1e-7"),
+    ],
+)
+def test_floats(number: float, written: str) -> None:
+    """As the published node's library writes them, which is not as Python does."""
+    form = published_signature.checking_form(replace(PLAIN, content={"n": number}))
+    assert f'{{"n":{written}}}'.encode() in form
+
+
+def test_our_own_signature() -> None:
+    """With the signing form, which the published signing side makes, and the hash."""
+    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    assert made.signatures is not None
+    assert list(made.signatures["kitchen.local"]) == ["ed25519:0"]
+    assert made.hashes == {"sha256": published_signature.digest(PLAIN)}
+    assert published_signature.check(made, PEER) is Signed.HOLDS
+    assert published_signature.refusal(made, replace(PEER, require_signature=True)) is None
+
+
+def test_either_form_is_believed() -> None:
+    """Published nodes sign one form and check another; whoever mends it may choose."""
+    made = KEY.sign(published_signature.checking_form(PLAIN)).signature.hex()
+    for server in ("kitchen.local", "kitchen.local:7676"):
+        event = replace(PLAIN, signatures={server: {"ed25519:9": made}})
+        assert published_signature.check(event, PEER) is Signed.HOLDS
+
+
+def test_a_changed_event_is_refused() -> None:
+    """Whatever has been changed."""
+    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    changes: list[dict[str, Any]] = [
+        {"event_id": "$2"}, {"room_id": "!x:y"}, {"sender": "@a:kitchen.local"}, {"type": "io.cis.agent.x"},
+        {"content": {}}, {"origin_server_ts": 2}, {"origin": "other.local"},
+    ]  # fmt: skip
+    for change in changes:
+        changed = replace(made, **change)
+        assert published_signature.refusal(changed, PEER) == BADLY_SIGNED
+        if change != {"origin": "other.local"}:
+            assert published_signature.digest(changed) != published_signature.digest(made)
+
+
+@pytest.mark.parametrize(
+    "signatures",
+    [
+        {"kitchen.local": {"ed25519:0": "00" * 64}},
+        {"kitchen.local": {"ed25519:0": "zz" * 64}},
+        {"kitchen.local": {"ed25519:0": ""}},
+        {"kitchen.local": {"ed25519:0": "ä" * 128}},
+        {"kitchen.local": {f"ed25519:{number}": "00" * 64 for number in range(1000)}},
+    ],
+)
+def test_what_is_no_signature_of_the_peer(signatures: dict[str, dict[str, str]]) -> None:
+    """A signature that does not hold is worse than none, also where none is required; and not every one of a
+    thousand is tried."""
+    event = replace(PLAIN, signatures=signatures)
+    assert published_signature.check(event, PEER) is Signed.BAD
+    assert published_signature.refusal(event, PEER) == BADLY_SIGNED
+
+
+def test_what_is_not_signed_by_the_peer() -> None:
+    """Signatures of others count for nothing. The peer's settings say whether one is required."""
+    held = published_signature.signed(PLAIN, "kitchen.local", KEY).signatures or {}
+    others = replace(PLAIN, signatures={"third.local": held["kitchen.local"]})
+    for event in (
+        PLAIN,
+        others,
+        replace(PLAIN, signatures={}),
+        replace(PLAIN, signatures={"kitchen.local": {}}),
+    ):
+        assert published_signature.check(event, PEER) is Signed.ABSENT
+        assert published_signature.refusal(event, PEER) is None
+        assert published_signature.refusal(event, replace(PEER, require_signature=True)) == NOT_SIGNED
+
+
+def test_without_a_key_nothing_can_be_checked() -> None:
+    """Nor believed: where a signature is required, none will do."""
+    made = published_signature.signed(PLAIN, "kitchen.local", KEY)
+    keyless = replace(PEER, public_key=None)
+    assert published_signature.check(made, keyless) is Signed.ABSENT
+    assert published_signature.refusal(made, keyless) is None
+    assert published_signature.refusal(made, replace(keyless, require_signature=True)) == NOT_SIGNED

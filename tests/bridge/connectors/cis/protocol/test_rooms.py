@@ -1,0 +1,113 @@
+"""The rooms of agents."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.connectors.cis.protocol import rooms
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.refusals import Forbidden
+from bridge.connectors.cis.protocol.rooms import BroadcastRoom, FederationRoom
+from bridge.peers.peer import Peer
+from federation.matrix.identifiers import is_room_alias, is_room_id
+from tests.bridge.connectors.cis.made import heartbeat, message, registered, request, response, unregistered
+
+PEER = Peer("living.local", namespaces=frozenset({"default", "team-alpha"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "room"),
+    [
+        ("!agent-federation-default:kitchen.local", FederationRoom("default", "kitchen.local")),
+        ("!agent-federation-team-alpha:kitchen.local", FederationRoom("team-alpha", "kitchen.local")),
+        ("!agent-broadcast:kitchen.local", BroadcastRoom("kitchen.local")),
+        ("!agent-federation-default:host:7676", FederationRoom("default", "host:7676")),
+        ("!agent-federation-agent-broadcast:a", FederationRoom("agent-broadcast", "a")),
+    ],
+)
+def test_exactly_so_named(text: str, room: rooms.AgentRoom) -> None:
+    """The specification's examples, both ways; and the alias is called as the room."""
+    assert rooms.parse_room_id(text) == room
+    assert rooms.room_id(room) == text
+    assert rooms.alias(room) == f"#{text[1:]}"
+    assert rooms.parse_alias(rooms.alias(room)) == room
+    assert is_room_id(text)
+    assert is_room_alias(rooms.alias(room))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "!",
+        "!agent-federation-default",
+        "!agent-federation-:kitchen.local",
+        "!agent-federation-default:",
+        "!agent-federation-Default:kitchen.local",
+        "!agent-federation--x:kitchen.local",
+        "!agent-federation-a b:kitchen.local",
+        f"!agent-federation-{'x' * 65}:kitchen.local",
+        "!agent-federation:kitchen.local",
+        "!agent-broadcast-x:kitchen.local",
+        "!agent-broadcast",
+        "!agent-broadcast:a@b",
+        "!room:kitchen.local",
+        "#agent-broadcast:kitchen.local",
+        "agent-broadcast:kitchen.local",
+    ],
+)
+def test_all_other_rooms_are_none_of_ours(text: str) -> None:
+    """They may be anybody's."""
+    assert rooms.parse_room_id(text) is None
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_name_is_a_room_s_or_is_not(first: str, second: str) -> None:
+    """Nothing is raised, and no two ids are one room."""
+    for text in (first, f"!agent-federation-{first}:{second}", f"!agent-broadcast:{second}"):
+        room = rooms.parse_room_id(text)
+        assert room is None or rooms.room_id(room) == text
+
+
+def test_a_namespace_has_letters_that_need_no_thought() -> None:
+    """It is part of ids and aliases."""
+    for namespace in ("default", "team-alpha", "0", "a.b_c-d", "x" * 64):
+        assert rooms.wrong_namespace(namespace, "kitchen.local") is None
+    for namespace in ("", "Team", "a:b", "a b", "-a", "ä", "x" * 65, "a\n"):
+        assert "begins with" in (rooms.wrong_namespace(namespace, "kitchen.local") or "")
+    assert "255 bytes" in (rooms.wrong_namespace("x" * 64, "n" * 200) or "")
+
+
+@pytest.mark.parametrize("event", [heartbeat(), registered(), unregistered(), message(None, None)])
+def test_broadcasts_go_into_our_own_room(event: AnyEvent) -> None:
+    """Which every known node has joined."""
+    assert rooms.room_for(event, "living.local", "default") == BroadcastRoom("living.local")
+
+
+def test_what_is_for_one_agent_goes_to_its_node() -> None:
+    """Into the federation room of the namespace."""
+    assert rooms.room_for(request(), "living.local", "default") == FederationRoom("default", "kitchen.local")
+    assert rooms.room_for(response(), "kitchen.local", "a") == FederationRoom("a", "living.local")
+    assert rooms.room_for(message(), "kitchen.local", "a") == FederationRoom("a", "living.local")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("!agent-federation-default:kitchen.local", None),
+        ("!agent-federation-team-alpha:kitchen.local", None),
+        ("!agent-federation-default:living.local", None),
+        ("!agent-federation-default:living.local:7676", None),
+        ("!agent-broadcast:living.local", None),
+        ("!agent-broadcast:kitchen.local", "A node broadcasts in its own room."),
+        ("!agent-broadcast:third.local", "A node broadcasts in its own room."),
+        ("!agent-federation-default:third.local", "This room belongs to another node."),
+        ("!agent-federation-secret:kitchen.local", "This namespace is not open to the peer."),
+        ("!agent-federation-secret:living.local", "This namespace is not open to the peer."),
+        ("!other:living.local", "This is no room of agents."),
+    ],
+)
+def test_which_rooms_a_peer_may_use(text: str, reason: str | None) -> None:
+    """Its own and ours, and of those the namespaces that are open to it."""
+    room = rooms.room_of(text, PEER, "kitchen.local")
+    assert room == Forbidden(reason) if reason else room == rooms.parse_room_id(text)

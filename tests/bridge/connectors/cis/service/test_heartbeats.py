@@ -1,0 +1,214 @@
+"""Heartbeats between nodes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.agents.news import NodeHeartbeat, Registered
+from bridge.agents.routing_table import RoutingTable
+from bridge.connectors.cis.acts import Verdict
+from bridge.connectors.cis.protocol import event_fields as timestamps
+from bridge.connectors.cis.service.heartbeats import HeardBeats
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess, PeerProfile
+from federation.transactions.edu_values import Other
+from federation.transactions.ephemeral import OtherFrom
+from storage.database import Database
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNodes, Eyes, peers_of
+from tests.support.agents import NOW, Clock, address, routing_table
+
+TYPE = "io.cis.agent.heartbeat"
+SETTINGS = CisSettings(
+    "here",
+    {
+        **peers_of("kitchen"),
+        "old": PeerAccess(Peer("old", PeerProfile.CIS_1_1)),
+        "bad": PeerAccess(Peer("bad", trusted=False)),
+    },
+)
+
+
+class Side:
+    """As much of a Matrix side as hears."""
+
+    def listen(self, edu_type: str, listener: Any) -> Any:
+        assert edu_type == TYPE
+        self.hear = listener
+        return lambda: None
+
+
+@dataclass
+class Ears:
+    side: Side
+    routes: RoutingTable
+    eyes: Eyes
+    unknown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    met: list[NodeHeartbeat] = field(default_factory=list)
+
+    def say(self, origin: str, content: Mapping[str, Any]) -> None:
+        self.side.hear(OtherFrom(origin, Other(TYPE, content)))
+
+    async def until(self, agent: str, status: AgentStatus) -> Agent:
+        async with asyncio.timeout(PATIENCE):
+            while (known := self.routes.agent(address(agent))) is None or known.status is not status:
+                await asyncio.sleep(0.01)
+        return known
+
+
+@pytest.fixture
+async def ears(database: Database) -> AsyncIterator[Ears]:
+    clock = Clock()
+    async with routing_table(database, "here", now_ms=clock) as routes:
+        side, eyes = Side(), Eyes()
+        one = Ears(side, routes, eyes)
+        heard = HeardBeats(
+            side,  # type: ignore[arg-type]
+            routes,
+            SETTINGS,
+            eyes,
+            unknown=lambda node_id, agent_ids: one.unknown.append((node_id, agent_ids)),
+            met=one.met.append,
+        )
+        heard.start()
+        yield one
+        await heard.close()
+
+
+def beat(agents: Mapping[str, list[str]] | None, said_at: int, node_id: str = "kitchen") -> dict[str, Any]:
+    said = {"event_type": TYPE, "node_id": node_id, "timestamp": timestamps.write(timestamps.of(said_at))}
+    return said if agents is None else {**said, "agents": agents}
+
+
+async def register(ears: Ears, *names: str) -> None:
+    await ears.routes.take([Registered(address(name), "cis", "claude", (), NOW - 1000) for name in names])
+
+
+async def test_a_heartbeat_speaks_for_all_agents_of_its_node(ears: Ears) -> None:
+    """What each does; of those that are not known somebody else is told."""
+    await register(ears, "w1@kitchen", "w2@kitchen")
+    ears.say("kitchen", beat({"idle": ["w1"], "busy": ["w2", "w3"]}, NOW))
+    await ears.until("w2@kitchen", AgentStatus.BUSY)
+    assert ears.unknown == [("kitchen", ("w3",))]
+    assert ears.met == []
+
+
+async def test_a_node_that_was_silent_is_met(ears: Ears) -> None:
+    """With the time of its heartbeat."""
+    ears.say("kitchen", beat(None, NOW))
+    async with asyncio.timeout(PATIENCE):
+        while not ears.met:
+            await asyncio.sleep(0.01)
+    assert ears.met == [NodeHeartbeat("kitchen", NOW)]
+
+
+async def test_the_newest_of_many_is_written(ears: Ears) -> None:
+    """Whoever sends many costs no more than one who does not."""
+    await register(ears, "w1@kitchen")
+    for number in range(50):
+        ears.say("kitchen", beat({"busy" if number % 2 else "idle": ["w1"]}, NOW + number))
+    ears.say("kitchen", beat({"idle": ["w1"]}, NOW + 1))
+    agent = await ears.until("w1@kitchen", AgentStatus.BUSY)
+    assert agent.said_at == NOW + 49
+
+
+async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:
+    """As the specification has it, in either shape."""
+    await register(ears, "w1@kitchen")
+    said = {
+        "agent_id": "w1",
+        "node_id": "kitchen",
+        "status": "busy",
+        "timestamp": timestamps.write(timestamps.of(NOW)),
+    }
+    ears.say("kitchen", {"event_type": TYPE, "payload": said})
+    await ears.until("w1@kitchen", AgentStatus.BUSY)
+
+
+@pytest.mark.parametrize(
+    ("origin", "content", "verdict"),
+    [
+        ("stranger", beat({}, NOW, "stranger"), Verdict.FORBIDDEN),
+        ("bad", beat({}, NOW, "bad"), Verdict.FORBIDDEN),
+        ("old", beat({}, NOW, "old"), Verdict.FORBIDDEN),
+        ("kitchen", beat({}, NOW, "elsewhere"), Verdict.FORBIDDEN),
+        ("kitchen", {**beat({}, NOW), "timestamp": "x"}, Verdict.INVALID),
+        ("kitchen", {**beat({}, NOW), "agents": []}, Verdict.INVALID),
+        ("kitchen", {}, Verdict.FORBIDDEN),
+        ("kitchen", {"agent_id": 5}, Verdict.INVALID),
+    ],
+)
+async def test_what_is_not_taken(ears: Ears, origin: str, content: dict[str, Any], verdict: Verdict) -> None:
+    """Of strangers, for others, or malformed; nothing is written."""
+    ears.say(origin, content)
+    [act] = ears.eyes.acts
+    assert (act.peer, act.verdict) == (origin, verdict)
+    assert ears.routes.table.node("elsewhere") is None
+    assert ears.routes.table.node(origin) is None
+
+
+async def test_who_is_trusted_no_more_before_it_is_written(
+    ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was heard is not kept."""
+    await register(ears, "w1@kitchen", "w2@other")
+    peers = dict(SETTINGS.peers) | peers_of("other")
+    monkeypatch.setitem(SETTINGS.peers, "other", peers["other"])  # type: ignore[arg-type] # it is a dict
+    ears.say("other", beat({"busy": ["w2"]}, NOW))
+    monkeypatch.delitem(SETTINGS.peers, "other")  # type: ignore[arg-type] # it is a dict
+    ears.say("kitchen", beat({"busy": ["w1"]}, NOW))
+    await ears.until("w1@kitchen", AgentStatus.BUSY)
+    other = ears.routes.agent(address("w2@other"))
+    assert other is not None
+    assert other.status is AgentStatus.IDLE
+
+
+async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) -> None:
+    """With all of them by what they do; and at once when somebody new has come."""
+    living, kitchen = await nodes.begin("a.test", "b.test", heartbeat_ms=60_000)
+    heard: list[Mapping[str, Any]] = []
+    kitchen.node.rooms.listen(
+        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, OtherFrom) else None
+    )
+    await living.hands.come(*(f"w{number}" for number in range(20)))
+    await kitchen.sees("w19@a.test")
+    lead = await living.leads()
+    lead.beats.soon()
+    async with asyncio.timeout(PATIENCE):
+        while not heard or len(heard[-1]["agents"].get("idle", [])) < 20:
+            await asyncio.sleep(0.02)
+    assert heard[-1]["node_id"] == "a.test"
+    assert len(heard) <= 3
+
+
+async def test_agents_that_only_some_may_know_are_not_listed(nodes: CisNodes) -> None:
+    """The heartbeat is for all that are known, then; and who was lost is found by the rooms."""
+    nodes.agent_timeout_ms = 1_500
+    both = ("default", "alpha")
+    known = {"a.test": PeerAccess(Peer("a.test", namespaces=frozenset(both)))}
+    peers = {"b.test": PeerAccess(Peer("b.test", namespaces=frozenset(both)))}
+    from dataclasses import replace
+
+    from tests.bridge.connectors.cis.cis_nodes import QUICK
+
+    living, kitchen = await nodes.begin_with(
+        replace(QUICK, node_id="a.test", peers=peers, namespaces=both),
+        replace(QUICK, node_id="b.test", peers=known, namespaces=both),
+    )
+    heard: list[Mapping[str, Any]] = []
+    kitchen.node.rooms.listen(
+        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, OtherFrom) else None
+    )
+    await living.hands.come("secret", namespaces=("alpha",))
+    await kitchen.sees("secret@a.test")
+    async with asyncio.timeout(PATIENCE):
+        while not heard or "agents" in heard[-1]:
+            await asyncio.sleep(0.02)
+    living.node.is_down = kitchen.node.is_down = True
+    await kitchen.misses("secret@a.test")
+    living.node.is_down = kitchen.node.is_down = False
+    living.node.outbox.retry("b.test")
+    await kitchen.sees("secret@a.test")

@@ -1,0 +1,239 @@
+"""What happens in the rooms, read from the stream: what is taken, and what is not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.service.own_rooms import OwnRooms
+from bridge.connectors.cis.settings import CisSettings
+from bridge.peers.peer import Peer, PeerAccess
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.request import TaskKey
+from federation.events.room_event import RoomEvent, StreamedEvent
+from federation.matrix.errors import MatrixError
+from tests.bridge.connectors.cis.cis_nodes import QUICK, CisNode, CisNodes, Eyes, peers_of
+from tests.federation.nodes import Node
+
+HERE = "kitchen.test"
+ROOM, BROADCAST = f"!agent-federation-default:{HERE}", f"!agent-broadcast:{HERE}"
+TASK = {"task_id": "t", "prompt": "do it", "context": "", "metadata": {}}
+TIME = "2026-02-08T10:30:00.123456789Z"
+REQUEST = {
+    "event_type": "io.cis.agent.task.request",
+    "request_id": "req-1",
+    "from_agent": "boss@living.test",
+    "to_agent": f"worker@{HERE}",
+    "task": TASK,
+    "timeout_secs": 60,
+    "timestamp": TIME,
+}
+
+
+class Scene:
+    """A node, and a homeserver whose users say whatever a test wants."""
+
+    def __init__(self, kitchen: CisNode, living: Node) -> None:
+        self.kitchen, self.living = kitchen, living
+
+    async def say(
+        self, type_: str, content: Mapping[str, Any], localpart: str = "boss", room_id: str = ROOM
+    ) -> Act:
+        """What the node makes of it."""
+        user = f"@{localpart}:{self.living.name}"
+        await self.living.rooms.ensure_user(user)
+        await self.living.rooms.join(room_id, user, via=[HERE])
+        known = len(self.kitchen.eyes.acts)
+        await self.living.rooms.send(room_id, user, type_, content)
+
+        def found() -> list[Act]:
+            return [act for act in self.kitchen.eyes.acts[known:] if not act.is_ours and act.type == type_]
+
+        await self.kitchen.eyes.until(lambda _: found())
+        return found()[0]
+
+    async def answer_in_our_room(self) -> RoomEvent:
+        """What the node has answered, in the room of its peer."""
+        room_id = "!agent-federation-default:living.test"
+        position = 0
+        while True:
+            for entry in await self.living.graph.stream.reader(position).next():
+                position = entry.position
+                if entry.event.room_id == room_id and entry.event.type == "io.cis.agent.task.response":
+                    event = await self.living.rooms.event(room_id, entry.event.event_id)
+                    assert event is not None
+                    return event
+
+
+@pytest.fixture
+async def scene(nodes: CisNodes) -> Scene:
+    settings = replace(QUICK, node_id=HERE, peers=peers_of("living.test"), namespaces=("default", "alpha"))
+    [living], [kitchen] = await nodes.begin_beside(["living.test"], settings)
+    await kitchen.hands.come("worker")
+    return Scene(kitchen, living)
+
+
+async def make_own_room(living: Node) -> None:
+    """As a node that takes the specification at its word would."""
+    await OwnRooms(living.rooms, CisSettings("living.test"), Eyes()).make()
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_a_request_in_either_shape(scene: Scene, is_nested: bool) -> None:
+    """Flat as specified, nested as published nodes write it; times with nine digits."""
+    content: dict[str, Any] = dict(REQUEST)
+    if is_nested:
+        kind = content.pop("event_type")
+        content = {"event_type": kind, "payload": content}
+    act = await scene.say("io.cis.agent.task.request", content)
+    assert (act.verdict, act.peer, act.subject) == (Verdict.TAKEN, "living.test", "req-1")
+    task = await scene.kitchen.given()
+    assert task.key == TaskKey("living.test", "req-1")
+    assert task.deadline - task.received_at == 60_000
+
+
+@pytest.mark.parametrize(
+    ("type_", "changed", "sender", "verdict"),
+    [
+        ("io.cis.agent.task.request", {"from_agent": "boss@elsewhere"}, "boss", Verdict.FORBIDDEN),
+        ("io.cis.agent.task.request", {}, "mallory", Verdict.FORBIDDEN),
+        ("io.cis.agent.task.request", {"event_type": "io.cis.agent.message"}, "boss", Verdict.INVALID),
+        ("io.cis.agent.task.request", {"payload": {**REQUEST}}, "boss", Verdict.INVALID),
+        ("io.cis.agent.task.request", {"timeout_secs": 0}, "boss", Verdict.INVALID),
+        ("io.cis.agent.task.request", {"request_id": ""}, "boss", Verdict.INVALID),
+        (
+            "io.cis.agent.heartbeat",
+            {"agent_id": "w", "node_id": HERE, "status": "idle"},
+            "w",
+            Verdict.FORBIDDEN,
+        ),
+        (
+            "io.cis.agent.heartbeat",
+            {"agent_id": "w", "node_id": "living.test", "status": "initial"},
+            "w",
+            Verdict.INVALID,
+        ),
+        (
+            "io.cis.agent.status_update",
+            {"agent_id": "w", "node_id": "third.test", "status": "idle"},
+            "w",
+            Verdict.FORBIDDEN,
+        ),
+        ("io.cis.agent.unheard_of", {"anything": [1]}, "boss", Verdict.KEPT),
+    ],
+)
+async def test_what_is_not_taken(
+    scene: Scene, type_: str, changed: dict[str, Any], sender: str, verdict: Verdict
+) -> None:
+    """Who speaks for others, what is malformed, and what nobody knows; each is told of."""
+    base = REQUEST if type_ == REQUEST["event_type"] else {"event_type": type_, "timestamp": TIME}
+    act = await scene.say(type_, {**base, **changed}, sender)
+    assert act.verdict is verdict
+    assert scene.kitchen.hands.given.empty()
+    assert scene.kitchen.table.agents_of("third.test") == {}
+
+
+async def test_rooms_that_are_not_for_it(scene: Scene) -> None:
+    """Nobody else broadcasts in our room, and that of a namespace which is not the peer's is closed to it."""
+    act = await scene.say("io.cis.agent.task.request", REQUEST, room_id=BROADCAST)
+    assert act.verdict is Verdict.FORBIDDEN
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await scene.say("io.cis.agent.task.request", REQUEST, room_id=f"!agent-federation-alpha:{HERE}")
+    assert scene.kitchen.hands.given.empty()
+
+
+async def test_a_malformed_request_is_answered_with_the_field_named(scene: Scene) -> None:
+    """In the room of whoever asked, with the code for it."""
+    await make_own_room(scene.living)
+    await scene.say("io.cis.agent.task.request", {**REQUEST, "task": {"task_id": "t"}})
+    answer = await scene.answer_in_our_room()
+    assert answer.content["request_id"] == "req-1"
+    result = answer.content["result"]
+    assert (result["success"], result["exit_code"]) == (False, -1)
+    assert result["metadata"] == {"error_code": "INVALID_PAYLOAD", "field": "task.prompt"}
+    assert answer.sender == f"@palaver:{HERE}"
+
+
+async def test_a_request_that_nobody_can_have_is_answered(scene: Scene) -> None:
+    """For an agent of a third node, or of another namespace: AGENT_NOT_FOUND."""
+    await make_own_room(scene.living)
+    await scene.say("io.cis.agent.task.request", {**REQUEST, "to_agent": "worker@third.test"})
+    answer = await scene.answer_in_our_room()
+    assert answer.content["result"]["metadata"]["error_code"] == ErrorCode.AGENT_NOT_FOUND
+    assert answer.content["from_agent"] == f"palaver@{HERE}"
+
+
+async def test_a_request_is_cancelled_by_whoever_made_it(scene: Scene) -> None:
+    """Also in the same breath."""
+    await scene.say("io.cis.agent.task.request", REQUEST)
+    await scene.kitchen.given()
+    cancel = {
+        "event_type": "io.cis.agent.message",
+        "message_id": "m",
+        "from_agent": "boss@living.test",
+        "to_agent": f"worker@{HERE}",
+        "message_type": "cancel",
+        "payload": {"request_id": "req-1", "reason": "too slow"},
+        "timestamp": TIME,
+    }
+    await scene.say("io.cis.agent.message", cancel)
+    stopped = await scene.kitchen.hands.stopped.get()
+    assert stopped.answer is not None
+    assert stopped.answer.output == "Cancelled by boss@living.test: too slow"
+
+
+async def test_a_peer_that_is_not_trusted_is_refused(nodes: CisNodes) -> None:
+    """So is one that the configuration does not name."""
+    refused = {"bad.test": PeerAccess(Peer("bad.test", trusted=False))}
+    [strange, bad], [kitchen] = await nodes.begin_beside(
+        ["living.test", "bad.test"], replace(QUICK, node_id=HERE, peers=refused)
+    )
+    act = await Scene(kitchen, strange).say("io.cis.agent.task.request", REQUEST)
+    assert (act.verdict, act.detail) == (Verdict.FORBIDDEN, "This node does not know the peer.")
+    # Who is named in order to be refused does not even come in.
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await Scene(kitchen, bad).say("io.cis.agent.task.request", REQUEST)
+
+
+async def test_nobody_but_the_owner_says_which_agents_there_are(scene: Scene) -> None:
+    """Otherwise anybody in the room could make others believe that an agent is gone."""
+    user = "@boss:living.test"
+    await scene.living.rooms.ensure_user(user)
+    await scene.living.rooms.join(BROADCAST, user, via=[HERE])
+    for type_ in ("io.cis.agent.registered", "io.cis.agent.unregistered"):
+        with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+            await scene.living.rooms.set_state(BROADCAST, user, type_, {}, "worker")
+
+
+async def test_one_event_that_nobody_foresaw_holds_up_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told of, and what follows it is worked on."""
+    lead = await scene.kitchen.leads()
+    look_at = lead.incoming._look_at
+
+    async def fall_over(entry: StreamedEvent) -> Any:
+        if entry.event.content.get("message_id") == "poison":
+            raise ZeroDivisionError
+        return await look_at(entry)
+
+    monkeypatch.setattr(lead.incoming, "_look_at", fall_over)
+    user = "@boss:living.test"
+    await scene.living.rooms.ensure_user(user)
+    await scene.living.rooms.join(ROOM, user, via=[HERE])
+    await scene.living.rooms.send(ROOM, user, "io.cis.agent.message", {"message_id": "poison"})
+    await scene.say("io.cis.agent.task.request", REQUEST)
+    await scene.kitchen.given()
+    assert len(scene.kitchen.eyes.problems) == 1
+
+
+async def test_a_redacted_request_is_not_examined(scene: Scene) -> None:
+    """Nothing is recorded of it."""
+    incoming = (await scene.kitchen.leads()).incoming
+    type_ = "io.cis.agent.task.request"
+    event = RoomEvent("$1", ROOM, "@boss:living.test", type_, {}, 1, is_redacted=True)
+    assert await incoming._look_at(StreamedEvent(1, "timeline", event)) == []
+    await scene.say("io.cis.agent.unheard_of", {"event_type": "io.cis.agent.unheard_of", "timestamp": TIME})
+    assert [act for act in scene.kitchen.eyes.acts if act.type == type_] == []

@@ -1,0 +1,256 @@
+"""Peers that come, go, and are trusted or not, while the nodes run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from bridge.agents.routing import Remote, Unknown
+from bridge.connectors.cis.acts import Verdict
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.task import State
+from federation.peers.audit import Direction
+from storage.federation.audit import AuditRow, AuditSearch
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNode
+from tests.bridge.connectors.cis.peered_nodes import PeeredNodes, peered_nodes
+from tests.bridge.connectors.cis.published_node import published_node
+from tests.support.loopback_server import Certificates
+from tests.support.postgres import Server
+
+DONE = Answer(True, "done", 0)
+
+
+@pytest.fixture
+async def closed(
+    postgres_server: Server, migrated_template: str, tmp_path: Path
+) -> AsyncIterator[PeeredNodes]:
+    """Nodes that speak with their peers alone, over TLS."""
+    async with peered_nodes(postgres_server, migrated_template, Certificates(tmp_path)) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def open_(postgres_server: Server, migrated_template: str) -> AsyncIterator[PeeredNodes]:
+    """Nodes that speak with every server, and exchange agents with their peers alone."""
+    async with peered_nodes(postgres_server, migrated_template) as nodes:
+        yield nodes
+
+
+async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> None:
+    """From the one node to the worker of the other, and back."""
+    key = await asking.ask(f"worker@{working.name}", request_id)
+    given = await working.given()
+    assert given.request.task_id == f"task-{request_id}"
+    await working.hands.do(given, DONE)
+    assert (await asking.answered()).answer == DONE
+    assert (await asking.task(key)).state is State.DONE
+
+
+async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) -> None:
+    """The homeserver has written down such an act."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = await node.node.homeserver.audit.search(AuditSearch(), 1_000)
+            if any(map(condition, found)):
+                return
+            await asyncio.sleep(0.05)
+
+
+def refused_from(peer: str) -> Callable[[AuditRow], object]:
+    """A server that may not ask is refused before it is clear that it is the one."""
+    words = f"does not federate with {peer}"
+    return lambda row: row.direction == Direction.IN.value and words in (row.detail or "")
+
+
+async def unreachable(node: CisNode, request_id: str, to: str) -> None:
+    """A task to there ends at once, with a sentence."""
+    await node.ask(to, request_id)
+    ended = await node.answered()
+    assert ended.answer is not None
+    assert ended.answer.error_code is ErrorCode.NODE_UNREACHABLE
+    assert "does not exchange agents with" in ended.answer.output
+
+
+async def until_closed_to(node: CisNode, servers: list[str]) -> None:
+    """Its rooms are, as it says itself."""
+    async with asyncio.timeout(PATIENCE):
+        while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get(
+            "deny"
+        ) != servers:
+            await asyncio.sleep(0.02)
+
+
+async def test_strangers_become_peers(closed: PeeredNodes) -> None:
+    """As soon as each has added the other one: agents are seen, and do tasks, in both directions. Before that
+    nothing is exchanged, and after a restart it is still so."""
+    one, other = await closed.strangers("a.test", "b.test")
+    for node in (one, other):
+        await node.hands.come("worker")
+    assert await closed.add("a.test", "b.test")
+    await until_audited(other, refused_from("a.test"))
+    assert one.table.count("b.test") == other.table.count("a.test") == 0
+    assert await closed.add("b.test", "a.test")
+    await one.sees("worker@b.test")
+    await other.sees("worker@a.test")
+    await does_a_task(one, other, "r1")
+    await does_a_task(other, one, "r2")
+    again = await closed.restart(one)
+    await again.hands.come("worker")
+    await again.sees("worker@b.test")
+    await again.until_in_touch("b.test")
+    await does_a_task(again, other, "r3")
+    await other.sees("worker@a.test")
+    assert not await closed.add("a.test", "b.test")
+
+
+async def test_who_is_not_trusted_any_more(closed: PeeredNodes) -> None:
+    """At once nothing is exchanged, in either direction: agents are gone, what is under way ends, what comes
+    is refused and written down. Trusted again it is as before."""
+    one, other = await closed.strangers("a.test", "b.test")
+    await closed.introduce("a.test", "b.test")
+    for node in (one, other):
+        await node.hands.come("worker")
+    await one.sees("worker@b.test")
+    await other.sees("worker@a.test")
+    theirs = await one.ask("worker@b.test", "theirs")
+    await other.given()
+    ours = await other.ask("worker@a.test", "ours")
+    given = await one.given()
+
+    assert await closed.peers["a.test"].trust("b.test", trusted=False)
+    gone = await one.misses("worker@b.test")
+    assert gone.gone_reason == "untrusted"
+    ended = await one.answered()
+    assert (ended.key, ended.answer and ended.answer.error_code) == (theirs, ErrorCode.NODE_UNREACHABLE)
+    # What they have asked for is not worked on any more.
+    assert (await one.hands.stopped.get()).key == given.key == ours
+    assert (await one.task(ours)).state is State.CANCELLED
+    await unreachable(one, "refused", "worker@b.test")
+    assert isinstance(one.routes.route("worker@b.test"), Unknown)
+    await other.ask("worker@a.test", "unheard")
+    await until_audited(one, refused_from("b.test"))
+    assert one.hands.given.empty()
+
+    assert await closed.peers["a.test"].trust("b.test", trusted=True)
+    await one.sees("worker@b.test")
+    assert isinstance(one.routes.route("worker@b.test"), Remote)
+    # What was asked for meanwhile has waited there.
+    assert (await one.given()).request.task_id == "task-unheard"
+    await does_a_task(one, other, "again")
+
+
+async def test_who_speaks_with_everybody_refuses_agents_alone(open_: PeeredNodes) -> None:
+    """As a homeserver the other one is still there: what it says of agents is refused, and written down by
+    whom it was said."""
+    one, other = await open_.strangers("a.test", "b.test")
+    await open_.introduce("a.test", "b.test")
+    await other.hands.come("worker")
+    await one.sees("worker@b.test")
+    await one.until_in_touch("b.test")
+    assert await open_.peers["a.test"].trust("b.test", trusted=False)
+    await one.misses("worker@b.test")
+    await other.hands.come("late")
+    await one.eyes.until(lambda eyes: any(act.verdict is Verdict.FORBIDDEN for act in eyes.acts))
+    assert {act.peer for act in one.eyes.acts if act.verdict is Verdict.FORBIDDEN} == {"b.test"}
+    await until_closed_to(one, ["b.test"])
+    await unreachable(one, "r1", "worker@b.test")
+    assert await open_.peers["a.test"].trust("b.test", trusted=True)
+    await until_closed_to(one, [])
+    for agent in ("worker@b.test", "late@b.test"):
+        await one.sees(agent)
+    await does_a_task(one, other, "r2")
+
+
+async def test_who_is_removed_is_a_stranger_again(closed: PeeredNodes) -> None:
+    """And no stranger for ever: added once more, it is known without having said anything."""
+    one, other = await closed.strangers("a.test", "b.test")
+    await closed.introduce("a.test", "b.test")
+    await other.hands.come("worker")
+    await one.sees("worker@b.test")
+    assert await closed.peers["a.test"].remove("b.test")
+    await one.misses("worker@b.test")
+    await unreachable(one, "r1", "worker@b.test")
+    await unreachable(one, "r2", "nobody@b.test")
+    await until_audited(one, refused_from("b.test"))
+    assert not await closed.peers["a.test"].remove("b.test")
+    assert await closed.add("a.test", "b.test")
+    await one.sees("worker@b.test")
+    await does_a_task(one, other, "r3")
+
+
+async def test_what_was_decided_while_nobody_was_there(closed: PeeredNodes) -> None:
+    """Whoever begins finds a peer distrusted, or no longer there, and has no agents of it."""
+    one, other = await closed.strangers("a.test", "b.test")
+    await closed.introduce("a.test", "b.test")
+    await other.hands.come("worker")
+    await one.sees("worker@b.test")
+    await one.close()
+    await closed.peers["a.test"].remove("b.test")
+    again = await closed.restart(one)
+    await again.misses("worker@b.test")
+    await unreachable(again, "r1", "worker@b.test")
+
+
+async def test_a_peer_of_the_configuration_is_trusted_or_not(closed: PeeredNodes) -> None:
+    """By a word, which holds after a restart; taken back, what the file says counts again."""
+    closed.in_file["b.test"] = [{"node_id": "a.test", "trusted": False}]
+    one, other = await closed.strangers("a.test", "b.test")
+    await closed.add("a.test", "b.test")
+    await one.hands.come("worker")
+    await until_audited(other, refused_from("a.test"))
+    # It is looked for where its name leads, unless it is met: it comes by itself.
+    assert await closed.peers["b.test"].trust("a.test", trusted=True)
+    assert "a.test" in closed.peers["b.test"].servers
+    again = await closed.restart(other)
+    assert "a.test" in closed.peers["b.test"].servers
+    assert again.settings.access("a.test") is not None
+    assert await closed.peers["b.test"].remove("a.test")
+    assert again.settings.access("a.test") is None
+
+
+async def test_rooms_by_invite_are_left_by_who_is_no_peer(open_: PeeredNodes) -> None:
+    """Whoever is spoken with all the same is shown out, and brought in again when it is a peer again."""
+    one, other = await open_.strangers("a.test", "b.test", join_rule="invite")
+    await open_.introduce("a.test", "b.test")
+    await one.hands.come("worker")
+    await other.sees("worker@a.test")
+    room, user = "!agent-broadcast:a.test", "@palaver:b.test"
+    await one.node.until_member(room, user, "join")
+    await open_.peers["a.test"].remove("b.test")
+    await one.node.until_member(room, user, "leave")
+    await open_.add("a.test", "b.test")
+    await one.node.until_member(room, user, "join")
+    await one.hands.come("late")
+    await other.sees("late@a.test")
+
+
+async def test_a_published_node_comes_and_goes(open_: PeeredNodes) -> None:
+    """It is told of our agents as soon as it is a peer; not trusted it is refused by name, and removed it is
+    nobody."""
+    async with published_node("old.local") as theirs:
+        [ours] = await open_.strangers("new.local")
+        await ours.hands.come("worker")
+        url = f"http://{open_._address_of('new.local')}"
+        peers = open_.peers["new.local"]
+        assert (await theirs.send(url, theirs.registered()))[0] == 403
+        old = {"profile": "cis-1.1", "url": theirs.url, "networks": ["127.0.0.0/8", "::1/128"]}
+        await peers.add(open_.known_as("old.local", **old))
+        assert (await theirs.next("registered"))["content"]["payload"]["agent_id"] == "worker"
+        assert (await theirs.send(url, theirs.registered()))[0] == 200
+        await ours.sees("old-1@old.local")
+        await ours.ask("old-1@old.local", "r1")
+        await theirs.next("task.request")
+
+        await peers.trust("old.local", trusted=False)
+        assert (await ours.answered()).answer.error_code is ErrorCode.NODE_UNREACHABLE  # type: ignore[union-attr] # it has ended
+        status, answer = await theirs.send(url, theirs.registered("old-2"))
+        assert (status, answer["error"]) == (403, "This node does not trust the peer.")
+        await unreachable(ours, "r2", "old-1@old.local")
+        await peers.remove("old.local")
+        status, answer = await theirs.send(url, theirs.registered("old-2"))
+        assert (status, answer["error"]) == (403, "This node does not know the peer.")
+        await peers.add(open_.known_as("old.local", **old))
+        assert (await theirs.send(url, theirs.registered("old-2")))[0] == 200
+        await ours.sees("old-2@old.local")

@@ -1,0 +1,146 @@
+"""What other nodes are told of the agents of this one."""
+
+import asyncio
+
+from bridge.agents.agent import AgentStatus
+from bridge.agents.news import StatusSaid
+from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNode, CisNodes, Hands
+from tests.federation.nodes import now_ms
+from tests.support.agents import address, routing_table
+
+BROADCAST = "!agent-broadcast:a.test"
+
+
+async def entries(node: CisNode, room_id: str = BROADCAST) -> dict[tuple[str, str | None], str]:
+    """The registrations in a room's state, with their runtimes or reasons."""
+    found = {}
+    for kind in ("registered", "unregistered"):
+        for event in await node.node.rooms.state(room_id, f"io.cis.agent.{kind}"):
+            found[kind, event.state_key] = event.content.get("runtime_type") or event.content["reason"]
+    return found
+
+
+async def until(node: CisNode, expected: dict[tuple[str, str | None], str], room_id: str = BROADCAST) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while await entries(node, room_id) != expected:
+            await asyncio.sleep(0.02)
+
+
+async def timeline(node: CisNode, room_id: str = BROADCAST) -> list[str]:
+    page = await node.node.rooms.messages(room_id, backwards=False, limit=500)
+    kinds = [event.type.removeprefix("io.cis.agent.") for event in page.events]
+    return [kind for kind in kinds if kind in ("registered", "unregistered", "status_update")]
+
+
+async def test_registrations_are_the_rooms_state(nodes: CisNodes) -> None:
+    """An entry for each agent, said by the owner of the room, once."""
+    [node] = await nodes.begin("a.test")
+    await node.hands.come("w1", "w2", runtime="kimi")
+    await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "kimi"})
+    await node.hands.come("w1", runtime="kimi")
+    await node.hands.come("w2", runtime="aider")
+    await until(node, {("registered", "w1"): "kimi", ("registered", "w2"): "aider"})
+    await node.hands.go("w1", "maintenance")
+    await until(
+        node,
+        {
+            ("registered", "w1"): "kimi",
+            ("registered", "w2"): "aider",
+            ("unregistered", "w1"): "maintenance",
+        },
+    )
+    assert await timeline(node) == ["registered", "registered", "registered", "unregistered"]
+    events = await node.node.rooms.state(BROADCAST, "io.cis.agent.registered")
+    assert {event.sender for event in events} == {"@palaver:a.test"}
+
+
+async def test_what_was_missed_is_said_after_the_next_start(nodes: CisNodes) -> None:
+    """Who came, who went, and nothing twice."""
+    [node] = await nodes.begin("a.test")
+    await node.hands.come("stays", "goes")
+    await until(node, {("registered", "stays"): "claude", ("registered", "goes"): "claude"})
+    await node.close()
+    async with routing_table(node.node.database, "a.test", now_ms=now_ms) as routes:
+        hands = Hands(routes, node.centre.statuses)
+        await hands.come("came")
+        await hands.go("goes")
+    node = await nodes.reopen(node)
+    await until(
+        node,
+        {
+            ("registered", "stays"): "claude",
+            ("registered", "goes"): "claude",
+            ("registered", "came"): "claude",
+            ("unregistered", "goes"): "shutdown",
+        },
+    )
+    assert sorted(await timeline(node)) == ["registered", "registered", "registered", "unregistered"]
+
+
+async def test_who_does_something_else_all_the_time_is_told_of_now_and_then(nodes: CisNodes) -> None:
+    """The first at once, and in the end the last; said by the agent itself."""
+    [node] = await nodes.begin("a.test", status_pause_ms=300)
+    await node.hands.come("w")
+    await until(node, {("registered", "w"): "claude"})
+    agent = address("w@a.test")
+    for number in range(30):
+        status = AgentStatus.BUSY if number % 2 else AgentStatus.IDLE
+        await node.routes.take([StatusSaid(agent, status, f"t{number}" if number % 2 else None, now_ms())])
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            page = await node.node.rooms.messages(BROADCAST, limit=100)
+            said = [event for event in page.events if event.type == "io.cis.agent.status_update"]
+            if said and said[0].content["current_task"] == "t29":
+                break
+            await asyncio.sleep(0.02)
+    assert 1 < len(said) < 12
+    assert {event.sender for event in said} == {"@w:a.test"}
+
+
+async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
+    """They know nothing of agents."""
+    [node] = await nodes.begin("a.test")
+    await node.hands.come("w")
+    await until(node, {("registered", "w"): "claude"})
+    seen = node.node.rooms.presence("@w:a.test")
+    assert seen is not None
+    assert seen.presence == "online"
+    await node.hands.go("w")
+    async with asyncio.timeout(PATIENCE):
+        while (seen := node.node.rooms.presence("@w:a.test")) is None or seen.presence != "offline":
+            await asyncio.sleep(0.02)
+
+
+async def test_who_is_missed_elsewhere_is_told_of_anew(nodes: CisNodes) -> None:
+    """ "answers with a fresh `registered` if it lives": newer than what the other knows, and not twice in a
+    minute."""
+    living, kitchen = await nodes.begin("a.test", "b.test")
+    await living.hands.come("w")
+    await kitchen.sees("w@a.test")
+    await living.until_in_touch("b.test")
+    await kitchen.until_in_touch("a.test")
+    gone = kitchen.table.agent(address("w@a.test"))
+    assert gone is not None
+    for later in range(2):
+        lost = gone._replace(gone_at=now_ms() + later, gone_reason="timeout", last_seen=1)
+        await kitchen.connector.announce_lost([lost])
+    await living.eyes.until(
+        lambda eyes: len([act for act in eyes.acts if act.type == "io.cis.agent.unregistered"]) == 2
+    )
+    async with asyncio.timeout(PATIENCE):
+        while await timeline(living) != ["registered", "registered"]:
+            await asyncio.sleep(0.02)
+    [entry] = await living.node.rooms.state(BROADCAST, "io.cis.agent.registered")
+    assert entry.state_key == "w"
+
+
+async def test_an_agent_of_some_is_not_told_of_to_all(nodes: CisNodes) -> None:
+    """But in its namespace's room; and when it moves, in both."""
+    alpha = "!agent-federation-alpha:a.test"
+    [node] = await nodes.begin("a.test", namespaces=("default", "alpha"))
+    await node.hands.come("w", namespaces=("alpha",))
+    await until(node, {("registered", "w"): "claude"}, alpha)
+    assert await entries(node) == {}
+    await node.hands.come("w", namespaces=("default",), capabilities=("review",))
+    await until(node, {("registered", "w"): "claude"})
+    await until(node, {("registered", "w"): "claude", ("unregistered", "w"): "moved"}, alpha)

@@ -1,0 +1,51 @@
+"""What is told of acts between nodes."""
+
+import pytest
+
+from bridge.connectors.cis.acts import Act, Verdict, subject_of, verdict_of
+from bridge.connectors.cis.protocol.events import AnyEvent
+from bridge.connectors.cis.protocol.refusals import (
+    Forbidden,
+    InvalidPayload,
+    Refusal,
+    TooFast,
+    TooLarge,
+    Unavailable,
+)
+from tests.bridge.connectors.cis.made import heartbeat, message, registered, request, response
+
+
+@pytest.mark.parametrize(
+    ("refusal", "verdict"),
+    [
+        (InvalidPayload("a", "is wrong"), Verdict.INVALID),
+        (Forbidden("No."), Verdict.FORBIDDEN),
+        (TooLarge("No."), Verdict.TOO_LARGE),
+        (TooFast(5), Verdict.TOO_FAST),
+        (Unavailable(), Verdict.UNAVAILABLE),
+    ],
+)
+def test_each_refusal_has_a_word(refusal: Refusal, verdict: Verdict) -> None:
+    """A label of a metric, whatever the sentence is."""
+    assert verdict_of(refusal) is verdict
+
+
+def test_whose_act_it_was() -> None:
+    """What was sent, or could not be, is ours."""
+    ours = {verdict for verdict in Verdict if Act("a", "t", verdict).is_ours}
+    assert ours == {Verdict.SENT, Verdict.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("event", "subject"),
+    [
+        (registered(), "worker-1@kitchen.local"),
+        (heartbeat(), "worker-1@kitchen.local"),
+        (request(), "req-1"),
+        (response(), "req-1"),
+        (message(), "msg-1"),
+    ],
+)
+def test_by_what_an_event_is_found_again(event: AnyEvent, subject: str) -> None:
+    """The agent, the request or the message."""
+    assert subject_of(event) == subject

@@ -1,0 +1,100 @@
+"""What nodes did to each other, as a row."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.audit import UNREADABLE, entry_of
+from federation.matrix.identifiers import MAX_BYTES, is_server_name
+from federation.peers.audit import EVERYBODY, LONGEST_DETAIL, Direction, Ending
+from tests.support.agents import NOW
+
+REQUEST = "io.cis.agent.task.request"
+
+
+@pytest.mark.parametrize(
+    ("act", "peer", "direction", "ending", "detail"),
+    [
+        (Act("living", REQUEST, Verdict.TAKEN), "living", Direction.IN, Ending.DONE, None),
+        (Act("living", REQUEST, Verdict.KEPT), "living", Direction.IN, Ending.DONE, "kept, and not acted on"),
+        (Act("living", REQUEST, Verdict.REPEATED), "living", Direction.IN, Ending.DONE, "said before"),
+        (
+            Act("living", REQUEST, Verdict.FORBIDDEN, detail="Not there."),
+            "living",
+            Direction.IN,
+            Ending.REFUSED,
+            "Not there.",
+        ),
+        (
+            Act(None, "", Verdict.FORBIDDEN, detail="Who?"),
+            None,
+            Direction.IN,
+            Ending.UNAUTHENTICATED,
+            "Who?",
+        ),
+        (
+            Act("living", REQUEST, Verdict.TOO_FAST, detail="TooFast(37)"),
+            "living",
+            Direction.IN,
+            Ending.RATE_LIMITED,
+            "too much at once",
+        ),
+        (Act("living", REQUEST, Verdict.SENT), "living", Direction.OUT, Ending.DONE, None),
+        (Act(None, REQUEST, Verdict.SENT), EVERYBODY, Direction.OUT, Ending.DONE, None),
+        (
+            Act("living", REQUEST, Verdict.FAILED, detail="It is away."),
+            "living",
+            Direction.OUT,
+            Ending.FAILED,
+            "It is away.",
+        ),
+    ],
+)
+def test_who_did_what_and_how_it_ended(
+    act: Act, peer: str | None, direction: Direction, ending: Ending, detail: str | None
+) -> None:
+    """In the words that the audit has already."""
+    entry = entry_of(act, NOW)
+    assert (entry.at_ms, entry.peer, entry.direction) == (NOW, peer, direction)
+    assert (entry.ending, entry.detail) == (ending, detail)
+    assert entry.act == (act.type or UNREADABLE)
+
+
+def test_every_verdict_has_its_ending() -> None:
+    """A new one has to be thought of here."""
+    for verdict in Verdict:
+        assert entry_of(Act("living", REQUEST, verdict), NOW).ending in Ending
+
+
+def test_everybody_is_nobodys_name() -> None:
+    """No peer can be taken for all."""
+    assert not is_server_name(EVERYBODY)
+
+
+_ANY: Any = st.none() | st.text(st.characters(), max_size=2_000)
+
+
+@given(_ANY, st.text(st.characters()), st.sampled_from(Verdict), _ANY, _ANY, _ANY, _ANY)
+def test_whatever_a_peer_writes_fits_into_the_row(
+    peer: str | None,
+    type_: str,
+    verdict: Verdict,
+    user: str | None,
+    room: str | None,
+    about: str,
+    detail: str,
+) -> None:
+    """Of any length, with NUL and halves of characters."""
+    entry = entry_of(Act(peer, type_, verdict, user, room, about, detail), NOW)
+    for text in (entry.peer, entry.act, entry.named.user_id, entry.named.room_id, entry.named.subject):
+        if text is not None:
+            assert len(text) <= MAX_BYTES
+            assert "\0" not in text
+            text.encode()
+    if entry.detail is not None:
+        assert len(entry.detail) <= LONGEST_DETAIL
+        assert "\0" not in entry.detail
+        entry.detail.encode()

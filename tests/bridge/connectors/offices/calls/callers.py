@@ -1,0 +1,88 @@
+"""People in the room of an office, who call its tools."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.connectors.offices.protocol.events import TOOL_CALL
+from bridge.connectors.offices.rooms.office_room import alias
+from bridge.people.permissions import Level, Rights
+from bridge.people.texts.text import MARK
+from federation.events.room_event import RoomEvent
+from federation.matrix.message_content import text
+from storage.offices import orders as office_orders
+from tests.bridge.connectors.offices.calls.staffed import Staffed, staffed
+from tests.bridge.connectors.offices.clients import PATIENCE, Client
+from tests.federation.nodes import Node, nodes
+from tests.support.postgres import Server
+
+DONE = {"content": [{"type": "text", "text": "3"}], "isError": False}
+ALICE, BOB = "@alice:there.test", "@bob:there.test"
+RIGHTS = Rights({"*": Level.LOOK, ALICE: Level.WORK})
+
+
+@dataclass
+class Stage:
+    house: Staffed
+    computer: Client
+    there: Node
+    room_id: str
+
+    async def say(self, body: str, user: str = ALICE, **more: Any) -> str:
+        return await self.send({**text(body), **more}, user)
+
+    async def send(self, content: dict[str, Any], user: str = ALICE) -> str:
+        return await self.there.rooms.send(self.room_id, user, "m.room.message", content)
+
+    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
+        """As people see it."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for event in (await self.there.rooms.messages(self.room_id, limit=200)).events:
+                    if condition(event):
+                        return event
+                await asyncio.sleep(0.02)
+
+    async def answer(self, event_id: str) -> str:
+        """What is said to whoever has said this."""
+
+        def answers(event: RoomEvent) -> bool:
+            related = event.content.get("m.relates_to", {})
+            return event.sender != ALICE and related.get("m.in_reply_to", {}).get("event_id") == event_id
+
+        event = await self.until(answers)
+        assert MARK in event.content
+        return str(event.content["body"])
+
+    async def called(self) -> int:
+        """How often its tools were called, by all that was said until now."""
+        await self.answer(await self.say("!call help"))
+        heard = await self.computer.quiet()
+        return sum(event == TOOL_CALL for event, _ in heard)
+
+    async def untold(self) -> list[str]:
+        async with self.house.node.database.transaction(readonly=True) as connection:
+            return [row.event_id for row in await office_orders.list_untold(connection, 10)]
+
+
+@asynccontextmanager
+async def stage(server: Server, template: str, **settings: Any) -> AsyncIterator[Stage]:
+    async with nodes(server, template) as both:
+        here, there = await both.start("here.test", "there.test")
+        async with staffed(here, rights=RIGHTS, **settings) as house:
+            computer = await house.running.computer(token=house.token)
+            computer.answers[TOOL_CALL] = DONE
+            yield Stage(house, computer, there, await people_in(there, here))
+
+
+async def people_in(there: Node, here: Node) -> str:
+    async with asyncio.timeout(PATIENCE):
+        while await here.rooms.resolve_alias(alias("a", here.name)) is None:
+            await asyncio.sleep(0.01)
+    room_id = ""
+    for user in (ALICE, BOB):
+        await there.rooms.ensure_user(user)
+        room_id = await there.rooms.join(alias("a", here.name), user)
+    return room_id

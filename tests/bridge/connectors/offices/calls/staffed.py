@@ -1,0 +1,157 @@
+"""Offices as part of a whole centre: their members are agents of the node, and tasks reach them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiohttp import web
+
+from bridge.agents.agent import Agent
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.connectors.interface import Connector
+from bridge.connectors.offices.connector import OfficesConnector
+from bridge.connectors.offices.rooms.office_room import member_address
+from bridge.connectors.offices.service_tokens import OfficeTokens
+from bridge.connectors.offices.settings import OfficeSettings
+from bridge.node.core import Centre, CentreParts
+from bridge.people.permissions import Rights
+from bridge.people.service.people import People
+from bridge.people.settings import EVERYBODY_LOOKS
+from bridge.tasks.ports import Delivery
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import TaskKey, TaskRequest
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import Task
+from tests.bridge.connectors.offices.clients import PATIENCE, Running, serving
+from tests.bridge.connectors.offices.connectors import room_parts
+from tests.federation.nodes import Node, now_ms
+from tests.support.desk import Requester, request
+
+
+class Nobody:
+    """`AgentsOfThisNode` of a node that has none."""
+
+    deliveries: Mapping[str, Delivery] = {}
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return None
+
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        return ("default",)
+
+    def work_for(self, desk: TaskDesk) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Observer:
+    """A `AgentObserver` that looks at nothing but problems."""
+
+    problems: list[str]
+
+    def changed(self, task: Task) -> None: ...
+
+    def heard(self, task: Task, content: Mapping[str, Any]) -> None: ...
+
+    def dropped(self, task: Task | None, dropped: object) -> None: ...
+
+    def problem(self, sentence: str, error: BaseException | None) -> None:
+        self.problems.append(f"{sentence} {error!r}")
+
+
+@dataclass
+class Staffed:
+    running: Running
+    connector: OfficesConnector
+    centre: Centre
+    token: str
+    node: Node
+
+    @property
+    def routes(self) -> RoutingTable:
+        return self.centre.table
+
+    @property
+    def desk(self) -> TaskDesk:
+        return self.centre.desk
+
+    def address(self, name: str, office_id: str = "a") -> str:
+        return str(member_address(office_id, name, self.node.name))
+
+    async def submit(self, request_id: str, name: str, **changed: Any) -> TaskRequest:
+        made = request(request_id, self.address(name), **changed)
+        submitted = await self.desk.submit(made)
+        assert submitted.refusal is None, submitted.refusal
+        return made
+
+    async def ended(self, key: TaskKey) -> Task:
+        return await self.until(key, lambda task: task.answer is not None)
+
+    async def until(self, key: TaskKey, condition: Callable[[Task], object]) -> Task:
+        async with asyncio.timeout(PATIENCE):
+            while (task := await self.desk.task(key)) is None or not condition(task):
+                await asyncio.sleep(0.01)
+        return task
+
+    async def known(
+        self, name: str, condition: Callable[[Agent], object] = lambda agent: agent.is_here
+    ) -> Agent:
+        """As the routing table has it."""
+        address = member_address("a", name, self.node.name)
+        async with asyncio.timeout(PATIENCE):
+            while (agent := self.routes.agent(address)) is None or not condition(agent):
+                await asyncio.sleep(0.01)
+        return agent
+
+
+@asynccontextmanager
+async def staffed(
+    node: Node, *, rights: Rights = EVERYBODY_LOOKS, people: bool = False, **settings: Any
+) -> AsyncIterator[Staffed]:
+    """`people`: they are heard in all rooms, as on a node."""
+    problems: list[str] = []
+    tokens = OfficeTokens(node.database, now_ms)
+    parts = replace(room_parts(node, problems, rights), now_ms=now_ms)
+    connector: OfficesConnector
+
+    def connectors(table: RoutingTable, local: AgentsOfThisNode) -> list[Connector]:
+        nonlocal connector
+        connector = OfficesConnector(OfficeSettings(**settings), tokens, parts, table, report=parts.report)
+        if not people:
+            return [connector]
+        listening = People(
+            node.rooms,
+            node.database,
+            table,
+            parts.settings,
+            parts.ghosts,
+            now_ms=now_ms,
+            is_for_others=connector.reaching.ordering.is_order,
+            report=parts.report,
+        )
+        return [connector, listening]
+
+    centre = Centre(
+        CentreParts(
+            node_id=node.name,
+            database=node.database,
+            observer=Observer(problems),
+            local=lambda table, statuses: Nobody(),
+            connectors=connectors,
+            replies={"cis": Requester()},
+            now_ms=now_ms,
+        )
+    )
+    app = web.Application()
+    app.add_routes(centre.routes())
+    async with serving(app, centre, connector.server, problems) as running:
+        token = await tokens.create("all", ["agent", "computer"])
+        yield Staffed(running, connector, centre, token, node)

@@ -1,0 +1,407 @@
+"""One office in two processes of one node, which a broker connects."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from bridge.connectors.offices.connector import LOOKED_AT_EVERY
+from bridge.connectors.offices.rooms.timeline import NAME as RECORDING
+from storage.database import connect_once
+from storage.offices import records as office_records
+from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.cluster.together import Processes, adds, names, two_processes
+from tests.federation.nodes import Node
+
+
+@pytest.fixture(params=["zenoh", "redis"])
+async def processes(node: Node, request: pytest.FixtureRequest) -> AsyncIterator[Processes]:
+    async with two_processes(node, request.param) as made:
+        yield made
+
+
+async def test_an_agent_in_one_and_a_computer_in_the_other(processes: Processes) -> None:
+    """As in one process: they see each other come and go, and what one asks the other answers."""
+    boss = await processes.one.agent()
+    hands = await processes.other.computer()
+    hands.answers["client:tool_call"] = adds
+    hands.answers["client:get_config"] = {"servers": {"x": {"env": {"KEY": "secret"}}}}
+    assert await boss.until("notify:enter_office") == {"office_id": "kitchen", "computer": "hands"}
+    for client in (boss, hands):
+        assert await names(client) == {"boss", "hands"}
+    there = {one["name"]: one for one in (await boss.list_room("kitchen"))["sessions"]}
+    assert there["hands"]["sid"] == hands.io.get_sid("/smcp")
+    answer = await boss.call("hands", a=1, b=2)
+    assert answer["content"] == [{"type": "text", "text": "3"}]
+    config = await boss.ask("client:get_config", {"agent": "x", "req_id": "c", "computer": "hands"})
+    assert config == {"servers": {"x": {"env": {"KEY": "secret"}}}}
+    await hands.tell("server:update_tool_list", {"computer": "hands"})
+    assert await boss.until("notify:update_tool_list") == {"computer": "hands"}
+    await boss.leave("kitchen")
+    assert await hands.until("notify:leave_office") == {"office_id": "kitchen", "agent": "boss"}
+    assert await names(hands) == {"hands"}
+    assert await boss.join("agent", "boss", "kitchen") == [True, None]
+    assert await hands.until("notify:enter_office") == {"office_id": "kitchen", "agent": "boss"}
+    await hands.leave("kitchen")
+    assert await boss.until("notify:leave_office") == {"office_id": "kitchen", "computer": "hands"}
+    assert (await boss.call("hands", a=1, b=2))["code"] == 404
+
+
+async def test_who_has_just_come_is_found(processes: Processes) -> None:
+    """Whoever has been told that it has joined can be asked at once, by whatever process."""
+    boss = await processes.one.agent()
+    for number in range(10):
+        hands = await processes.other.computer(f"c{number}")
+        hands.answers["client:tool_call"] = adds
+        answer = await boss.call(f"c{number}", str(number), a=1, b=number)
+        assert answer["content"][0]["text"] == str(1 + number)
+
+
+async def test_a_seat_and_a_name_are_one_in_all_processes(processes: Processes) -> None:
+    """Whoever comes second, to whichever, is refused."""
+    await processes.one.agent("boss")
+    await processes.one.computer("hands")
+    other = await processes.other.client()
+    assert await other.join("agent", "chief", "kitchen") == [False, "Room already has an agent"]
+    assert await other.join("computer", "hands", "kitchen") == [False, "Name 'hands' is taken in the office"]
+    assert await other.list_room("kitchen") == {"code": 403, "message": "Not in office"}
+    assert await other.join("computer", "hands", "cellar") == [True, None]
+
+
+async def test_two_that_come_at_once(processes: Processes) -> None:
+    """To two processes: one of them gets the seat, or the name, however often they try."""
+    here, there = await processes.one.client(), await processes.other.client()
+    agents = [await processes.one.client(), await processes.other.client()]
+    for number in range(30):
+        office = f"o{number}"
+        joined = await asyncio.gather(
+            here.join("computer", "same", office),
+            there.join("computer", "same", office),
+            agents[0].join("agent", "first", office),
+            agents[1].join("agent", "second", office),
+        )
+        assert sorted(one[0] for one in joined[:2]) == [False, True], joined
+        assert sorted(one[0] for one in joined[2:]) == [False, True], joined
+        seen = await names(here if joined[0][0] else there, office)
+        assert seen == {"same", "first" if joined[2][0] else "second"}
+        for agent, (is_in, _) in zip(agents, joined[2:], strict=True):
+            if is_in:
+                assert await agent.leave(office) == [True, None]
+
+
+async def test_calls_at_once(processes: Processes) -> None:
+    """Each gets its own answer."""
+    boss = await processes.one.agent()
+    hands = [await processes.other.computer("left"), await processes.one.computer("right")]
+    for one in hands:
+        one.answers["client:tool_call"] = adds
+    calls = [(hand, number) for number in range(40) for hand in ("left", "right")]
+    answers = await asyncio.gather(
+        *(boss.call(hand, f"{hand}{number}", seconds=20, a=number, b=1000) for hand, number in calls)
+    )
+    assert [one["content"][0]["text"] for one in answers] == [str(1000 + number) for _, number in calls]
+
+
+async def test_a_large_answer_and_a_large_request(processes: Processes) -> None:
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    blob = "x" * 900_000
+    hands.answers["client:get_blob"] = {"blob": blob, "req_id": "b"}
+    hands.answers["client:put_blob"] = lambda said: {"length": len(said["blob"])}
+    asked = {"agent": "x", "req_id": "b", "computer": "hands"}
+    assert await boss.ask("client:get_blob", {**asked, "blob_handle": "h"}) == {"blob": blob, "req_id": "b"}
+    put = {**asked, "chunk_offset": 0, "eof": True, "blob": blob}
+    assert await boss.ask("client:put_blob", put) == {"length": len(blob)}
+
+
+async def test_what_is_no_json_comes_through(processes: Processes) -> None:
+    """Bytes, which Socket.IO carries, and numbers of any size."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    hands.answers["client:get_config"] = {"data": b"\x00\xff", "many": [2**70, {"deep": b""}]}
+    config = await boss.ask("client:get_config", {"agent": "x", "req_id": "c", "computer": "hands"})
+    assert config == {"data": b"\x00\xff", "many": [2**70, {"deep": b""}]}
+
+
+async def test_a_call_is_taken_back(processes: Processes) -> None:
+    """By the Agent, by the end of its time, and by the Agent's going."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    release: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(release)
+    calling = asyncio.create_task(boss.call("hands", "first", seconds=60))
+    await hands.until("client:tool_call")
+    await boss.tell("server:tool_call_cancel", {"agent": "x", "req_id": "first"})
+    assert await hands.until("notify:tool_call_cancel") == {"agent": "x", "req_id": "first"}
+    release.set_result({"content": [], "isError": True, "meta": {"a2c_cancelled": True}})
+    assert (await calling)["meta"] == {"a2c_cancelled": True}
+
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    assert (await boss.call("hands", "second", seconds=1))["meta"] == {"a2c_timeout": True}
+    await hands.until("client:tool_call")
+    assert await hands.until("notify:tool_call_cancel") == {"agent": "x", "req_id": "second"}
+
+    calling = asyncio.create_task(boss.call("hands", "third", seconds=60))
+    await hands.until("client:tool_call")
+    await boss.leave("kitchen")
+    assert await hands.until("notify:tool_call_cancel") == {"agent": "x", "req_id": "third"}
+    await calling
+
+
+async def test_a_computer_that_goes_is_not_waited_for(processes: Processes) -> None:
+    """Who called it is answered at once."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    calling = asyncio.create_task(boss.call("hands", seconds=60))
+    await hands.until("client:tool_call")
+    await hands.io.disconnect()
+    assert (await calling)["code"] == 404
+    assert await boss.until("notify:leave_office") == {"office_id": "kitchen", "computer": "hands"}
+
+
+async def test_a_process_that_is_closed(processes: Processes) -> None:
+    """Its members leave, and those of the other are told."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    await boss.until("notify:enter_office")
+    await processes.other.connector.server.close()
+    assert await boss.until("notify:leave_office") == {"office_id": "kitchen", "computer": "hands"}
+    assert (await boss.call("hands"))["code"] == 404
+    again = await processes.one.client()
+    assert await again.join("computer", "hands", "kitchen") == [True, None]
+    assert hands is not again
+
+
+async def test_the_computers_process_is_killed_during_a_call(processes: Processes) -> None:
+    """The Agent has its answer as soon as that is noticed, and the name is free."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    calling = asyncio.create_task(boss.call("hands", seconds=60))
+    await hands.until("client:tool_call")
+    await processes.other.die()
+    async with asyncio.timeout(5):
+        assert (await calling)["code"] == 404
+    assert await boss.until("notify:leave_office") == {"office_id": "kitchen", "computer": "hands"}
+    again = await processes.one.client()
+    assert await again.join("computer", "hands", "kitchen") == [True, None]
+
+
+async def test_the_agents_process_is_killed_during_a_call(processes: Processes) -> None:
+    """Its Computer is told that it has gone, and to stop; what it has called has ended in the records; and
+    somebody else has its seat."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    calling = asyncio.create_task(boss.call("hands", "lost", seconds=60))
+    await hands.until("client:tool_call")
+    await processes.one.die()
+    assert await hands.until("notify:leave_office") == {"office_id": "kitchen", "agent": "boss"}
+    assert await hands.until("notify:tool_call_cancel") == {"agent": "boss", "req_id": "lost"}
+    async with processes.other.connector._records._database.transaction() as connection:
+        assert await office_records.fetch_unanswered(connection) == []
+    assert await (await processes.other.client()).join("agent", "chief", "kitchen") == [True, None]
+    calling.cancel()
+
+
+async def test_a_process_that_was_only_thought_dead(processes: Processes) -> None:
+    """Postgres had let go of its lock. Whoever is there still has its place again; who has lost it to
+    somebody else is told so, and leaves."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    feet = await processes.other.computer("feet")
+    for _ in range(2):
+        await boss.until("notify:enter_office")
+    await processes.other.die()
+    for _ in range(2):
+        await boss.until("notify:leave_office")
+    usurper = await processes.one.client()
+    assert await usurper.join("computer", "feet", "kitchen") == [True, None]
+    await processes.other.come_to()
+    async with asyncio.timeout(PATIENCE):
+        while await names(boss) != {"boss", "hands", "feet"}:
+            await asyncio.sleep(0.05)
+    assert await feet.until("notify:leave_office") == {"office_id": "kitchen", "computer": "feet"}
+    answer = await feet.ask("client:get_tools", {"agent": "x", "req_id": "t", "computer": "hands"})
+    assert "somebody else has taken its place" in answer["details"]["reason"]
+    hands.answers["client:tool_call"] = usurper.answers["client:tool_call"] = adds
+    for name in ("hands", "feet"):
+        assert (await boss.call(name, a=1, b=2))["content"][0]["text"] == "3"
+
+
+async def test_the_broker_goes_away(processes: Processes) -> None:
+    """Who asks is told at once that it cannot be asked; who comes and goes is looked up; and when the broker
+    is back all goes on."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    hands.answers["client:tool_call"] = adds
+    await boss.call("hands", a=1, b=2)
+    await processes.broker.close()
+    async with asyncio.timeout(PATIENCE):
+        while (answer := await boss.call("hands", seconds=1)).get("code") != 500:
+            pass
+    assert "another process" in answer["message"]
+    feet = await processes.other.computer("feet")
+    feet.answers["client:tool_call"] = adds
+    assert await names(boss) == {"boss", "hands", "feet"}
+    taken = await processes.one.client()
+    assert await taken.join("computer", "feet", "kitchen") == [False, "Name 'feet' is taken in the office"]
+    await processes.broker.open()
+    async with asyncio.timeout(PATIENCE):
+        while "content" not in (answer := await boss.call("feet", a=1, b=2)) or answer["isError"]:
+            await asyncio.sleep(0.05)
+    assert answer["content"][0]["text"] == "3"
+    for one in (processes.one, processes.other):
+        assert len(one.running.problems) == 1
+        assert one.running.problems.pop().startswith("The broker of offices is away: ")
+
+
+async def test_a_call_by_who_is_no_member(processes: Processes) -> None:
+    """Reaches a Computer by whatever process it is made, and is taken back there."""
+    hands = await processes.other.computer()
+    hands.answers["client:tool_call"] = adds
+    calls = processes.one.connector.reaching.calls
+    called = await calls.call("kitchen", "hands", "add", {"a": 1, "b": 2}, seconds=5, by="@alice:a.test")
+    assert called.answer["content"][0]["text"] == "3"
+    assert calls.computers("kitchen") == calls.computers_here("kitchen") == ["hands"]
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    await hands.until("client:tool_call")
+    calling = asyncio.create_task(
+        calls.call("kitchen", "hands", "add", {}, seconds=60, by="@alice:a.test", call_id="direct-1")
+    )
+    await hands.until("client:tool_call")
+    calling.cancel()
+    assert (await hands.until("notify:tool_call_cancel"))["req_id"] == "direct-1"
+
+
+async def test_a_process_without_members_is_killed_during_its_call(processes: Processes) -> None:
+    """One by an operator: it ends in the records, and the Computer is told to stop."""
+    hands = await processes.other.computer()
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
+    async with asyncio.timeout(PATIENCE):
+        while processes.one.connector.reaching.calls.computers("kitchen") != ["hands"]:
+            await asyncio.sleep(0.02)
+    calling = asyncio.create_task(
+        processes.one.connector.reaching.calls.call(
+            "kitchen", "hands", "add", {}, seconds=60, by="somebody", call_id="direct-1"
+        )
+    )
+    await hands.until("client:tool_call")
+    await processes.one.die()
+    assert (await hands.until("notify:tool_call_cancel"))["req_id"] == "direct-1"
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+
+
+async def test_all_come_and_go_at_once(processes: Processes) -> None:
+    """Whatever they do, no two have one name or one seat, and in the end everybody sees the same: those that
+    are there, and nobody else."""
+    random = Random(7)
+    both = (processes.one, processes.other)
+    clients = [await random.choice(both).client() for _ in range(10)]
+    inside: dict[int, tuple[str, str, str]] = {}
+
+    async def wander(number: int) -> None:
+        client = clients[number]
+        for _ in range(12):
+            if number in inside:
+                _, office, _ = inside.pop(number)
+                if random.random() < 0.2:
+                    await client.close()
+                    clients[number] = client = await random.choice(both).client()
+                else:
+                    assert await client.leave(office) == [True, None]
+                continue
+            role = "agent" if number % 3 == 0 else "computer"
+            name, office = random.choice("abc"), random.choice(("kitchen", "cellar"))
+            joined, reason = await client.join(role, name, office)
+            if joined:
+                taken = [one for one in inside.values() if one[:2] == (name, office)]
+                assert taken == [], taken
+                inside[number] = name, office, role
+            else:
+                assert "taken" in reason or "already has an agent" in reason, reason
+
+    await asyncio.gather(*map(wander, range(len(clients))))
+    for office in ("kitchen", "cellar"):
+        there = {name for name, where, _ in inside.values() if where == office}
+        assert len([one for one in inside.values() if one[1:] == (office, "agent")]) <= 1
+        for number, (_, where, _) in inside.items():
+            if where == office:
+                async with asyncio.timeout(PATIENCE):
+                    while await names(clients[number], office) != there:
+                        await asyncio.sleep(0.05)
+        for one in both:
+            async with asyncio.timeout(PATIENCE):
+                while {m.name for m in one.connector.server.members() if m.office_id == office} != there:
+                    await asyncio.sleep(0.05)
+
+
+async def test_postgres_ends_all_sessions(processes: Processes) -> None:
+    """As when it is restarted: nobody is thought to have gone, and what follows is as before."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    hands.answers["client:tool_call"] = adds
+    await boss.until("notify:enter_office")
+    database = processes.one.connector._records._database
+    admin = await connect_once(database.address)
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await admin.close()
+    await asyncio.sleep(4)
+    assert (await boss.call("hands", a=1, b=2))["content"][0]["text"] == "3"
+    feet = await processes.other.computer("feet")
+    assert await boss.until("notify:enter_office") == {"office_id": "kitchen", "computer": "feet"}
+    assert await names(boss) == await names(hands) == await names(feet) == {"boss", "hands", "feet"}
+    assert not any(event == "notify:leave_office" for event, _ in [*boss.heard, *hands.heard])
+    sessions = [one.connector._records._database.session for one in (processes.one, processes.other)]
+    async with asyncio.timeout(PATIENCE):  # one of them tells rooms, and the other waits for it to end
+        while await sessions[0].try_lease(RECORDING) or await sessions[1].try_lease(RECORDING):
+            await asyncio.sleep(0.05)
+    for one in (processes.one, processes.other):
+        one.running.problems.clear()
+
+
+async def test_a_token_that_is_revoked_by_another_process(processes: Processes) -> None:
+    """Ends its connections at once, wherever they are."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    rows = await processes.one.tokens.kept()
+    async with asyncio.timeout(LOOKED_AT_EVERY / 2):
+        for row in rows:
+            await processes.one.tokens.revoke(row.token_id)
+        await asyncio.gather(boss.io.wait(), hands.io.wait())
+
+
+async def test_an_agent_that_goes_from_office_to_office(processes: Processes) -> None:
+    """In whatever order the other process hears of it, it is where it is, and nowhere else."""
+    boss = await processes.one.client()
+    offices = ("kitchen", "cellar", "attic")
+    there = {office: await processes.other.computer("hands", office) for office in offices}
+    for number in range(30):
+        office = offices[number % 3]
+        assert await boss.join("agent", "boss", office) == [True, None]
+        assert await there[office].until("notify:enter_office") == {"office_id": office, "agent": "boss"}
+        assert await boss.leave(office) == [True, None]
+    assert await boss.join("agent", "boss", "kitchen") == [True, None]
+    server = processes.other.connector.server
+    async with asyncio.timeout(5):
+        while {m.office_id for m in server.members() if m.name == "boss"} != {"kitchen"}:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_was_not_followed_is_noticed(processes: Processes) -> None:
+    """Whatever went wrong: a look at all of it finds that somebody is missing, or is there who should not
+    be."""
+    await processes.one.agent()
+    server, (companions, _) = processes.other.connector.server, processes.other.parts
+    async with asyncio.timeout(5):
+        while not server.companions("kitchen"):
+            await asyncio.sleep(0.02)
+    [sid] = server.companions("kitchen")
+    await server._memberships._take_out(sid)
+    assert server.companions("kitchen") == frozenset()
+    companions._look_at_all_soon()
+    async with asyncio.timeout(5):
+        while server.companions("kitchen") != {sid}:
+            await asyncio.sleep(0.02)

@@ -1,0 +1,158 @@
+"""What one process hears for all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from bridge.connectors.offices.rooms.office_room import alias
+from federation.events.room_event import RoomEvent
+from tests.bridge.connectors.offices.brokers import zenoh_router
+from tests.bridge.connectors.offices.calls.test_approving import ALICE, ASK, BOB, RIGHTS, Stage
+from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.cluster.together import (
+    Processes,
+    adds,
+    names,
+    process,
+    token_of,
+    two_processes,
+)
+from tests.bridge.connectors.offices.connectors import offices_of
+from tests.federation.nodes import Node, nodes
+from tests.support.postgres import Server
+
+
+@pytest.fixture
+async def processes(node: Node) -> AsyncIterator[Processes]:
+    async with two_processes(node, "zenoh") as made:
+        yield made
+
+
+async def test_what_a_computer_can_is_known_to_its_process(processes: Processes) -> None:
+    """Whichever process has asked it: by that it is found among the agents of the node."""
+    boss, hands = await processes.one.agent(), await processes.other.computer()
+    hands.answers["client:get_tools"] = {"tools": [{"name": "add", "description": ""}], "req_id": "tools"}
+    await boss.tools("hands")
+    for one in (processes.one, processes.other):
+        async with asyncio.timeout(PATIENCE):
+            while one.connector._records.tools("kitchen", "hands") != ("add",):
+                await asyncio.sleep(0.02)
+    await hands.leave("kitchen")
+    await boss.until("notify:leave_office")
+    for one in (processes.one, processes.other):
+        assert one.connector._records.tools("kitchen", "hands") is None
+
+
+async def test_people_are_heard_by_whichever_process(postgres_server: Server, migrated_template: str) -> None:
+    """One process reads what they say. They let a call that another one has, refuse it by a word, and stop
+    it; and who may not is told so once."""
+    async with AsyncExitStack() as stack:
+        both = await stack.enter_async_context(nodes(postgres_server, migrated_template))
+        here, there = await both.start("here.test", "there.test")
+        broker = await stack.enter_async_context(zenoh_router())
+        processes = [await process(stack, here, broker.address, rights=RIGHTS, rules=ASK) for _ in range(2)]
+        hands = await processes[0].computer()
+        async with asyncio.timeout(PATIENCE):
+            while await here.rooms.resolve_alias(alias("kitchen", here.name)) is None:
+                await asyncio.sleep(0.01)
+        room_id = ""
+        for user in (ALICE, BOB):
+            await there.rooms.ensure_user(user)
+            room_id = await there.rooms.join(alias("kitchen", here.name), user)
+        play = People(processes[0].running, hands, hands, there, room_id)
+        for number, one in enumerate(processes):
+            boss = await one.agent(f"boss{number}")
+            play.agent = boss
+            hands.answers["client:tool_call"] = adds
+            calling = play.call("let", a=1, b=2)
+            _, question = await play.question("let")
+            await play.react(BOB, question, "✅")
+            await play.until_said("may not decide about this call")
+            await play.react(ALICE, question, "✅")
+            assert (await calling)["content"][0]["text"] == "3"
+            await hands.until("client:tool_call")
+
+            calling = play.call("refused")
+            root, _ = await play.question("refused")
+            await play.say(ALICE, root, "no")
+            assert (await calling)["meta"] == {"a2c_approval": "refused", "by": ALICE}
+
+            never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            hands.answers["client:tool_call"] = lambda said, never=never: asyncio.shield(never)
+            calling = play.call("stopped", seconds=60)
+            root, question = await play.question("stopped")
+            await play.react(ALICE, question, "✅")
+            await hands.until("client:tool_call")
+            await play.react(BOB, root, "❌")
+            await play.until_said(f"{BOB} may not stop this call")
+            await play.react(ALICE, root, "❌")
+            assert (await hands.until("notify:tool_call_cancel"))["req_id"] == "stopped"
+            never.set_result({"content": [], "isError": True, "meta": {"a2c_cancelled": True}})
+            assert (await calling)["meta"] == {"a2c_cancelled": True}
+            await boss.leave("kitchen")
+            await play.forget()
+
+
+async def test_an_office_of_two_nodes_in_two_processes(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """Whichever process hears what the other node says, the one that waits for it has it."""
+    async with AsyncExitStack() as stack:
+        both = await stack.enter_async_context(nodes(postgres_server, migrated_template))
+        here, there = await both.start("here.test", "there.test")
+        broker = await stack.enter_async_context(zenoh_router())
+        processes = [
+            await process(stack, here, broker.address, is_shared=True, nodes=("there.test",))
+            for _ in range(2)
+        ]
+        first = await processes[0].computer("first")
+        running, _, tokens = await stack.enter_async_context(offices_of(there, is_shared=True))
+        token = await token_of(tokens)
+        feet = await running.computer("feet", "kitchen@here.test", token=token)
+        feet.answers["client:tool_call"] = adds
+        for number, one in enumerate(processes):
+            boss = await one.agent(f"boss{number}")
+            hands = await one.computer(f"hands{number}")
+            hands.answers["client:tool_call"] = adds
+            entered = {"office_id": "kitchen@here.test", "agent": f"boss{number}"}
+            assert await feet.until("notify:enter_office", entered) == entered
+            async with asyncio.timeout(PATIENCE):
+                while "feet" not in await names(boss):
+                    await asyncio.sleep(0.05)
+            answer = await boss.call("feet", a=1, b=2)
+            assert answer["content"][0]["text"] == "3", answer
+            await feet.tell("server:update_desktop", {"computer": "feet"})
+            assert await boss.until("notify:update_desktop") == {"computer": "feet"}
+            await boss.leave("kitchen")
+            left = {"office_id": "kitchen@here.test", "agent": f"boss{number}"}
+            assert await feet.until("notify:leave_office", left) == left
+        chief = await running.agent("chief", "kitchen@here.test", token=token)
+        for number in range(2):
+            async with asyncio.timeout(PATIENCE):
+                while not {"hands0", "hands1"} <= await names(chief, "kitchen@here.test"):
+                    await asyncio.sleep(0.05)
+            answer = await chief.call(f"hands{number}", str(number), a=1, b=2)
+            assert answer["content"][0]["text"] == "3", answer
+        second = await processes[1].client()
+        async with asyncio.timeout(PATIENCE):
+            while (joined := await second.join("agent", "boss", "kitchen"))[0]:
+                await second.leave("kitchen")
+        assert joined == [False, "Room already has an agent"]
+        await feet.leave("kitchen@here.test")
+        await first.leave("kitchen")
+
+
+class People(Stage):
+    """The same people in one process after the other."""
+
+    async def forget(self) -> None:
+        """What was said until now: nothing of it is looked for again."""
+        page = await self.there.rooms.messages(self.room_id, limit=200)
+        self._known = {event.event_id for event in page.events}
+
+    async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
+        known = getattr(self, "_known", set())
+        return await super().until(lambda event: event.event_id not in known and condition(event))

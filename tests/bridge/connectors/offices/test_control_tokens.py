@@ -1,0 +1,95 @@
+"""What an operator does with tokens for offices."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from bridge.connectors.offices.control import LONGEST_SECS, commands
+from bridge.connectors.offices.service_tokens import OfficeTokens
+from bridge.connectors.offices.tokens import Grant, read_token
+from bridge.control.socket import Command
+from storage.database import Database
+from storage.errors import LocalError
+from tests.support.agents import NOW, Clock
+
+DAY = 86_400
+
+
+def token_commands(tokens: OfficeTokens, database: Database) -> Mapping[str, Command]:
+    return commands(tuple, tokens, database)
+
+
+async def test_from_the_first_to_the_last_day(database: Database) -> None:
+    """Made, listed, revoked; the token itself is said once."""
+    clock = Clock()
+    tokens = OfficeTokens(database, clock)
+    known = token_commands(tokens, database)
+    made = await known["offices-token-create"](
+        {"owner": "alice", "roles": ["agent"], "offices": ["kitchen", "team-*"], "expires_in_secs": 30 * DAY}
+    )
+    token = read_token(made["token"])
+    assert token is not None
+    assert await tokens.check(made["token"]) == Grant(
+        made["token_id"], "alice", frozenset({"agent"}), ("kitchen", "team-*")
+    )
+    [shown] = (await known["offices-token-list"]({}))["tokens"]
+    assert shown == {
+        "token_id": token.token_id,
+        "owner": "alice",
+        "roles": ["agent"],
+        "offices": ["kitchen", "team-*"],
+        "state": "good",
+        "made_at": NOW,
+        "expires_at": NOW + 30 * DAY * 1000,
+        "last_used_at": NOW,
+        "revoked_at": None,
+    }
+    clock.advance(30 * DAY * 1000)
+    [shown] = (await known["offices-token-list"]({}))["tokens"]
+    assert shown["state"] == "expired"
+    revoked = await known["offices-token-revoke"]({"token_id": token.token_id})
+    assert revoked == {"revoked": token.token_id}
+    [shown] = (await known["offices-token-list"]({}))["tokens"]
+    assert (shown["state"], shown["revoked_at"]) == ("revoked", NOW + 30 * DAY * 1000)
+
+
+async def test_who_names_nothing_gets_a_token_for_everything(database: Database) -> None:
+    """For both roles, for all offices, and until it is revoked."""
+    made = await token_commands(OfficeTokens(database, Clock()), database)["offices-token-create"](
+        {"owner": "alice"}
+    )
+    assert (made["roles"], made["offices"], made["expires_at"]) == (["agent", "computer"], [], None)
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "part"),
+    [
+        ("offices-token-create", {}, "needs owner"),
+        ("offices-token-create", {"owner": 7}, "owner is not a text"),
+        ("offices-token-create", {"owner": "a\0"}, "owner is not a text"),
+        ("offices-token-create", {"owner": "a\ud800"}, "owner is not a text"),
+        ("offices-token-create", {"owner": "a\nb"}, "An owner has"),
+        ("offices-token-create", {"owner": "a", "roles": "agent"}, "roles is not a list"),
+        ("offices-token-create", {"owner": "a", "roles": ["admin"]}, "no role admin"),
+        ("offices-token-create", {"owner": "a", "roles": [["agent"]]}, "roles is not a text"),
+        ("offices-token-create", {"owner": "a", "offices": {"a": 1}}, "offices is not a list"),
+        ("offices-token-create", {"owner": "a", "offices": ["a"] * 101}, "offices is not a list"),
+        ("offices-token-create", {"owner": "a", "offices": [""]}, "needs offices"),
+        ("offices-token-create", {"owner": "a", "expires_in_secs": 0}, "not a number"),
+        ("offices-token-create", {"owner": "a", "expires_in_secs": True}, "not a number"),
+        ("offices-token-create", {"owner": "a", "expires_in_secs": "30d"}, "not a number"),
+        ("offices-token-create", {"owner": "a", "expires_in_secs": LONGEST_SECS + 1}, "not a number"),
+        ("offices-token-revoke", {}, "needs token_id"),
+        ("offices-token-revoke", {"token_id": ["x"]}, "token_id is not a text"),
+        ("offices-token-revoke", {"token_id": "x"}, "has this id"),
+    ],
+)
+async def test_what_cannot_be_done(
+    database: Database, command: str, given: dict[str, Any], part: str
+) -> None:
+    """In a sentence, and no token is made."""
+    tokens = OfficeTokens(database, Clock())
+    with pytest.raises(LocalError, match=part):
+        await token_commands(tokens, database)[command](given)
+    assert await tokens.kept() == []

@@ -1,0 +1,58 @@
+"""The operator of one node, and agents of another."""
+
+import asyncio
+
+from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts
+from bridge.observability.live_feed import LiveFeed
+from bridge.tasks.answer import Answer
+from tests.bridge.connectors.cis.cis_nodes import LOCAL, CisNode, cis_nodes
+from tests.federation.nodes import now_ms
+from tests.support.operated import Eyes, Operated
+from tests.support.postgres import Server
+
+
+def _operator(node: CisNode) -> Operated:
+    """Of a node that was made without one."""
+    reply, feed = OperatorReply(), LiveFeed(now_ms=now_ms)
+    ports = node.centre.desk._ports
+    assert isinstance(ports.replies, dict)
+    ports.replies[PROTOCOL] = reply
+    parts = Parts(
+        node_id=node.name,
+        database=node.node.database,
+        routes=node.centre.table,
+        desk=node.centre.desk,
+        local=node.centre.local,
+        replies=reply,
+        feed=feed,
+        configured=(),
+        now_ms=now_ms,
+    )
+    return Operated(parts, node.centre, node.hands, Eyes(feed))
+
+
+async def test_an_agent_of_another_node_is_given_work(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """It is seen, routed to, and its reports and answers come back to whoever waits here."""
+    async with cis_nodes(postgres_server, migrated_template) as nodes:
+        here, there = await nodes.begin("here.test", "there.test")
+        await there.hands.come("cook")
+        await here.sees("cook@there.test")
+        operator = _operator(here)
+        shown = await operator.ask("agents-show", agent="cook")
+        assert (shown["address"], shown["is_local"], shown["connector"] != LOCAL) == (
+            "cook@there.test",
+            False,
+            True,
+        )
+        assert (await operator.ask("route", address="cook@there.test"))["decision"] == "remote"
+        waiting = asyncio.create_task(
+            operator.whole("task-send", to="cook@there.test", prompt="Cook.", id="one", wait=True)
+        )
+        task = await there.given()
+        assert str(task.request.from_address) == "operator@here.test"
+        await there.hands.do(task, Answer(False, "burnt", 7), {"message": "halfway"})
+        said = await waiting
+        assert "halfway" in [one["text"] for one in said if one["type"] == "progress"]
+        assert (said[-1]["output"], said[-1]["exit"]) == ("burnt", 7)

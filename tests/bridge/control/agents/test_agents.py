@@ -1,0 +1,98 @@
+"""`palaver agents list` and `show`."""
+
+import random
+
+import pytest
+
+from bridge.agents.agent import AgentStatus
+from bridge.agents.news import StatusSaid, Unregistered
+from bridge.tasks.queue_settings import AgentSettings
+from storage.errors import LocalError
+from tests.federation.nodes import now_ms
+from tests.support.agents import address, registered
+from tests.support.operated import Operated
+
+
+async def _some(node: Operated) -> None:
+    now = now_ms()
+    await node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
+    await node.table.take(
+        [
+            registered("baker@b.test", now, capabilities=("cooking", "baking")),
+            registered("coder@a.test", now),
+            registered("gone@a.test", now),
+        ]
+    )
+    await node.table.take(
+        [
+            Unregistered(address("gone@a.test"), "crash", now + 1),
+            StatusSaid(address("coder@a.test"), AgentStatus.BUSY, "task-7", now + 1),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, ["cook@here.test", "coder@a.test", "baker@b.test"]),
+        ({"all": True}, ["cook@here.test", "coder@a.test", "gone@a.test", "baker@b.test"]),
+        ({"status": "gone"}, ["gone@a.test"]),
+        ({"status": "busy"}, ["coder@a.test"]),
+        ({"node": "a.test"}, ["coder@a.test"]),
+        ({"capabilities": ["cooking"]}, ["cook@here.test", "baker@b.test"]),
+        ({"capabilities": ["cooking", "bak*"]}, ["baker@b.test"]),
+        ({"search": "KIMI cook"}, ["cook@here.test"]),
+        ({"search": "task-7"}, ["coder@a.test"]),
+        ({"search": "nothing"}, []),
+    ],
+)
+async def test_agents_are_found(node: Operated, given: dict[str, object], found: list[str]) -> None:
+    """By node, status, capability and words; those of this node first, those that are gone on demand."""
+    await _some(node)
+    answer = await node.ask("agents-list", **given)
+    assert [one["address"] for one in answer["agents"]] == found
+    assert answer["total"] == len(found)
+
+
+async def test_a_list_says_how_many_there_are(node: Operated) -> None:
+    """Whatever is shown of them."""
+    await _some(node)
+    answer = await node.ask("agents-list", limit=1)
+    assert ([one["address"] for one in answer["agents"]], answer["total"]) == (["cook@here.test"], 3)
+    with pytest.raises(LocalError, match="no status of an agent"):
+        await node.ask("agents-list", status="asleep")
+
+
+async def test_of_very_many_the_first_are_shown(node: Operated) -> None:
+    """In their order, in whatever order they were learned; and all of them are counted."""
+    numbers = random.Random(7).sample(range(3_000), 3_000)
+    await node.table.take([registered(f"worker-{number:04}@a.test", now_ms()) for number in numbers])
+    answer = await node.ask("agents-list", limit=7, search="worker")
+    assert [one["agent_id"] for one in answer["agents"]] == [f"worker-{number:04}" for number in range(7)]
+    assert answer["total"] == 3_000
+
+
+async def test_all_that_is_known_of_an_agent_of_this_node(node: Operated) -> None:
+    """Its queue, what it works on, and the tokens with which it may come."""
+    await _some(node)
+    node.hands.settings_of["cook"] = AgentSettings(1, 5)
+    for request_id in ("one", "two"):
+        await node.whole("task-send", to="cook", prompt="Cook.", id=request_id)
+    await node.given()
+    shown = await node.ask("agents-show", agent="cook")
+    assert (shown["address"], shown["is_local"], shown["runtime"]) == ("cook@here.test", True, "kimi")
+    assert shown["queue"] == {"at_once": 1, "most_waiting": 5, "active": 1, "waiting": 1}
+    assert [task["task"] for task in shown["tasks"]] == ["one@here.test", "two@here.test"]
+    assert (shown["namespaces"], shown["tokens"], shown["configured"]) == (["default"], 0, False)
+
+
+async def test_all_that_is_known_of_an_agent_elsewhere(node: Operated) -> None:
+    """Its node, how that is reached and whether it is trusted; and why it has gone."""
+    await _some(node)
+    await node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
+    shown = await node.ask("agents-show", agent="gone@a.test")
+    assert (shown["status"], shown["gone_reason"], shown["queue"]) == ("gone", "crash", None)
+    assert (shown["node"]["url"], shown["node"]["trusted"]) == ("http://10.0.0.1:7676", True)
+    assert "has gone: crash" in shown["why"]
+    busy = await node.ask("agents-show", agent="coder@a.test")
+    assert (busy["status"], busy["current_task"]) == ("busy", "task-7")

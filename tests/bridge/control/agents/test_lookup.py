@@ -1,0 +1,57 @@
+"""The agent or the task that is meant."""
+
+import pytest
+
+from bridge.agents.news import Unregistered
+from bridge.control.agents.lookup import find_agent, find_task
+from bridge.tasks.request import TaskKey
+from storage.errors import LocalError
+from tests.federation.nodes import now_ms
+from tests.support.agents import address, registered
+from tests.support.desk import request
+from tests.support.operated import Operated
+
+
+async def test_an_agent_by_its_address_or_its_id(node: Operated) -> None:
+    """That of this node comes first; of several elsewhere one has to be named, unless one alone is there."""
+    now = now_ms()
+    await node.table.take([registered("worker@a.test", now), registered("worker@b.test", now)])
+    assert find_agent(node.parts, "worker@b.test").node_id == "b.test"
+    with pytest.raises(LocalError, match=r"2 agents worker: worker@a.test, worker@b.test"):
+        find_agent(node.parts, "worker")
+    await node.table.take([Unregistered(address("worker@a.test"), "shutdown", now + 1)])
+    assert find_agent(node.parts, "worker").node_id == "b.test"
+    await node.hands.come("worker")
+    assert find_agent(node.parts, "worker").node_id == "here.test"
+    assert find_agent(node.parts, "worker@a.test").gone_reason == "shutdown"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a@b@c", "That is no address."),
+        ("nobody", "No agent nobody is known."),
+        ("nobody@b.test", "No node b.test is known."),
+        ("@", "That is no address."),
+    ],
+)
+async def test_what_is_no_agent_is_told(node: Operated, text: str, sentence: str) -> None:
+    """With what is wrong with it."""
+    with pytest.raises(LocalError, match=sentence):
+        find_agent(node.parts, text)
+
+
+async def test_a_task_by_its_key_or_an_id(node: Operated) -> None:
+    """The same request id of two nodes is two tasks: then its node has to be named."""
+    for node_id in ("living", "kitchen"):
+        await node.centre.desk.submit(
+            request(key=TaskKey(node_id, "req-1"), task_id=f"task-of-{node_id}", to="worker@here.test")
+        )
+    await node.centre.desk.submit(request("a@b", to="worker@here.test"))
+    assert (await find_task(node.parts, "req-1@kitchen")).key.node_id == "kitchen"
+    assert (await find_task(node.parts, "task-of-living")).key.node_id == "living"
+    assert (await find_task(node.parts, "a@b")).key.request_id == "a@b"
+    with pytest.raises(LocalError, match="Several tasks are called req-1"):
+        await find_task(node.parts, "req-1")
+    with pytest.raises(LocalError, match="No task req-9 is known"):
+        await find_task(node.parts, "req-9")

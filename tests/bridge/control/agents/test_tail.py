@@ -1,0 +1,44 @@
+"""`palaver tail`."""
+
+from functools import partial
+
+import pytest
+
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.live import of_act
+from bridge.tasks.answer import Answer
+from storage.errors import LocalError
+from tests.support.operated import Operated, item
+
+
+async def test_what_happens_is_told(node: Operated) -> None:
+    """Agents, tasks, reports, and what nodes say to each other, from the moment of asking."""
+    async with node.stream("tail") as items:
+        await item(items, type="listening")
+        await node.hands.come("worker")
+        assert (await item(items, type="agent"))["agent"] == "worker@here.test"
+        await node.whole("task-send", to="worker", prompt="Do it.", id="one")
+        await node.hands.do(await node.given(), Answer(True, "Done.", 0), {"message": "halfway"})
+        assert (await item(items, type="progress"))["text"] == "halfway"
+        assert (await item(items, type="task", what="done"))["task"] == "one@here.test"
+        act = Act("a.test", "io.cis.agent.message", Verdict.TAKEN)
+        node.parts.feed.show(partial(of_act, act))
+        assert (await item(items, type="cis"))["peer"] == "a.test"
+    assert node.parts.feed._listeners == []
+
+
+async def test_it_can_be_narrowed(node: Operated) -> None:
+    """To an agent, a node, a task, a kind."""
+    await node.hands.come("worker", "other")
+    async with node.stream("tail", types=["task"], agents=["other"], tasks=["two"]) as items:
+        await item(items, type="listening")
+        for to, request_id in (("worker", "one"), ("other", "three"), ("other", "two")):
+            await node.whole("task-send", to=to, prompt="Do it.", id=request_id)
+        first = await anext(items)
+        assert (first["type"], first["task"]) == ("task", "two@here.test")
+
+
+async def test_a_kind_that_there_is_not_is_told(node: Operated) -> None:
+    """Instead of nothing for ever."""
+    with pytest.raises(LocalError, match="There are agent, task, progress, dropped, cis"):
+        await node.whole("tail", types=["weather"])

@@ -1,0 +1,27 @@
+"""The commands by their names."""
+
+import pytest
+
+from bridge.control.server.commands import COMMANDS
+from storage.errors import LocalError
+from tests.bridge.control.server.conftest import Operator
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+async def test_a_command_answers_or_says_what_is_missing(operator: Operator, name: str) -> None:
+    """Whatever it is given: an answer that passes through the socket, or a sentence for a person."""
+    junk = {"room": "\0", "event": 7, "server": ["a"], "limit": 10**30, "after": {"a": 1}, "type": "\ud800"}
+    refusals = []
+    for given in (
+        {},
+        junk,
+        dict.fromkeys(junk),
+        {"limit": True},
+        {"room": "!" * 5_000, "event": "$" * 5_000},
+    ):
+        try:
+            await operator.ask(name, **given)
+        except LocalError as refused:
+            refusals.append((refused.problem, refused.advice))
+    assert refusals
+    assert all(problem.endswith((".", "?")) and advice for problem, advice in refusals)

@@ -1,0 +1,36 @@
+"""How it stands with the servers that events are sent to."""
+
+from bridge.control.server.peers import Destinations, load_destinations
+from storage.federation.outbox import Depth, OutageRow, queue_pdus, write_outage
+from tests.bridge.control.server.conftest import Operator
+
+
+async def test_what_the_database_says_counts_where_this_process_knows_nothing(operator: Operator) -> None:
+    """Another process sends there, or none does since the start."""
+    parts = operator.node.homeserver
+    # No sender: none of this process, because the name is of nobody who is looked after here.
+    loaded = Destinations(
+        {"waits.test": Depth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {}
+    )
+    assert loaded.names() == {"waits.test", "down.test"}
+    waits, down, fine = (loaded.shown(parts, name) for name in ("waits.test", "down.test", "fine.test"))
+    assert (waits["state"], waits["pdus"], waits["edus"], waits["oldest_at"]) == ("waiting", 2, 1, 1_000)
+    assert waits["lag_ms"] > 0
+    assert (down["state"], down["failures"], down["failing_since"], down["retry_at"]) == (
+        "backing_off",
+        3,
+        5,
+        9,
+    )
+    assert [one["catching_up"] for one in (waits, down, fine)] == [False, True, False]
+    assert (fine["state"], fine["lag_ms"], fine["oldest_at"], fine["failure"]) == ("idle", 0, None, None)
+
+
+async def test_queues_and_outages_are_loaded(operator: Operator) -> None:
+    """From the tables that the senders write."""
+    async with operator.node.database.transaction() as connection:
+        await queue_pdus(connection, [("waits.test", "!a", "$a")], 7)
+        await write_outage(connection, "down.test", OutageRow(5, 3, 9))
+    loaded = await load_destinations(operator.node.homeserver)
+    assert loaded.waiting["waits.test"] == Depth("waits.test", 1, 0, 7)
+    assert loaded.outages == {"down.test": OutageRow(5, 3, 9)}

@@ -1,0 +1,79 @@
+"""`palaver queue`."""
+
+import asyncio
+
+import pytest
+
+from federation.outbox.destination import State
+from federation.transactions.edu_making import to_device
+from federation.transactions.edu_values import ToDevice
+from storage.errors import LocalError
+from tests.bridge.control.server.conftest import Operator
+
+PATIENCE = 30.0
+
+
+async def until_backing_off(operator: Operator) -> None:
+    """An attempt has failed."""
+    async with asyncio.timeout(PATIENCE):
+        while operator.node.outbox.contact("there.test").failure is None or (
+            operator.node.outbox.view()["there.test"].state is not State.BACKING_OFF
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def shared_room(operator: Operator) -> str:
+    """With somebody of both servers, and everything sent."""
+    here, there = operator.node, operator.there
+    room_id = await here.create("12", here.user("alice"))
+    await there.membership.join(room_id, there.user("carol"), ["here.test"])
+    return room_id
+
+
+async def test_nothing_waits(operator: Operator) -> None:
+    """And nothing is made up."""
+    assert await operator.ask("queue") == {"servers": [], "total": 0, "pdus": 0, "edus": 0}
+    with pytest.raises(LocalError, match=r"Nothing waits for there\.test"):
+        await operator.ask("queue", server="there.test")
+
+
+async def test_what_waits_for_a_server_is_shown(operator: Operator) -> None:
+    """How much, since when, why, until when, and the first of it."""
+    here, there = operator.node, operator.there
+    room_id = await shared_room(operator)
+    there.is_down = True
+    said = await here.say(room_id, here.user("alice"), "one")
+    await until_backing_off(operator)
+    later = await here.say(room_id, here.user("alice"), "two")
+    message = ToDevice(here.user("alice"), "org.test", "m1", {there.user("carol"): {"*": {}}})
+    async with here.database.transaction() as connection:
+        await here.outbox.queue_edu(connection, ["there.test"], to_device(message))
+    every = await operator.ask("queue")
+    assert (every["total"], every["pdus"], every["edus"]) == (1, 2, 1)
+    [server] = every["servers"]
+    assert (server["server"], server["state"], server["failures"]) == ("there.test", "backing_off", 1)
+    assert server["failure"].startswith("answered 503")
+    assert server["retry_at"] > server["failing_since"] >= server["oldest_at"]
+    one = await operator.ask("queue", server="there.test", limit=2)
+    assert [(pdu["event_id"], pdu["in_flight"]) for pdu in one["first_pdus"]] == [
+        (said, True),
+        (later, False),
+    ]
+    assert one["first_pdus"][0]["type"] == "m.room.message"
+    assert [(edu["type"], edu["in_flight"]) for edu in one["first_edus"]] == [("m.direct_to_device", False)]
+    assert (one["transaction"]["pdus"], one["transaction"]["edus"]) == (1, 0)
+    assert len((await operator.ask("queue", server="there.test", limit=1))["first_pdus"]) == 1
+
+
+async def test_a_server_that_got_everything_is_known(operator: Operator) -> None:
+    """When it was reached last."""
+    here, there = operator.node, operator.there
+    room_id = await shared_room(operator)
+    said = await here.say(room_id, here.user("alice"), "one")
+    async with asyncio.timeout(PATIENCE):
+        await there.until(lambda event_id, _: event_id == said)
+        while here.outbox.contact("there.test").reached_at is None or (await operator.ask("queue"))["total"]:
+            await asyncio.sleep(0.01)
+    one = await operator.ask("queue", server="there.test")
+    assert (one["first_pdus"], one["transaction"], one["failure"]) == ([], None, None)
+    assert one["reached_at"] >= one["heard_at"]

@@ -1,0 +1,214 @@
+"""Users that agents appear as, and what they look like, here and from another node."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.agents.routing_table import RoutingTable
+from bridge.matrix.avatars import AGAIN
+from bridge.matrix.ghost import puppet_id
+from federation.matrix.errors import MatrixError
+from storage.database import Database
+from tests.federation.local_users.homes import Home, homes, inhabited
+from tests.support.agents import NOW, registered, routing_table
+from tests.support.ghosts import ghosts_of
+from tests.support.postgres import Server
+
+HERE, THERE = "here.test", "there.test"
+NODE = f"@palaver:{HERE}"
+WORKER, OTHER = f"@worker-1:{HERE}", f"@worker-2:{HERE}"
+
+
+@pytest.fixture
+async def home(database: Database) -> AsyncIterator[Home]:
+    """A node alone, without a port."""
+    async with inhabited(HERE, database) as home:
+        yield home
+
+
+@pytest.fixture
+async def routes(home: Home) -> AsyncIterator[RoutingTable]:
+    async with routing_table(home.database, HERE) as routes:
+        await routes.take([registered(f"{name}@{HERE}") for name in ("worker-1", "worker-2")])
+        yield routes
+
+
+async def profile(home: Home, user: str) -> dict[str, str]:
+    return dict(await home.rooms.profile(user) or {})
+
+
+async def media_of(home: Home) -> int:
+    async with home.database.transaction() as connection:
+        count: int = await connection.fetchval("SELECT count(*) FROM media")
+        return count
+
+
+async def test_a_face_is_seen_from_another_node(postgres_server: Server, migrated_template: str) -> None:
+    """Its profile can be asked for, the room says it, and the picture can be fetched; agents of one runtime
+    have the same one."""
+    async with homes(postgres_server, migrated_template) as made:
+        here, there = await made.start(HERE, THERE)
+        alice = await there.user("alice")
+        async with routing_table(here.database, HERE) as routes:
+            await routes.take(
+                [
+                    registered(f"worker-1@{HERE}"),
+                    registered(f"worker-2@{HERE}"),
+                    registered(f"kimi@{HERE}", runtime="kimi"),
+                ]
+            )
+            names = {"worker-2": "The worker"}
+            ghosts = ghosts_of(here, routes, name_of=lambda agent: names.get(agent.agent_id))
+            await ghosts.appear(NODE)
+            room_id = await here.room(NODE)
+            await there.rooms.join(room_id, alice, via=[HERE])
+            for user in (WORKER, OTHER, f"@kimi:{HERE}"):
+                await ghosts.let_in(room_id, user)
+                await there.until_member(room_id, user, "join")
+        seen = {one.user_id: one for one in await there.rooms.members(room_id)}
+        asked = {user: await profile(there, user) for user in seen if user != alice}
+        for user, said in asked.items():
+            assert said == {"displayname": seen[user].displayname, "avatar_url": seen[user].avatar_url}
+        assert {user: said["displayname"] for user, said in asked.items()} == {
+            NODE: "Palaver",
+            WORKER: "worker-1",
+            OTHER: "The worker",
+            f"@kimi:{HERE}": "kimi",
+        }
+        assert asked[WORKER]["avatar_url"] == asked[OTHER]["avatar_url"]
+        urls = {said["avatar_url"] for said in asked.values()}
+        assert len(urls) == await media_of(here) == 3
+        for url in urls:
+            async with there.rooms.download(url) as media:
+                assert media.info.content_type == "image/png"
+                assert (await anext(media.chunks)).startswith(b"\x89PNG")
+
+
+async def test_after_a_restart_nothing_is_done_again(home: Home, routes: RoutingTable) -> None:
+    """No upload, no word to any room."""
+    ghosts = ghosts_of(home, routes)
+    await ghosts.appear(NODE)
+    room_id = await home.room(NODE)
+    await ghosts.let_in(room_id, WORKER)
+    before, position = await profile(home, WORKER), await home.graph.stream.last_position()
+    again = ghosts_of(home, routes)
+    await again.appear(NODE)
+    await again.let_in(room_id, WORKER)
+    await again.let_in(room_id, WORKER)
+    assert await home.graph.stream.last_position() == position
+    assert await profile(home, WORKER) == before
+    assert await media_of(home) == 2
+
+
+async def test_a_face_follows_what_is_known(home: Home, routes: RoutingTable) -> None:
+    """Another runtime, and another name in the configuration, also after a restart; rooms are told."""
+    names: dict[str, str] = {}
+    ghosts = ghosts_of(home, routes, name_of=lambda agent: names.get(agent.agent_id))
+    await ghosts.appear(NODE)
+    room_id = await home.room(NODE)
+    assert not ghosts.is_as_it_was(WORKER)
+    await ghosts.let_in(room_id, WORKER)
+    assert ghosts.is_as_it_was(WORKER)
+    first = await profile(home, WORKER)
+    names["worker-1"] = "The worker"
+    assert not ghosts.is_as_it_was(WORKER)
+    names.clear()
+    assert ghosts.is_as_it_was(WORKER)
+    await routes.take([registered(f"worker-1@{HERE}", NOW + 1, runtime="kimi")])
+    assert not ghosts.is_as_it_was(WORKER)
+    names["worker-1"] = "The\nworker"
+    await ghosts.appear(WORKER)
+    assert ghosts.is_as_it_was(WORKER)
+    second = await profile(home, WORKER)
+    assert second["displayname"] == "The\\x0aworker"
+    assert second["avatar_url"] != first["avatar_url"]
+    await home.until(lambda event: event.content.get("avatar_url") == second["avatar_url"])
+    names.clear()
+    await ghosts_of(home, routes).appear(WORKER)
+    third = await profile(home, WORKER)
+    assert third == {"displayname": "worker-1", "avatar_url": second["avatar_url"]}
+
+
+async def test_an_agent_of_a_node_that_is_no_homeserver(home: Home) -> None:
+    """Its puppet has its name and the face of its runtime."""
+    async with routing_table(home.database, HERE) as routes:
+        await routes.take([registered("Old Worker@old_node", runtime="aider")])
+        user = puppet_id(AgentAddress("Old Worker", "old_node"), HERE)
+        assert isinstance(user, str)
+        await ghosts_of(home, routes).appear(user)
+        assert (await profile(home, user))["displayname"] == "Old Worker"
+        assert "avatar_url" in await profile(home, user)
+
+
+async def test_of_whom_nothing_is_known(home: Home, routes: RoutingTable) -> None:
+    """It is called by its id; what it looked like when more was known it stays."""
+    user = f"@alice=3aexample.org:{HERE}"
+    ghosts = ghosts_of(home)
+    await ghosts.appear(user)
+    assert ghosts.is_as_it_was(user)
+    assert await profile(home, user) == {"displayname": "alice:example.org"}
+    await ghosts_of(home, routes, name_of=lambda agent: "The worker").appear(WORKER)
+    before = await profile(home, WORKER)
+    await ghosts_of(home).appear(WORKER)
+    assert await profile(home, WORKER) == before
+    odd = f"@a=5a=5:{HERE}"
+    await ghosts_of(home).appear(odd)
+    assert await profile(home, odd) == {}
+
+
+async def test_a_face_that_cannot_be_had_keeps_nobody_waiting(home: Home, routes: RoutingTable) -> None:
+    """The agent comes under its name, and gets its picture later."""
+    now, told = [0.0], list[str]()
+    ghosts = ghosts_of(
+        home,
+        routes,
+        monotonic=lambda: now[0],
+        report=lambda sentence, error: told.append(sentence),
+    )
+    node = await home.user("palaver")
+    room_id = await home.room(node)
+    directory = home.homeserver.media._store.files.directory
+    away = directory.with_name("away")
+    directory.rename(away)
+    await ghosts.let_in(room_id, WORKER)
+    assert await home.rooms.membership(room_id, WORKER) == "join"
+    assert await profile(home, WORKER) == {"displayname": "worker-1"}
+    assert told == ["The avatar claude could not be uploaded."]
+    away.rename(directory)
+    assert not ghosts.is_as_it_was(WORKER)
+    await ghosts.appear(WORKER)
+    assert await profile(home, WORKER) == {"displayname": "worker-1"}
+    now[0] += AGAIN
+    await ghosts.appear(WORKER)
+    assert "avatar_url" in await profile(home, WORKER)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("join_rule", ["public", "invite", "knock"])
+async def test_agents_are_let_in_whatever_the_rule_is(
+    home: Home, routes: RoutingTable, join_rule: str
+) -> None:
+    """The node brings them along; again, nothing happens."""
+    ghosts = ghosts_of(home, routes)
+    await ghosts.appear(NODE)
+    room_id = await home.room(NODE, join_rule=join_rule)
+    await asyncio.gather(*(ghosts.let_in(room_id, WORKER) for _ in range(5)))
+    assert await home.rooms.membership(room_id, WORKER) == "join"
+    position = await home.graph.stream.last_position()
+    await ghosts.let_in(room_id, WORKER)
+    assert await home.graph.stream.last_position() == position
+
+
+async def test_who_is_refused(home: Home, routes: RoutingTable) -> None:
+    """Who is banned, who cannot be a user of this node, and the node itself where it is not wanted."""
+    ghosts = ghosts_of(home, routes)
+    await ghosts.appear(NODE)
+    room_id = await home.room(NODE)
+    await ghosts.let_in(room_id, WORKER)
+    await home.rooms.ban(room_id, NODE, WORKER)
+    closed = await home.room(await home.user("alice"), join_rule="invite")
+    for where, user in ((room_id, WORKER), (closed, NODE), (room_id, "@x:elsewhere"), ("!nowhere", WORKER)):
+        with pytest.raises(MatrixError):
+            await ghosts.let_in(where, user)

@@ -1,0 +1,51 @@
+"""Rooms of agents that say what they bridge."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.matrix.ghost import HomeserverNames
+from bridge.node.portals import TYPES, PortalSigns, state_key
+from federation.rooms.creation import RoomRequest
+from storage.database import Database
+from tests.federation.local_users.homes import Home, inhabited
+
+
+@pytest.fixture
+async def home(database: Database) -> AsyncIterator[Home]:
+    async with inhabited("here.test", database) as home:
+        yield home
+
+
+async def test_a_room_says_what_it_bridges(home: Home) -> None:
+    """Under both names, once; it says nothing any more when it is taken down, which can be done twice."""
+    rooms, names, reported = home.rooms, HomeserverNames(home.name), list[str]()
+    await rooms.ensure_user(names.node_user)
+    room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
+    signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))
+    key = state_key(home.name, "default")
+    seen = []
+    for _ in range(2):
+        await signs.put_up({"default": room_id})
+        events = [await rooms.state_event(room_id, type_, key) for type_ in TYPES]
+        seen.append([event.event_id for event in events if event is not None])
+        assert all(event is not None and event.content["bridgebot"] == names.node_user for event in events)
+    assert seen[0] == seen[1]
+    for _ in range(2):
+        await signs.take_down("default", room_id)
+        for type_ in TYPES:
+            event = await rooms.state_event(room_id, type_, key)
+            assert event is not None
+            assert event.content == {}
+    assert reported == []
+
+
+async def test_a_room_that_is_not_there_harms_no_other(home: Home) -> None:
+    """It is told of."""
+    rooms, names, reported = home.rooms, HomeserverNames(home.name), list[str]()
+    await rooms.ensure_user(names.node_user)
+    room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
+    signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))
+    await signs.put_up({"gone": f"!nowhere:{home.name}", "default": room_id})
+    assert reported == [f"The room !nowhere:{home.name} does not say what it bridges."]
+    assert await rooms.state_event(room_id, TYPES[0], state_key(home.name, "default")) is not None

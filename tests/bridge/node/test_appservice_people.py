@@ -1,0 +1,73 @@
+"""What a guest does for people, as far as it gets without a homeserver. What it does with one stands in
+`tests/interop/test_provisioning.py` and `tests/interop/test_double_puppets.py`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bridge.config.appservice import wanted
+from bridge.config.config import Config
+from bridge.config.people import wanted_puppets
+from bridge.node.appservice_people import GuestPeople
+from bridge.node.registration import write_double_puppet
+from bridge.provisioning.login import KEY_FILE
+from storage.errors import LocalError
+
+
+def people(directory: Path, **sections: Any) -> tuple[GuestPeople, Config]:
+    config = Config.model_validate(
+        {
+            "server_name": "kitchen.local",
+            "matrix_side": "appservice",
+            "data_dir": directory,
+            "appservice": {"homeserver": "http://127.0.0.1:1", "domain": "their.server"},
+            **sections,
+        }
+    )
+    namespaces = wanted(config.appservice, config.server_name).namespaces
+    return GuestPeople(
+        config, namespaces, now_ms=lambda: 1, report=lambda sentence, error: pytest.fail(sentence)
+    ), config
+
+
+def test_a_key_is_there_where_people_give_tokens(tmp_path: Path) -> None:
+    """And no file where they do not."""
+    without, _ = people(tmp_path, double_puppet={"tokens": False})
+    without.prepare()
+    assert list(tmp_path.iterdir()) == []
+    one, _ = people(tmp_path)
+    one.prepare()
+    assert [file.name for file in tmp_path.iterdir()] == [KEY_FILE]
+
+
+def test_what_is_wrong_with_a_file_is_found_first(tmp_path: Path) -> None:
+    """Each with its sentence: a secret that can be guessed, a registration that is not there, or is another
+    one."""
+    secret = tmp_path / "secret"
+    secret.write_text("short")
+    one, _ = people(tmp_path, provisioning={"shared_secret": secret})
+    with pytest.raises(LocalError, match="32 characters or more"):
+        one.prepare()
+    file = tmp_path / "double-puppet.yaml"
+    section = {"enabled": True, "registration": file}
+    one, config = people(tmp_path, double_puppet=section)
+    with pytest.raises(LocalError) as missing:
+        one.prepare()
+    assert "palaver registration --double-puppet" in missing.value.advice
+    write_double_puppet(file, wanted_puppets(config.double_puppet, config.appservice))
+    one.prepare()
+    other, _ = people(tmp_path, double_puppet={**section, "id": "other"})
+    with pytest.raises(LocalError, match="is not what the configuration wants"):
+        other.prepare()
+
+
+def test_there_is_an_interface_where_it_is_enabled(tmp_path: Path) -> None:
+    """On the port that the homeserver speaks to."""
+    for is_enabled in (True, False):
+        app = web.Application()
+        one, _ = people(tmp_path, provisioning={"enabled": is_enabled})
+        one.serve(app)
+        paths = {resource.canonical for resource in app.router.resources()}
+        assert ("/_matrix/provision/v3/whoami" in paths) is is_enabled

@@ -1,0 +1,136 @@
+"""The port of a guest, from before the node works to when it does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+
+from appservice.intake.transaction import Transaction
+from appservice.registration.namespaces import AgentRoom
+from appservice.registration.registration import make
+from bridge.config.appservice import AppService, wanted
+from bridge.node.appservice_port import MOST_PINGS, GuestPort
+from bridge.observability.metrics import Metrics
+from bridge.observability.observer import ListenerObserver
+from storage.errors import LocalError
+from tests.appservice.registration.test_registration import SECRETS
+from tests.support.ports import lasting_port, take
+
+AGENT = "users/%40_agent_worker-1:their.server"
+ASKED = (
+    AGENT,
+    "rooms/%23agents-default:their.server",
+    "thirdparty/user/agents?agent=worker-1",
+    "thirdparty/location/agents?namespace=default",
+)
+
+
+@dataclass
+class Village:
+    """Takes in everything; everybody is there."""
+
+    taken: list[str] = field(default_factory=list)
+
+    async def take_in(self, transaction_id: str, transaction: Transaction) -> bool:
+        self.taken.append(transaction_id)
+        return True
+
+    async def provide_agent(self, agent_id: str, node_id: str) -> bool:
+        return True
+
+    async def provide_room(self, room: AgentRoom) -> bool:
+        return True
+
+    async def knows_agent(self, agent_id: str, node_id: str) -> bool:
+        return True
+
+    async def knows_room(self, room: AgentRoom) -> bool:
+        return True
+
+
+@dataclass
+class House:
+    """The homeserver."""
+
+    port: GuestPort
+    number: int
+
+    async def ask(self, method: str, path: str, body: Any = None) -> int:
+        headers = {"Authorization": f"Bearer {SECRETS.hs_token}"}
+        url = f"http://127.0.0.1:{self.number}/_matrix/app/v1/{path}"
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.request(method, url, json=body) as answer,
+        ):
+            return answer.status
+
+
+def _port(number: int) -> GuestPort:
+    section = AppService(homeserver="http://127.0.0.1:1", domain="their.server", port=number)
+    said = wanted(section, "kitchen.local")
+    return GuestPort(section, make(said, SECRETS), said, ListenerObserver(Metrics()))
+
+
+@asynccontextmanager
+async def _opened() -> AsyncIterator[House]:
+    number = lasting_port()
+    port = _port(number)
+    try:
+        port.bind()
+        await port.start()
+        yield House(port, number)
+    finally:
+        await port.close()
+
+
+async def test_what_comes_too_early_is_to_come_again() -> None:
+    """But for pings: by them it is known whether the homeserver reaches us."""
+    async with _opened() as house:
+        for path in ASKED:
+            assert await house.ask("GET", path) == 503
+        assert await house.ask("PUT", "transactions/1", {"events": []}) == 503
+        assert not house.port.has_brought("one")
+        assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
+        assert house.port.has_brought("one")
+        # By what it is asked for it is known which names the homeserver has reserved for us.
+        assert not house.port.has_brought("=check-1")
+        assert await house.ask("GET", "rooms/%23office-=check-1:their.server") == 503
+        assert house.port.has_brought("=check-1")
+        # Nobody can fill the memory with them.
+        for number in range(MOST_PINGS):
+            await house.ask("POST", "ping", {"transaction_id": f"more-{number}"})
+        assert not house.port.has_brought("one")
+
+
+async def test_it_takes_in_before_it_answers_who_there_is() -> None:
+    """The node is still starting then. Whoever was sent away before has to be told that he can come."""
+    for was_early in (False, True):
+        village, pings = Village(), list[str | None]()
+        async with _opened() as house:
+            if was_early:
+                await house.ask("PUT", "transactions/1", {"events": []})
+            assert house.port.take_in(village, pings.append) is was_early
+            assert await house.ask("PUT", "transactions/1", {"events": []}) == 200
+            assert await house.ask("POST", "ping", {"transaction_id": "one"}) == 200
+            assert await house.ask("GET", AGENT) == 503
+            house.port.move_in(village)
+            for path in ASKED:
+                assert await house.ask("GET", path) == 200
+        assert (village.taken, pings) == (["1"], ["one"])
+
+
+async def test_closed_it_leaves_nothing_behind() -> None:
+    """Whatever was done before."""
+    number = lasting_port()
+    port = _port(number)
+    await port.close()
+    port.bind()
+    with pytest.raises(LocalError, match=str(number)):
+        _port(number).bind()
+    await port.close()
+    await port.close()
+    with take(number):
+        pass

@@ -1,0 +1,165 @@
+"""A running node with agents, as its configuration says."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.agents.attached.messages import BY_NAME
+from bridge.agents.attached.session import Program
+from bridge.clock import now_ms
+from bridge.config.config import Config
+from bridge.connectors.offices.service_tokens import OfficeTokens
+from bridge.observability.agent_observer import AgentObserver
+from bridge.run import Node
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from federation.matrix.errors import MatrixError
+from storage.connect import DatabaseAddress
+from storage.database import connect_once
+from tests.bridge.connectors.offices.clients import Clients
+
+PATIENCE = 30.0
+
+
+def _config(directory: Path, address: DatabaseAddress, **more: Any) -> Config:
+    return Config.model_validate(
+        {
+            "data_dir": directory / "data",
+            "listener": {"port": 0, "shutdown_timeout": 2},
+            "metrics": {"port": 0},
+            "database": {"url": address.url},
+            **more,
+        }
+    )
+
+
+async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """From the file to an answer, with nothing else to be done."""
+    agents = [{"id": "echo", "command": ["cat"]}]
+    node = Node(_config(tmp_path, empty_address, agents=agents))
+    await node.start()
+    try:
+        desk, here = node.centre.centre.desk, "localhost:7676"
+        key = TaskKey(here, "one")
+        me, echo = AgentAddress("me", here), AgentAddress("echo", here)
+        submitted = await desk.submit(TaskRequest(key, "one", me, echo, "hello", origin=Origin("nobody")))
+        assert submitted.refusal is None
+        async with asyncio.timeout(PATIENCE):
+            while (task := await desk.task(key)) is None or task.answer is None:
+                await asyncio.sleep(0.02)
+        assert (task.answer.success, task.answer.output) == (True, "hello")
+    finally:
+        await node.stop()
+
+
+async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Under the names of the configuration, which may change; started again, a node uploads nothing."""
+    profiles, uploads = [], []
+    for name in ("The echo", "Somebody"):
+        agents = [{"id": "echo", "command": ["cat"], "display_name": name}]
+        node = Node(_config(tmp_path, empty_address, agents=agents))
+        await node.start()
+        try:
+            rooms = node.carrier.side
+            async with asyncio.timeout(PATIENCE):
+                while (said := await rooms.profile("@echo:localhost:7676") or {}).get("displayname") != name:
+                    await asyncio.sleep(0.02)
+            profiles.append((said["avatar_url"], await rooms.profile("@palaver:localhost:7676")))
+            async with node.carrier.database.transaction() as connection:
+                uploads.append(await connection.fetchval("SELECT count(*) FROM media"))
+        finally:
+            await node.stop()
+    assert profiles[0] == profiles[1]
+    assert uploads == [2, 2]
+
+
+async def test_what_the_port_and_the_command_line_are_given(
+    tmp_path: Path, empty_address: DatabaseAddress
+) -> None:
+    """Agents attach themselves, nodes ask how it is, an operator makes tokens; rooms are there."""
+    node = Node(_config(tmp_path, empty_address))
+    await node.start()
+    try:
+        host, port = node.summary()["addresses"][0].rsplit(":", 1)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://{host}:{port}/_cis/v1/health") as response:
+                assert (await response.json())["server_name"] == "localhost:7676"
+            async with session.put(
+                f"http://{host}:{port}{BY_NAME['register'].path.format(agent_id='a')}"
+            ) as response:
+                assert response.status == 401
+        assert "agents-token-create" in node.centre.commands()
+        for alias in ("#agent-federation-default", "#agents-default"):
+            assert await node.carrier.side.resolve_alias(f"{alias}:localhost:7676") is not None
+        read = node.metrics.registry.get_sample_value
+        assert read("palaver_agents", {"where": "here"}) == 0
+    finally:
+        await node.stop()
+
+
+async def test_attached_agents_are_heard_as_often_as_nodes(
+    tmp_path: Path, empty_address: DatabaseAddress
+) -> None:
+    """Who is silent for `agent_timeout_secs` is gone, so they are asked to speak up before."""
+    federation = {"heartbeat_interval_secs": 2, "agent_timeout_secs": 8}
+    node = Node(_config(tmp_path, empty_address, agent_federation=federation))
+    await node.start()
+    try:
+        limits = node.centre._agents.attached.limits
+        assert (limits.heartbeat, limits.silence) == (2.0, 8.0)
+    finally:
+        await node.stop()
+
+
+async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Then nothing of agents is shown in rooms of theirs."""
+    node = Node(_config(tmp_path, empty_address, people={"enabled": False}))
+    await node.start()
+    try:
+        assert [one.name for one in node.centre.centre.connectors] == ["cis", "offices"]
+        assert isinstance(node.centre.centre._parts.observer, AgentObserver)
+    finally:
+        await node.stop()
+
+
+async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: DatabaseAddress) -> None:
+    """Who reads tasks comes to where people give them, and nobody else does; no program takes the place of a
+    member. Where there are no offices any more nobody is in one, whatever was left."""
+    here = "localhost:7676"
+    node = Node(_config(tmp_path, empty_address, offices={"enabled": True}))
+    await node.start()
+    try:
+        token = await OfficeTokens(node.database.pool, now_ms).create("all", ["agent", "computer"])
+        host, port = node.summary()["addresses"][0].rsplit(":", 1)
+        side, table = node.carrier.side, node.centre.centre.table
+        async with AsyncExitStack() as stack:
+            clients = Clients(url=f"http://{host}:{port}", stack=stack)
+            await clients.computer(token=token)
+            await clients.agent(token=token, declares={"tasks": True})
+            room_id = node.centre.rooms()["default"]
+            async with asyncio.timeout(PATIENCE):
+                while await side.membership(room_id, f"@a/boss:{here}") != "join":
+                    await asyncio.sleep(0.02)
+                while table.agent(AgentAddress("a/hands", here)) is None:
+                    await asyncio.sleep(0.02)
+            assert await side.membership(room_id, f"@a/hands:{here}") is None
+            assert "offices-call" in node.centre.streams()
+            with pytest.raises(MatrixError, match="in the office a"):
+                await node.centre._agents.attached.register("a/eyes", Program("session-1", "t", "x", ()), {})
+    finally:
+        await node.stop()
+    database = await connect_once(empty_address)
+    # As if it had been killed.
+    await database.execute("UPDATE agents SET gone_at = NULL, gone_reason = NULL WHERE connector = 'offices'")
+    await database.close()
+    node = Node(_config(tmp_path, empty_address))
+    await node.start()
+    try:
+        agents = node.centre.centre.table.table.agents_of(here).values()
+        assert {one.agent_id: one.is_here for one in agents} == {"a/boss": False, "a/hands": False}
+    finally:
+        await node.stop()

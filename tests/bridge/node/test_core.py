@@ -1,0 +1,279 @@
+"""The centre of a node, put together of parts that do as little as parts can."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.agents.local.local import AgentsOfThisNode
+from bridge.agents.routing_table import RoutingTable
+from bridge.connectors.interface import Connector
+from bridge.node.core import Centre, CentreParts
+from bridge.tasks.answer import Answer
+from bridge.tasks.ports import Delivery, DeliveryOutcome
+from bridge.tasks.queue_settings import AgentSettings
+from bridge.tasks.request import TaskKey
+from bridge.tasks.service import TaskDesk
+from bridge.tasks.task import State, Task
+from storage.database import Database
+from tests.support.agents import Clock, address, registered
+from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
+
+
+class Log:
+    """What happened in which order."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def note(self, entry: str) -> Callable[..., Awaitable[None]]:
+        async def noted(*_: Any) -> None:
+            self.entries.append(entry)
+
+        return noted
+
+
+class Local:
+    """Satisfies `AgentsOfThisNode`."""
+
+    def __init__(self, log: Log) -> None:
+        self.courier = Courier()
+        self.deliveries: Mapping[str, Delivery] = {"local": self.courier}
+        self.log = log
+        self.start, self.stop, self.close = (log.note(f"local {what}") for what in ("start", "stop", "close"))
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return AgentSettings(1, 5) if agent.agent_id == "patient" else None
+
+    def namespaces(self, agent: Agent) -> Collection[str]:
+        return ("default",)
+
+    def work_for(self, desk: TaskDesk) -> None:
+        self.log.entries.append("local works")
+
+
+class Noting(Connector):
+    def __init__(self, log: Log) -> None:
+        self.note = log.note
+
+    async def start(self) -> None:
+        await self.note(f"{self.name} start")()
+
+    async def stop(self) -> None:
+        await self.note(f"{self.name} stop")()
+
+    async def close(self) -> None:
+        await self.note(f"{self.name} close")()
+
+
+class Bare(Noting):
+    """A connector that can do nothing."""
+
+    name = "bare"
+
+
+class Able(Noting):
+    """One that can do everything."""
+
+    name = "able"
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self.delivery, self.reply, self.watcher = Courier(), Requester(), Onlooker()
+        self.lost: asyncio.Queue[Sequence[Agent]] = asyncio.Queue()
+        self.prepared_tasks: list[Task] = []
+        self.desk: TaskDesk | None = None
+
+    def use_desk(self, desk: TaskDesk) -> None:
+        self.desk = desk
+
+    def routes(self) -> list[str]:
+        return ["a route"]
+
+    def prepared(self, delivery: Delivery) -> Delivery:
+        return Preparing(self, delivery)
+
+    async def announce_lost(self, lost: Sequence[Agent]) -> None:
+        self.lost.put_nowait(lost)
+
+
+class Busy(Noting):
+    """One whose agents are agents of this node."""
+
+    name = "busy"
+    runs_tasks = True
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self.delivery = Courier()
+        self.log = log
+
+    def settings(self, agent: Agent) -> AgentSettings | None:
+        return AgentSettings(1, 7) if agent.connector == self.name else None
+
+    def use_desk(self, desk: TaskDesk) -> None:
+        self.log.entries.append("busy works")
+
+
+class Preparing:
+    def __init__(self, able: Able, delivery: Delivery) -> None:
+        self.able, self.delivery = able, delivery
+
+    async def deliver(self, task: Task) -> DeliveryOutcome:
+        self.able.prepared_tasks.append(task)
+        return await self.delivery.deliver(task)
+
+    async def cancel(self, task: Task) -> bool:
+        return await self.delivery.cancel(task)
+
+
+class House:
+    def __init__(self, database: Database, *, able: bool = True, busy: bool = False) -> None:
+        self.log = Log()
+        self.clock = Clock()
+        self.local = Local(self.log)
+        self.bare, self.able, self.busy = Bare(self.log), Able(self.log), Busy(self.log)
+
+        def connectors(table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
+            assert agents is self.local
+            some: list[Connector] = [self.bare, self.able] if able else [self.bare]
+            return [*some, self.busy] if busy else some
+
+        self.centre = Centre(
+            CentreParts(
+                node_id="here",
+                database=database,
+                observer=Notebook(),
+                local=lambda table, statuses: self.local,
+                connectors=connectors,
+                replies={"cis": Requester()},
+                now_ms=self.clock,
+            )
+        )
+
+
+async def test_it_begins_and_ends_in_order(database: Database) -> None:
+    """Agents are there before tasks come; nothing is asked any more before the desk closes; agents go while
+    others can still be told."""
+    house = House(database)
+    assert house.centre.routes() == ["a route"]
+    await house.centre.start()
+    await house.centre.close()
+    assert house.log.entries == [
+        "local start",
+        "local works",
+        "bare start",
+        "able start",
+        "able stop",
+        "bare stop",
+        "local stop",
+        "local close",
+        "able close",
+        "bare close",
+    ]
+
+
+async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Database) -> None:
+    """The centre knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
+    house = House(database)
+    await house.centre.start()
+    await house.centre.table.take(
+        [registered("worker@here", connector="local"), registered("far@there", connector="able")]
+    )
+    assert house.able.desk is house.centre.desk
+    for to, courier in (("worker@here", house.local.courier), ("far@there", house.able.delivery)):
+        await house.able.desk.submit(request(to, to, key=TaskKey("there", to)))
+        task = await courier.delivered.get()
+        assert str(task.request.to_address) == to
+    assert [str(task.request.to_address) for task in house.able.prepared_tasks] == ["worker@here"]
+    by, key = address("worker@here"), TaskKey("there", "worker@here")
+    await house.centre.desk.begin(key, by=by)
+    await house.centre.desk.finish(key, Answer(True, "ok", 0), by=by)
+    while (await house.able.watcher.seen.get()).state is not State.DONE:
+        pass
+    await house.centre.close()
+
+
+async def test_a_connector_may_have_agents_of_this_node(database: Database) -> None:
+    """They are worked for from the beginning to the end of the desk, as it says of itself; what is meant for
+    them is prepared first."""
+    house = House(database, busy=True)
+    await house.centre.start()
+    await house.centre.table.take([registered("worker@here", connector="busy")])
+    desk = house.centre.desk
+    for number in range(2):
+        await desk.submit(request(f"{number}", "worker@here", key=TaskKey("there", f"{number}")))
+    assert (await house.busy.delivery.delivered.get()).key == TaskKey("there", "0")
+    task = await desk.task(TaskKey("there", "1"))
+    assert task is not None
+    assert task.state is State.QUEUED
+    assert [one.key.request_id for one in house.able.prepared_tasks] == ["0"]
+    await house.centre.close()
+    entries = house.log.entries
+    assert entries.index("busy works") < entries.index("busy start")
+    assert max(entries.index("able stop"), entries.index("busy stop")) < entries.index("local stop")
+    assert entries.index("busy stop") < entries.index("busy close")
+
+
+async def test_settings_and_duties_of_local_agents(database: Database) -> None:
+    """Who says nothing takes one task at a time; and everybody hears what they do."""
+    house = House(database)
+    await house.centre.start()
+    table, desk = house.centre.table, house.centre.desk
+    await table.take(
+        [registered("worker@here", connector="local"), registered("patient@here", connector="local")]
+    )
+    changed = asyncio.Event()
+    table.subscribe(lambda changes: changed.set())
+    states = {}
+    for name in ("worker@here", "patient@here"):
+        for number in range(2):
+            key = TaskKey("there", f"{name} {number}")
+            submitted = await desk.submit(request(key.request_id, name, key=key))
+            assert submitted.task is not None
+            states[name] = submitted.task.state
+    assert states == {"worker@here": State.FAILED, "patient@here": State.QUEUED}
+    await desk.begin(TaskKey("there", "worker@here 0"))
+    while True:
+        agent = table.agent(address("worker@here"))
+        if agent is not None and agent.status is AgentStatus.BUSY:
+            break
+        changed.clear()
+        await changed.wait()
+    await house.centre.close()
+
+
+async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> None:
+    """Each connector that has others to tell."""
+    house = House(database)
+    await house.centre.start()
+    await house.centre.watch.look()
+    await house.centre.table.take([registered("w@there", by_itself=True, said_at=house.clock())])
+    for _ in range(12):
+        house.clock.advance(15_000)
+        await house.centre.watch.look()
+    [lost] = await house.able.lost.get()
+    assert lost.address == address("w@there")
+    await house.centre.close()
+
+
+async def test_a_start_that_fails_leaves_nothing_behind(database: Database) -> None:
+    """What was started is closed."""
+    house = House(database, able=False)
+
+    async def fail() -> None:
+        raise KeyError("no")
+
+    house.bare.start = fail
+    with pytest.raises(KeyError):
+        await house.centre.start()
+    assert house.log.entries == [
+        "local start",
+        "local works",
+        "bare stop",
+        "local stop",
+        "local close",
+        "bare close",
+    ]

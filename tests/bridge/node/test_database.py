@@ -1,0 +1,97 @@
+"""The node's database: brought up to date, claimed, watched."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.config.config import Config
+from bridge.node.database import BAD_NEWS, SENTENCES, NodeDatabase
+from bridge.observability.health import Health
+from bridge.observability.metrics import Metrics
+from storage.connect import DatabaseAddress
+from storage.database import connect_once
+from storage.embedded import server
+from storage.errors import LocalError
+from tests.support.postgres import Server
+
+
+def _database(
+    address: DatabaseAddress, server_name: str = "localhost:7676", **more: Any
+) -> tuple[NodeDatabase, Health]:
+    config = Config.model_validate(
+        {"server_name": server_name, "data_dir": Path("unused"), "database": {"url": address.url}, **more}
+    )
+    health = Health()
+    return NodeDatabase(config, health, Metrics()), health
+
+
+def test_everything_that_postgres_reports_has_its_sentence() -> None:
+    """The list is the one in the documentation of the part that reports."""
+    assert set(SENTENCES) == set(re.findall(r"postgres_[a-z_]+", server.__doc__ or ""))
+    assert set(SENTENCES) > BAD_NEWS
+
+
+async def test_an_empty_database_is_made_ready(empty_address: DatabaseAddress) -> None:
+    """Schema and claim, and the health says so."""
+    database, health = _database(empty_address)
+    await database.start()
+    try:
+        assert health.get("database") is None
+        assert health.get("migrations") is None
+        assert database.schema_version >= 1
+        assert database.describe()["kind"] == "external"
+    finally:
+        await database.stop()
+    assert health.get("database") is not None
+
+
+async def test_a_database_of_another_node_is_refused(empty_address: DatabaseAddress) -> None:
+    """And no connection is left open on it."""
+    database, _ = _database(empty_address)
+    await database.start()
+    await database.stop()
+    other, health = _database(empty_address, "kitchen.local")
+    with pytest.raises(LocalError, match=r"kitchen\.local"):
+        await other.start()
+    assert health.get("migrations") is not None
+
+
+async def test_a_database_of_the_other_side_is_refused(empty_address: DatabaseAddress) -> None:
+    """A homeserver's rooms are no guest's."""
+    database, _ = _database(empty_address)
+    await database.start()
+    await database.stop()
+    section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
+    guest, _ = _database(empty_address, matrix_side="appservice", appservice=section)
+    with pytest.raises(LocalError, match=r"a guest of their\.server"):
+        await guest.start()
+
+
+async def test_an_outage_shows_and_passes(empty_address: DatabaseAddress, postgres_server: Server) -> None:
+    """While the database refuses, the node is not ready; when it is back, it is."""
+    database, health = _database(empty_address)
+    await database.start()
+    changes: asyncio.Queue[str | None] = asyncio.Queue()
+    before = health.set
+
+    def told(check: str, sentence: str | None) -> None:
+        before(check, sentence)
+        changes.put_nowait(sentence)
+
+    health.set = told  # type: ignore[method-assign] # only to be woken by it
+    name = empty_address.database
+    try:
+        await postgres_server.admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        await postgres_server.admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
+        )
+        assert await changes.get() is not None
+        await postgres_server.admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        assert await changes.get() is None
+    finally:
+        await database.stop()
+    connection = await connect_once(empty_address)
+    await connection.close()

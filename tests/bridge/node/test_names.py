@@ -1,0 +1,31 @@
+"""Telling a stranger that installs over our names."""
+
+from importlib.metadata import Distribution, PathDistribution
+from pathlib import Path
+
+from bridge.node.doctor import NAMES, foreign_claims
+
+
+def _installed(directory: Path, name: str, files: list[str]) -> Distribution:
+    information = directory / f"{name}-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for file in files:
+        # From Python 3.12 on, only files that are there are listed.
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        (directory / file).touch()
+    return PathDistribution(information)
+
+
+def test_a_stranger_with_one_of_our_names_is_found(tmp_path: Path) -> None:
+    """The unrelated `federation` of PyPI is told by the files that it installs."""
+    stranger = _installed(tmp_path, "federation", ["federation/__init__.py", "federation/utils.py"])
+    assert foreign_claims([stranger]) == {"federation": "federation"}
+
+
+def test_our_own_files_and_harmless_neighbours_are_no_claim(tmp_path: Path) -> None:
+    """Only a file below one of the names counts, and our own do not."""
+    ours = _installed(tmp_path, "palaver", [f"{name}/__init__.py" for name in NAMES])
+    neighbour = _installed(tmp_path, "neighbour", ["neighbour/storage/__init__.py", "storage.txt"])
+    assert foreign_claims([ours, neighbour]) == {}

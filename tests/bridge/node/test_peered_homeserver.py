@@ -1,0 +1,99 @@
+"""The homeserver's side of peers that come and go."""
+
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from bridge.node.homeserver_backend import with_peers, with_plain_http
+from federation.client.peer_settings import Peers, PeerSettings
+from federation.homeserver import HomeserverSettings
+from federation.http.server.listener import ListenerSettings
+from federation.matrix.networks import Plain, Refusal, Refuse, Rules, admit
+from federation.peers.policy import policy
+from storage.database import Database
+from tests.bridge.connectors.cis.peered_nodes import peered_nodes
+from tests.bridge.peers.test_service import peer, peers_on
+from tests.support.loopback_server import Certificates
+from tests.support.ports import lasting_port
+from tests.support.postgres import Server
+
+IN_FILE = [
+    {"node_id": "file.test", "url": "https://10.0.0.1"},
+    {"node_id": "both.test", "url": "https://10.0.0.2"},
+    {"node_id": "off.test", "trusted": False},
+]
+SERVERS = {"Both.test": PeerSettings("10.9.9.9:1"), "server.test": PeerSettings()}
+
+
+def settings(**changed: Any) -> HomeserverSettings:
+    """As made from the configuration, which may have its peers of agents among the servers."""
+    peers = {**SERVERS, "file.test": PeerSettings("10.0.0.1:7676")}
+    made = HomeserverSettings("here.test", "test", Path(), peers=peers, policy=policy(peers, is_open=False))
+    return replace(made, **changed)
+
+
+async def test_peers_of_agents_are_federated_with(database: Database) -> None:
+    """As long as they are trusted. What a block of its own says of a server goes further."""
+    async with peers_on(database, peers=IN_FILE) as peers:
+        made = with_peers(settings(), peers, SERVERS)
+        known, admits = Peers(made.peers, made.added_peers), made.policy.admits
+        assert set(made.peers) == set(SERVERS)
+        assert known.of("both.test").address == "10.9.9.9:1"
+        assert known.of("file.test").address == "10.0.0.1:7676"
+        names = ("file.test", "FILE.test", "both.test", "server.test")
+        assert all(map(admits, names))
+        assert not any(map(admits, ("off.test", "new.test")))
+        await peers.add(peer(url="https://10.0.0.9:1"))
+        assert (known.of("NEW.test").address, admits("new.test")) == ("10.0.0.9:1", True)
+        await peers.trust("file.test", trusted=False)
+        await peers.remove("new.test")
+        await peers.trust("off.test", trusted=True)
+        assert not any(map(admits, ("file.test", "new.test")))
+        assert admits("off.test")
+        assert not known.know("new.test")
+
+
+async def test_who_is_not_trusted_is_not_spoken_with(database: Database) -> None:
+    """Also where everybody else is, or a block of its own lets it in: it would hear of all agents."""
+    async with peers_on(database, peers=IN_FILE) as peers:
+        made = with_peers(settings(policy=policy((), is_open=True)), peers, SERVERS)
+        assert (made.policy.admits("anybody.test"), made.policy.admits("OFF.test")) == (True, False)
+        closed = with_peers(settings(), peers, SERVERS)
+        await peers.trust("both.test", trusted=False)
+        assert not closed.policy.admits("both.test")
+        assert not made.policy.admits("both.test")
+        await peers.remove("both.test")
+        assert closed.policy.admits("both.test")
+
+
+async def test_published_nodes_speak_plain_http(database: Database) -> None:
+    """From when they are added until they are removed; from nowhere else."""
+    async with peers_on(database) as peers:
+        made = with_plain_http(ListenerSettings((), 0), peers)
+        rules, from_there = Rules(made.plain_networks), ip_address("192.0.2.1")
+        assert isinstance(admit(ip_address("127.0.0.1"), ord("P"), rules), Plain)
+        assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
+        await peers.add(peer("old.test", profile="cis-1.1", url="http://192.0.2.1:7676"))
+        assert admit(from_there, ord("P"), rules) == Plain()
+        await peers.trust("old.test", trusted=False)
+        assert admit(from_there, ord("P"), rules) == Plain()
+        await peers.remove("old.test")
+        assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
+
+
+async def test_the_way_is_looked_for_anew(
+    postgres_server: Server, migrated_template: str, tmp_path: Path
+) -> None:
+    """As soon as somebody says where a peer is that could not be reached."""
+    certificates = Certificates(tmp_path)
+    async with peered_nodes(postgres_server, migrated_template, certificates) as nodes:
+        one, other = await nodes.strangers("a.test", "b.test")
+        await other.hands.come("worker")
+        await nodes.add("b.test", "a.test")
+        await nodes.add("a.test", "b.test", url=f"https://127.0.0.1:{lasting_port()}")
+        resolver = one.node.homeserver.resolver
+        elsewhere = await resolver.route("b.test")
+        await nodes.add("a.test", "b.test")
+        assert await resolver.route("b.test") != elsewhere
+        await one.sees("worker@b.test")

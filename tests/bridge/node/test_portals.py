@@ -1,0 +1,209 @@
+"""The rooms in which agents of a node are, and how they leave them.
+
+Here the node is a homeserver itself; what a guest does stands in `tests/interop/test_guest_life.py`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.config.config import Config
+from bridge.connectors.offices.rooms.office_room import request_for
+from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.side import MatrixSide
+from bridge.node.portals import MOST_AT_ONCE, TYPES, Portals, state_key
+from bridge.people.settings import PeopleSettings
+from bridge.run import Node
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import RoomRequest
+from storage.connect import DatabaseAddress
+from storage.errors import LocalError
+
+HERE = "localhost:7676"
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def node(tmp_path: Path, empty_address: DatabaseAddress) -> AsyncIterator[Node]:
+    """With one agent, which is in the room of agents."""
+    config = Config.model_validate(
+        {
+            "data_dir": tmp_path / "data",
+            "listener": {"port": 0, "shutdown_timeout": 2},
+            "metrics": {"enabled": False},
+            "database": {"url": empty_address.url},
+            "agents": [{"id": "echo", "command": ["cat"]}],
+        }
+    )
+    node = Node(config)
+    await node.start()
+    try:
+        room_id = node.centre.rooms()["default"]
+        async with asyncio.timeout(PATIENCE):
+            while await node.carrier.side.membership(room_id, f"@echo:{HERE}") != "join":
+                await asyncio.sleep(0.02)
+        yield node
+    finally:
+        await node.stop()
+
+
+def _portals(node: Node) -> Portals:
+    return Portals(node.carrier, node.centre)
+
+
+async def _room(node: Node, *users: str) -> str:
+    side = node.carrier.side
+    for user in users:
+        await side.ensure_user(user)
+    room_id = (await side.create_room(RoomRequest(creator=users[0], preset="public_chat"))).room_id
+    for user in users[1:]:
+        await side.join(room_id, user)
+    return room_id
+
+
+async def test_rooms_are_listed_by_what_they_are(node: Node) -> None:
+    """Those of agents with their namespace, those of nodes, and those into which people brought an agent."""
+    other = await _room(node, f"@echo:{HERE}")
+    found = (await _portals(node).list({}))["portals"]
+    by_kind = {one["kind"]: one for one in found}
+    agents = by_kind["agents"]
+    assert (agents["namespace"], agents["members"], agents["ghosts"]) == ("default", 2, 2)
+    assert agents["alias"] == f"#agents-default:{HERE}"
+    assert agents["name"] == f"Agents of {HERE}"
+    assert by_kind["other"]["room_id"] == other
+    assert {"nodes", "agents", "other"} == set(by_kind)
+    seen, after = [], None
+    while True:
+        page = await _portals(node).list({"limit": 1, "after": after})
+        seen += page["portals"]
+        after = page["next"]
+        if after is None:
+            break
+    assert seen == found
+
+
+async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
+    """Nobody is led there any more when it is removed, and whoever joins the office after the next start is
+    in another room."""
+    side = node.carrier.side
+    node_user = f"@palaver:{HERE}"
+    settings = PeopleSettings(HomeserverNames(HERE), is_listed=True)
+    room_id = (await side.create_room(request_for("build-7", settings))).room_id
+    await side.ensure_user(f"@build-7/bench:{HERE}")
+    await side.join(room_id, f"@build-7/bench:{HERE}")
+    name = f"#office-build-7:{HERE}"
+    listed = {one["room_id"]: one for one in (await _portals(node).list({}))["portals"]}
+    assert (listed[room_id]["kind"], listed[room_id]["alias"], listed[room_id]["ghosts"]) == (
+        "office",
+        name,
+        2,
+    )
+    removed = await _portals(node).remove({"room": name})
+    assert [step["done"] for step in removed["steps"]] == ["it is listed no more", f"{name} leads nowhere"]
+    assert [user["user_id"] for user in removed["users"]] == [f"@build-7/bench:{HERE}", node_user]
+    assert await side.resolve_alias(name) is None
+    again = await side.create_room(request_for("build-7", settings))
+    assert (again.is_new, again.room_id != room_id) == (True, True)
+
+
+async def test_a_room_of_agents_is_removed(node: Node) -> None:
+    """Nobody is led there any more, it says nothing of a bridge, and all have left, the node's own user last.
+    Whoever removes it again finds nothing to do; and there is none until the node starts again."""
+    side, room_id = node.carrier.side, node.centre.rooms()["default"]
+    portals, key = _portals(node), state_key(HERE, "default")
+    await side.set_state(room_id, f"@palaver:{HERE}", TYPES[0], {"bridgebot": "a"}, key)
+    looked = await portals.remove({"room": "default", "look": True})
+    assert (looked["room_id"], looked["steps"], len(looked["users"])) == (room_id, [], 2)
+    assert await side.membership(room_id, f"@echo:{HERE}") == "join"
+
+    removed = await portals.remove({"room": f"#agents-default:{HERE}"})
+    assert [one["problem"] for one in (*removed["steps"], *removed["users"])] == [None] * 5
+    assert [one["user_id"] for one in removed["users"]] == [f"@echo:{HERE}", f"@palaver:{HERE}"]
+    assert removed["next"] is None
+    assert await side.resolve_alias(f"#agents-default:{HERE}") is None
+    assert await side.members(room_id) == []
+    sign = await side.state_event(room_id, TYPES[0], key)
+    assert sign is not None
+    assert sign.content == {}
+
+    again = await portals.remove({"room": room_id})
+    assert (again["steps"], again["users"], again["next"]) == ([], [], None)
+    assert node.centre.rooms() == {}
+    assert await node.centre.provide_room("default") is False
+    with pytest.raises(LocalError, match="There is no room"):
+        await portals.remove({"room": "default"})
+
+
+async def test_the_room_says_itself_whose_it_is(node: Node) -> None:
+    """A process that was killed in the middle of it is not missed: the next one finishes."""
+    side, room_id = node.carrier.side, node.centre.rooms()["default"]
+    node.centre.give_up_room("default")
+    removed = await _portals(node).remove({"room": room_id})
+    assert removed["namespace"] == "default"
+    assert await side.resolve_alias(f"#agents-default:{HERE}") is None
+
+
+async def test_many_leave_page_by_page(node: Node) -> None:
+    """And the node's own user when all others have gone."""
+    users = [f"@agent-{number:02}:{HERE}" for number in range(MOST_AT_ONCE + 5)]
+    room_id = await _room(node, f"@palaver:{HERE}", *users)
+    left: list[str] = []
+    after: str | None = None
+    for _ in range(2):
+        answer = await _portals(node).remove({"room": room_id, "after": after})
+        left += [one["user_id"] for one in answer["users"]]
+        after = answer["next"]
+    assert left == [*users, f"@palaver:{HERE}"]
+    assert after is None
+    assert await node.carrier.side.members(room_id) == []
+
+
+class _Sticky:
+    """A side on which one user cannot leave."""
+
+    def __init__(self, side: MatrixSide, user: str) -> None:
+        self._side = side
+        self._user = user
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._side, name)
+
+    async def leave(self, room_id: str, user: str) -> None:
+        if user == self._user:
+            raise MatrixError("M_UNKNOWN", "It failed.", 500)
+        await self._side.leave(room_id, user)
+
+
+class _Carried:
+    def __init__(self, node: Node, user: str) -> None:
+        self._carrier = node.carrier
+        self.side = _Sticky(node.carrier.side, user)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._carrier, name)
+
+
+async def test_one_who_cannot_leave_keeps_nobody_from_it(node: Node) -> None:
+    """He is told of; asked again, he is tried again."""
+    users = [f"@{name}:{HERE}" for name in ("a", "b", "c")]
+    room_id = await _room(node, *users)
+    carried: Any = _Carried(node, users[1])
+    removed = await Portals(carried, node.centre).remove({"room": room_id})
+    problems = {one["user_id"]: one["problem"] for one in removed["users"]}
+    assert problems == {users[0]: None, users[1]: "It failed. (M_UNKNOWN)", users[2]: None}
+    (left,) = (await _portals(node).remove({"room": room_id}))["users"]
+    assert (left["user_id"], left["problem"]) == (users[1], None)
+
+
+async def test_what_is_no_portal_is_refused(node: Node) -> None:
+    """Nodes exchange agents in some rooms; others are not there."""
+    listed = (await _portals(node).list({}))["portals"]
+    of_nodes = [one["room_id"] for one in listed if one["kind"] == "nodes"]
+    for room in (*of_nodes, "#nowhere:localhost:7676", "nothing", "#", "!"):
+        with pytest.raises(LocalError) as refused:
+            await _portals(node).remove({"room": room})
+        assert refused.value.advice
+    assert of_nodes

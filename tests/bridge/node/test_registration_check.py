@@ -1,0 +1,109 @@
+"""Whether the registration, the configuration and the homeserver say the same."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from appservice.registration.registration import Registration
+from bridge.config.appservice import AppService, wanted
+from bridge.config.people import DoublePuppet, wanted_puppets
+from bridge.node.registration import check_double_puppet, check_registration, write, write_double_puppet
+from storage.errors import LocalError
+from tests.appservice.registration.test_run_check import Played, served
+from tests.support.ports import lasting_port, take
+
+NODE = "kitchen.local"
+
+
+@asynccontextmanager
+async def guest(tmp_path: Path) -> AsyncIterator[tuple[AppService, Registration, Played]]:
+    """A configuration, the file that was written by it, and a homeserver that has it and reaches us."""
+    played = Played()
+    async with served(played) as url:
+        port = lasting_port()
+        section = AppService(
+            homeserver=url, domain="their.server", registration=tmp_path / "registration.yaml", port=port
+        )
+        written = write(section.registration, wanted(section, NODE))
+        played.whoami = {"user_id": f"@{written.secrets.sender_localpart}:their.server"}
+        played.brings_to = (f"http://127.0.0.1:{port}", written.secrets.hs_token)
+        yield section, written, played
+
+
+async def test_all_three_are_compared(tmp_path: Path) -> None:
+    """What the file says otherwise than the configuration, and what the homeserver says to the file."""
+    async with guest(tmp_path) as (section, _, played):
+        assert await check_registration(section, NODE) == ()
+        moved = section.model_copy(update={"url": "http://127.0.0.1:9000"})
+        played.whoami = {"user_id": "@somebody:their.server"}
+        elsewhere, unknown = await check_registration(moved, NODE)
+        section.registration.unlink()
+        with pytest.raises(LocalError, match="There is no registration"):
+            await check_registration(section, NODE)
+    assert "http://127.0.0.1:9000" in elsewhere
+    assert "as that of @somebody:their.server" in unknown
+
+
+async def test_the_homeserver_has_to_reach_us(tmp_path: Path) -> None:
+    """The port is opened for it. Another token than that of the file is refused; and a ping that did not come
+    here was somebody else's."""
+    async with guest(tmp_path) as (section, written, played):
+        played.brings_to = (written.url or "", "h" * 43)
+        (refused,) = await check_registration(section, NODE)
+        played.brings_to = None
+        (strange,) = await check_registration(section, NODE)
+    assert "refuses it (status 403)" in refused
+    assert "Something else than this node answers" in strange
+
+
+async def test_beside_a_node_that_runs(tmp_path: Path) -> None:
+    """It has the port, so that the homeserver is believed."""
+    async with guest(tmp_path) as (section, _, played):
+        played.brings_to = None
+        with take(section.port):
+            assert await check_registration(section, NODE) == ()
+
+
+async def test_what_is_sent_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    """It is refused in a way after which a homeserver sends it again; so is what it asks."""
+    async with guest(tmp_path) as (section, written, played):
+        headers = {"Authorization": f"Bearer {written.secrets.hs_token}"}
+        statuses = []
+
+        async def bring(ping: object) -> object:
+            async with aiohttp.ClientSession(headers=headers) as session:
+                for method, path in (
+                    ("PUT", "transactions/1"),
+                    ("GET", "users/%40_agent_worker-1:their.server"),
+                    ("GET", "rooms/%23agents-default:their.server"),
+                    ("GET", "thirdparty/user/agents?agent=worker-1"),
+                    ("GET", "thirdparty/location/agents?namespace=default"),
+                ):
+                    url = f"{written.url}/_matrix/app/v1/{path}"
+                    async with session.request(method, url, data=b'{"events": []}') as answer:
+                        statuses.append(answer.status)
+            return {"duration_ms": 1}
+
+        played._bring = bring  # type: ignore[method-assign]  # a homeserver that has more to say
+        await check_registration(section, NODE)
+    assert statuses == [503] * 5
+
+
+async def test_the_second_registration_is_compared_too(tmp_path: Path) -> None:
+    """Where there is to be one: then it has to be there, and the homeserver has to know it."""
+    async with guest(tmp_path) as (section, _, played):
+        assert await check_double_puppet(DoublePuppet(), section) == ()
+        puppets = DoublePuppet(enabled=True, registration=tmp_path / "double-puppet.yaml")
+        with pytest.raises(LocalError, match="There is no registration"):
+            await check_double_puppet(puppets, section)
+        written = write_double_puppet(puppets.registration, wanted_puppets(puppets, section))
+        (unknown,) = await check_double_puppet(puppets, section)
+        played.whoami = {"user_id": f"@{written.secrets.sender_localpart}:their.server"}
+        assert await check_double_puppet(puppets, section) == ()
+        moved = puppets.model_copy(update={"id": "other"})
+        (differs,) = await check_double_puppet(moved, section)
+    assert "another one's" in unknown
+    assert "configuration says “other”" in differs

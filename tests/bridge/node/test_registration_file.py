@@ -1,0 +1,127 @@
+"""The registration on disk."""
+
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appservice.people.double_puppets import WantedPuppets
+from appservice.registration.namespaces import Namespaces
+from appservice.registration.registration import Wanted, differences, document, example, make
+from bridge.node.registration import EXAMPLE_HEAD, load, new_secrets, text_of, write, write_double_puppet
+from bridge.text.yaml_text import yaml_text
+from storage.errors import LocalError
+
+WANTED = Wanted("palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_"))
+ROOT = Path(__file__).parents[3]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """By its owner alone, and it is as the configuration wants it."""
+    path = tmp_path / "registration.yaml"
+    written = write(path, WANTED)
+    assert load(path) == written
+    assert differences(written, WANTED) == ()
+    assert mode(path) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["registration.yaml"]
+
+
+def test_written_again_it_keeps_its_tokens(tmp_path: Path) -> None:
+    """Unless new ones are asked for; and a group that may read it still may, others never."""
+    path = tmp_path / "registration.yaml"
+    first = write(path, WANTED)
+    path.chmod(0o644)
+    moved = replace(WANTED, url="http://10.0.0.1:7678")
+    second = write(path, moved)
+    assert second == replace(first, url="http://10.0.0.1:7678")
+    assert mode(path) == 0o640
+    third = write(path, moved, new_tokens=True)
+    assert third.secrets.as_token not in {first.secrets.as_token, third.secrets.hs_token}
+    assert third.secrets.hs_token != first.secrets.hs_token
+    assert load(path) == third
+
+
+def test_secrets_are_never_the_same_twice() -> None:
+    """Nor the sender."""
+    made = [new_secrets() for _ in range(5)]
+    assert len({token for one in made for token in (one.as_token, one.hs_token)}) == 10
+    assert len({one.sender_localpart for one in made}) == 5
+
+
+def test_the_example_is_that_of_the_code_and_is_refused(tmp_path: Path) -> None:
+    """Its tokens are known to everybody: neither used, nor kept when it is written anew."""
+    path = ROOT / "registration.yaml"
+    assert path.read_text() == text_of(example(), EXAMPLE_HEAD)
+    with pytest.raises(LocalError, match="placeholder"):
+        load(path)
+    copy = tmp_path / "registration.yaml"
+    copy.write_text(path.read_text())
+    with pytest.raises(LocalError, match="placeholder"):
+        write(copy, WANTED)
+    assert write(copy, WANTED, new_tokens=True) == load(copy)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"\xff", "not text"),
+        (b"a: [", "Line 1"),
+        (b"", "no registration"),
+        (b"id: palaver", "`as_token` is missing"),
+        (b"#" * 100_001, "too large"),
+    ],
+)
+def test_what_cannot_be_used_is_said(tmp_path: Path, text: bytes, why: str) -> None:
+    """For whoever has to put it right; what is there stays."""
+    path = tmp_path / "registration.yaml"
+    path.write_bytes(text)
+    acts: tuple[Callable[[], object], ...] = (lambda: load(path), lambda: write(path, WANTED))
+    for act in acts:
+        with pytest.raises(LocalError, match=why):
+            act()
+    assert path.read_bytes() == text
+
+
+def test_a_refusal_shows_no_token(tmp_path: Path) -> None:
+    """Whatever is wrong with the rest."""
+    path = tmp_path / "registration.yaml"
+    secrets = new_secrets()
+    path.write_text(yaml_text({**document(make(WANTED, secrets)), "id": "a/b", "url": 7}))
+    with pytest.raises(LocalError) as refused:
+        load(path)
+    assert secrets.as_token not in str(refused.value)
+    assert secrets.hs_token not in str(refused.value)
+
+
+def test_where_there_is_no_place_it_is_said(tmp_path: Path) -> None:
+    """In words, for both."""
+    with pytest.raises(LocalError, match="There is no registration"):
+        load(tmp_path / "nothing")
+    with pytest.raises(LocalError, match="can't be written"):
+        write(tmp_path / "nothing" / "registration.yaml", WANTED)
+    with pytest.raises(LocalError, match="can't be read"):
+        load(tmp_path)
+
+
+def test_the_second_one_is_written_in_the_same_way(tmp_path: Path) -> None:
+    """For its owner alone, and with tokens of its own that are kept; the first one is not taken for it."""
+    path, puppets = tmp_path / "double-puppet.yaml", WantedPuppets("palaver-double-puppet", "their.server")
+    first = write_double_puppet(path, puppets)
+    assert (load(path), mode(path)) == (first, 0o600)
+    assert write_double_puppet(path, replace(puppets, id="other")) == replace(first, id="other")
+    assert write_double_puppet(path, puppets, new_tokens=True).secrets.as_token != first.secrets.as_token
+    other = tmp_path / "registration.yaml"
+    kept = write(other, WANTED)
+    with pytest.raises(LocalError, match="no registration for double puppets"):
+        write_double_puppet(other, puppets)
+    assert load(other) == kept
+    path.write_text("a: [")
+    with pytest.raises(LocalError) as broken:
+        write_double_puppet(path, puppets)
+    assert "palaver registration --double-puppet" in broken.value.advice

@@ -1,0 +1,73 @@
+"""What happens to agents is counted, logged and passed on."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bridge.observability.agent_observer import AgentObserver
+from bridge.observability.live_event import LiveFilter
+from bridge.observability.live_feed import LiveFeed
+from bridge.observability.metrics import AgentMetrics
+from bridge.tasks.answer import failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.messages import Dropped
+from bridge.tasks.task import State, Task
+from federation.peers.audit_trail import AuditTrail
+from storage.database import Database
+from storage.federation.audit import AuditSearch
+from tests.support.agents import NOW, Clock
+from tests.support.desk import request
+
+
+@pytest.fixture
+async def trail(database: Database) -> AsyncIterator[AuditTrail]:
+    one = AuditTrail(database, now_ms=Clock())
+    one.start()
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+async def test_tasks_by_how_they_ended(trail: AuditTrail) -> None:
+    """With the time they took, and the code of what failed."""
+    registry, feed = CollectorRegistry(), LiveFeed(now_ms=Clock())
+    observer = AgentObserver(AgentMetrics(registry), feed, trail, now_ms=Clock())
+    task = Task(request(), 1_000, 9_000)
+    failed = replace(
+        task,
+        state=State.FAILED,
+        finished_at=3_000,
+        answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")),
+    )
+    dropped = Dropped("answer", "it came too late")
+    with feed.listening(LiveFilter()) as listener:
+        observer.changed(task)
+        observer.changed(failed)
+        observer.dropped(None, dropped)
+        observer.heard(task, {"percent": 50})
+        shown = [(await listener.next())["type"] for _ in range(4)]
+    assert registry.get_sample_value("palaver_task_steps_total", {"state": "received"}) == 1
+    assert registry.get_sample_value("palaver_task_failures_total", {"code": "AGENT_BUSY"}) == 1
+    here = {"outcome": "failed", "where": "here"}
+    assert registry.get_sample_value("palaver_task_seconds_sum", here) == 2
+    assert registry.get_sample_value("palaver_task_messages_dropped_total") == 1
+    assert shown == ["task", "task", "dropped", "progress"]
+
+
+async def test_a_word_that_is_not_taken_is_a_row(trail: AuditTrail) -> None:
+    """Of an agent of another node. What agents of this one say too late concerns nobody else."""
+    observer = AgentObserver(
+        AgentMetrics(CollectorRegistry()), LiveFeed(now_ms=Clock()), trail, now_ms=Clock()
+    )
+    task = Task(request(to="worker@there"), NOW, NOW + 1, elsewhere=True)
+    observer.dropped(task, Dropped("result", "the task is done already"))
+    observer.dropped(replace(task, elsewhere=False), Dropped("result", "the task is done already"))
+    observer.dropped(None, Dropped("result", "no such task is known"))
+    observer.changed(task)
+    await trail.close()
+    [row] = await trail.search(AuditSearch(), 10)
+    assert (row.peer, row.act, row.outcome, row.subject) == ("there", "task", "refused", "req-1@living")
+    assert row.detail == "result of worker@there is not taken: the task is done already"

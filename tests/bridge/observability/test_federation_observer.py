@@ -1,0 +1,61 @@
+"""What the homeserver tells, counted and logged."""
+
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from bridge.observability.federation_observer import FederationObserver
+from bridge.observability.metrics import FederationMetrics
+from federation.observer import HomeserverObserver, Outcome, Waiting
+from federation.outbox.messages import Fate
+
+
+def test_everything_is_counted() -> None:
+    """By names that are few."""
+    registry = CollectorRegistry()
+    observer: HomeserverObserver = FederationObserver(FederationMetrics(registry))
+    observer.event_received("accepted")
+    observer.event_sent()
+    observer.state_resolved(0.01)
+    observer.transaction_ended("a.example", Outcome.ANSWERED, 3, 2, 0.1)
+    observer.transaction_ended("a.example", Outcome.UNREACHABLE, 5, 5, 0.1)
+    observer.left_queue("a.example", Fate.DELIVERED, 3)
+    observer.depths([Waiting("a.example", 1, 0, 10)])
+    observer.request_ended("/_matrix/federation/v1/version", "GET", Outcome.ANSWERED, 0.1)
+    observer.keys_fetched("direct", Outcome.ANSWERED)
+    for name, labels, value in (
+        ("palaver_federation_pdus_received_total", {"verdict": "accepted"}, 1),
+        ("palaver_federation_events_made_total", {}, 1),
+        ("palaver_federation_state_resolution_seconds_count", {}, 1),
+        ("palaver_federation_sent_total", {"kind": "pdu"}, 3),
+        ("palaver_federation_sent_total", {"kind": "edu"}, 2),
+        ("palaver_federation_transaction_seconds_count", {"outcome": "unreachable"}, 1),
+        ("palaver_federation_queue_left_total", {"fate": "delivered"}, 3),
+        ("palaver_federation_queue_depth", {"destination": "a.example", "kind": "pdu"}, 1),
+        ("palaver_federation_key_fetches_total", {"source": "direct", "outcome": "answered"}, 1),
+    ):
+        assert registry.get_sample_value(name, labels) == value, name
+
+
+def test_an_outage_is_told_once() -> None:
+    """A server that is away for a day is two lines: when it went and when it came back."""
+    observer = FederationObserver(FederationMetrics(CollectorRegistry()))
+    with capture_logs() as lines:
+        for outcome in (Outcome.TIMED_OUT, Outcome.UNREACHABLE, Outcome.ANSWERED, Outcome.ANSWERED):
+            observer.transaction_ended("a.example", outcome, 1, 0, 0.1)
+    assert [line["log_level"] for line in lines] == ["warning", "info"]
+
+
+def test_what_a_server_would_not_take_is_told() -> None:
+    """With its reason: nobody else ever hears of it."""
+    observer = FederationObserver(FederationMetrics(CollectorRegistry()))
+    with capture_logs() as lines:
+        observer.objected("a.example", "$event", "Forbidden")
+    assert lines == [
+        {
+            "event": "A server would not take an event.",
+            "event_id": "$event",
+            "server": "a.example",
+            "reason": "Forbidden",
+            "log_level": "warning",
+        }
+    ]

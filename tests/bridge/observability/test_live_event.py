@@ -1,0 +1,128 @@
+"""What those who watch a node are told."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.live import of_act
+from bridge.observability.live_event import (
+    LONGEST,
+    LiveEvent,
+    LiveFilter,
+    LiveType,
+    of_agent,
+    of_drop,
+    of_progress,
+    of_task,
+)
+from bridge.tasks.answer import failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.messages import Dropped
+from bridge.tasks.task import State, Task
+from tests.support.agents import NOW
+from tests.support.desk import request
+
+AGENT = Agent("worker", "kitchen", "cis", "claude", ("coding",), AgentStatus.IDLE, None, NOW, NOW, NOW)
+TASK = Task(request(), NOW, NOW + 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (None, AGENT, "came"),
+        (AGENT._replace(gone_at=NOW, gone_reason="timeout"), AGENT, "came"),
+        (AGENT, AGENT._replace(status=AgentStatus.BUSY, current_task="t"), "status"),
+        (AGENT, AGENT._replace(gone_at=NOW, gone_reason="timeout"), "went"),
+        (AGENT._replace(gone_at=NOW, gone_reason="timeout"), None, "forgotten"),
+        (AGENT, AGENT._replace(runtime="kimi"), "changed"),
+        (AGENT, AGENT._replace(last_seen=NOW + 1, said_at=NOW + 1), None),
+        (
+            AGENT._replace(gone_at=NOW, gone_reason="a"),
+            AGENT._replace(gone_at=NOW, gone_reason="a", said_at=NOW + 1),
+            None,
+        ),
+        (None, None, None),
+    ],
+)
+def test_what_becomes_of_an_agent(before: Agent | None, after: Agent | None, what: str | None) -> None:
+    """Whether it came, went or does something else; that it was heard from again is nothing new."""
+    event = of_agent(before, after, NOW)
+    assert (event and event.said["what"]) == what
+    if event is not None:
+        assert event.said["agent"] == "worker@kitchen"
+        assert event.agents == {"worker", "worker@kitchen"}
+        assert event.nodes == {"kitchen"}
+
+
+def test_a_task_is_found_by_each_of_its_names() -> None:
+    """Its key, its request and its own; both of its agents; the node that asked and those of the agents."""
+    event = of_task(TASK, NOW)
+    assert event.tasks == {"req-1@living", "req-1", "task-req-1"}
+    assert {"worker", "worker@here", "coordinator", "coordinator@living"} == event.agents
+    assert event.nodes == {"living", "here"}
+    assert (event.said["what"], event.said["exit_code"]) == ("received", None)
+    failed = replace(TASK, state=State.FAILED, answer=failure(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")))
+    assert (of_task(failed, NOW).said["error_code"], of_task(failed, NOW).said["success"]) == (
+        "AGENT_BUSY",
+        False,
+    )
+
+
+def test_reports_and_drops() -> None:
+    """What is meant for reading, and why something was not taken; also of a task that nobody knows."""
+    assert of_progress(TASK, {"message": "halfway"}, NOW).said["text"] == "halfway"
+    assert of_drop(TASK, Dropped("result", "it is over"), NOW).said["why"] == "it is over"
+    unknown = of_drop(None, Dropped("result", "no such task is known"), NOW)
+    assert (unknown.said["task"], unknown.agents) == (None, frozenset())
+
+
+def test_an_act_is_found_by_whom_it_is_of() -> None:
+    """The agent that speaks, the one of which it speaks, the peer, the request."""
+    act = Act(
+        "living", "io.cis.agent.registered", Verdict.TAKEN, "@worker:living", "!r", "worker-2@living", None
+    )
+    event = of_act(act, NOW)
+    assert {"worker", "worker@living", "worker-2"} <= event.agents
+    assert (event.nodes, event.said["direction"]) == ({"living"}, "in")
+    sent = of_act(Act(None, "io.cis.agent.task.request", Verdict.SENT, subject="req-1"), NOW)
+    assert (sent.said["direction"], sent.tasks, sent.nodes) == ("out", {"req-1"}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_wanted"),
+    [
+        ({}, True),
+        ({"types": {LiveType.TASK}}, True),
+        ({"types": {"cis"}}, False),
+        ({"agents": {"worker"}}, True),
+        ({"agents": {"worker@there"}}, False),
+        ({"agents": {"nobody", "coordinator@living"}}, True),
+        ({"nodes": {"here"}}, True),
+        ({"nodes": {"elsewhere"}}, False),
+        ({"tasks": {"req-1"}}, True),
+        ({"tasks": {"req-1@here"}}, False),
+        ({"tasks": {"req-1"}, "nodes": {"elsewhere"}}, False),
+    ],
+)
+def test_a_filter(wanted: dict[str, Any], is_wanted: bool) -> None:
+    """Of what is named of a kind one must fit, and of each kind that is named one."""
+    chosen = LiveFilter(**{name: frozenset(values) for name, values in wanted.items()})
+    assert chosen.wants(of_task(TASK, NOW)) is is_wanted
+
+
+def test_it_is_never_long() -> None:
+    """What a peer has written may be; and all of it passes through JSON."""
+    long = "x" * 100_000
+    events: list[LiveEvent | None] = [
+        of_act(Act(long, long, Verdict.INVALID, long, long, long, long), NOW),
+        of_progress(TASK, {"message": long}, NOW),
+        of_drop(TASK, Dropped(long, long), NOW),
+        of_agent(None, AGENT._replace(current_task=long, gone_reason=None), NOW),
+    ]
+    for event in events:
+        assert event is not None
+        assert len(json.dumps(event.said)) < 10 * LONGEST

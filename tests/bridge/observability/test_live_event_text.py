@@ -1,0 +1,116 @@
+"""What happens on a node, as a person reads it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.live import of_act
+from bridge.observability.live_event import of_agent, of_drop, of_progress, of_task
+from bridge.observability.live_event_text import live_line, live_style
+from bridge.tasks.answer import Answer, failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.messages import Dropped
+from bridge.tasks.task import State, Task
+from tests.support.agents import NOW
+from tests.support.desk import request
+
+AT = "01:46:40"
+AGENT = Agent(
+    "worker", "kitchen", "cis", "claude", ("coding", "tests"), AgentStatus.IDLE, None, NOW, NOW, NOW
+)
+GONE = AGENT._replace(gone_at=NOW, gone_reason="timeout")
+BUSY = AGENT._replace(status=AgentStatus.BUSY, current_task="t-1")
+TASK = Task(request(), NOW, NOW + 1)
+BUSY_ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.")
+
+
+def _said(event: Any) -> dict[str, Any]:
+    return dict(event.said)
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            _said(of_agent(None, AGENT, NOW)),
+            f"{AT}  agent     worker@kitchen is there: claude, idle; can do coding, tests",
+        ),
+        (_said(of_agent(AGENT, BUSY, NOW)), f"{AT}  agent     worker@kitchen is busy with t-1"),
+        (_said(of_agent(AGENT, GONE, NOW)), f"{AT}  agent     worker@kitchen has gone: timeout"),
+        (_said(of_agent(GONE, None, NOW)), f"{AT}  agent     worker@kitchen is forgotten"),
+        (
+            _said(of_agent(AGENT, AGENT._replace(runtime="kimi"), NOW)),
+            f"{AT}  agent     worker@kitchen is another now: kimi, idle",
+        ),
+        (
+            _said(of_task(TASK, NOW)),
+            f"{AT}  task      req-1@living  coordinator@living → worker@here  received",
+        ),
+        (
+            _said(of_task(replace(TASK, state=State.FAILED, answer=failure(BUSY_ERROR)), NOW)),
+            f"{AT}  task      req-1@living  coordinator@living → worker@here  failed: AGENT_BUSY",
+        ),
+        (
+            _said(of_task(replace(TASK, state=State.FAILED, answer=Answer(False, "", 3)), NOW)),
+            f"{AT}  task      req-1@living  coordinator@living → worker@here  failed: exit code 3",
+        ),
+        (
+            _said(of_progress(TASK, {"message": "halfway", "percent": 50}, NOW)),
+            f"{AT}  progress  req-1@living  worker@here: 50 % halfway",
+        ),
+        (
+            _said(of_drop(TASK, Dropped("result", "it is over"), NOW)),
+            f"{AT}  dropped   result of req-1@living is not taken: it is over",
+        ),
+        (
+            _said(of_drop(None, Dropped("result", "none"), NOW)),
+            f"{AT}  dropped   result of a task that is not known is not taken: none",
+        ),
+        (
+            _said(of_act(Act("living", "io.cis.agent.task.request", Verdict.TAKEN, subject="req-1"), NOW)),
+            f"{AT}  cis       ← living  task.request req-1: taken",
+        ),
+        (
+            _said(of_act(Act(None, "io.cis.agent.registered", Verdict.SENT, subject="worker@here"), NOW)),
+            f"{AT}  cis       → everybody  registered worker@here: sent",
+        ),
+        (
+            _said(of_act(Act(None, "", Verdict.TOO_LARGE, detail="8 MiB"), NOW)),
+            f"{AT}  cis       ← somebody  something: too large (8 MiB)",
+        ),
+        (
+            {"type": "left_out", "count": 7},
+            "          … 7 were left out, being too many at once",
+        ),
+    ],
+)
+def test_each_is_one_line(said: dict[str, Any], line: str) -> None:
+    """When, what kind, whom, what."""
+    assert live_line(said) == line
+
+
+def test_nothing_reaches_the_terminal_itself() -> None:
+    """Peers choose what their agents and events are called."""
+    act = Act("living", "\x1b[31mred\nsecond line", Verdict.KEPT, subject="\u202egnp")
+    line = live_line(_said(of_act(act, NOW)))
+    assert line.isprintable()
+    assert "\\x1b[31mred\\x0asecond line" in line
+
+
+def test_what_a_newer_node_says_is_shown_as_it_is() -> None:
+    """The command line may be older than the node."""
+    assert "strange" in live_line({"type": "strange", "at": NOW})
+    assert live_line({}).startswith("–")
+
+
+def test_colours_tell_good_from_bad() -> None:
+    """The rest has none."""
+    assert live_style(_said(of_agent(None, AGENT, NOW))) == "green"
+    assert live_style(_said(of_task(replace(TASK, state=State.TIMED_OUT), NOW))) == "red"
+    assert live_style(_said(of_act(Act("a", "b", Verdict.FORBIDDEN), NOW))) == "yellow"
+    assert live_style(_said(of_act(Act("a", "b", Verdict.SENT), NOW))) == "dim"
+    assert live_style({"type": "left_out"}) == "yellow"
+    assert live_style(_said(of_progress(TASK, {}, NOW))) == ""

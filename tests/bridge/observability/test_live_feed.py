@@ -1,0 +1,91 @@
+"""What happens, told to those who watch."""
+
+import asyncio
+from functools import partial
+
+from bridge.agents.agent import Agent, AgentStatus
+from bridge.agents.routing_table import Change
+from bridge.connectors.cis.acts import Act, Verdict
+from bridge.connectors.cis.live import of_act
+from bridge.observability import live_feed
+from bridge.observability.live_event import LiveFilter
+from bridge.observability.live_feed import LiveFeed, LiveListener
+from bridge.tasks.messages import Dropped
+from bridge.tasks.task import Task
+from storage.database import Database
+from tests.support.agents import NOW, Clock, registered, routing_table
+from tests.support.desk import request
+
+TASK = Task(request(), NOW, NOW + 1)
+ALL = LiveFilter()
+
+
+def _agent(number: int) -> Agent:
+    return Agent(f"worker-{number}", "here", "cis", "", (), AgentStatus.IDLE, None, NOW, NOW, None)
+
+
+async def _next(listener: LiveListener, count: int) -> list[object]:
+    return [(await listener.next())["type"] for _ in range(count)]
+
+
+async def test_each_kind_is_told() -> None:
+    """In its order, to everybody who watches; and to nobody who came later or has left."""
+    feed = LiveFeed(now_ms=Clock())
+    with feed.listening(ALL) as one, feed.listening(ALL) as other:
+        feed.changed(TASK)
+        feed.heard(TASK, {"message": "halfway"})
+        feed.dropped(TASK, Dropped("result", "it is over"))
+        feed.show(partial(of_act, Act("living", "io.cis.agent.message", Verdict.TAKEN)))
+        feed.agents_changed([Change(None, _agent(1)), Change(_agent(1), _agent(1))])
+        for listener in (one, other):
+            assert await _next(listener, 5) == ["task", "progress", "dropped", "cis", "agent"]
+    feed.changed(TASK)
+    with feed.listening(ALL) as late:
+        feed.show(partial(of_act, Act("living", "x", Verdict.KEPT)))
+        assert (await late.next())["at"] == NOW
+        waiting = asyncio.create_task(late.next())
+        feed.changed(TASK)
+        assert (await waiting)["type"] == "task"
+
+
+async def test_who_wants_little_is_told_little() -> None:
+    """What is not wanted does not push out what is."""
+    feed = LiveFeed(now_ms=Clock())
+    with feed.listening(LiveFilter(types=frozenset({"cis"})), most=1) as listener:
+        feed.show(partial(of_act, Act("living", "x", Verdict.KEPT)))
+        for _ in range(10):
+            feed.changed(TASK)
+        assert (await listener.next())["type"] == "cis"
+
+
+async def test_who_is_slow_is_told_how_much_is_missing() -> None:
+    """The oldest is left out; what stands before the rest is how much that was."""
+    feed = LiveFeed(now_ms=Clock())
+    with feed.listening(ALL, most=2) as listener:
+        for number in range(5):
+            feed.show(partial(of_act, Act("living", str(number), Verdict.KEPT)))
+        assert await listener.next() == {"type": "left_out", "count": 3}
+        assert [(await listener.next())["event_type"] for _ in range(2)] == ["3", "4"]
+        feed.changed(TASK)
+        assert (await listener.next())["type"] == "task"
+
+
+async def test_a_great_many_agents_at_once_are_counted() -> None:
+    """A node that is learned with all its agents takes no second of everybody's time."""
+    feed = LiveFeed(now_ms=Clock())
+    with feed.listening(ALL) as listener:
+        feed.agents_changed([Change(None, _agent(number)) for number in range(live_feed.MOST_AT_ONCE + 5)])
+        first = await listener.next()
+        assert first["count"] == live_feed.MOST_AT_ONCE + 5 - live_feed.MOST_WAITING
+
+
+async def test_it_hears_of_agents_from_the_routing_table(database: Database) -> None:
+    """Whichever process has learned of them."""
+    feed = LiveFeed(now_ms=Clock())
+    async with routing_table(database) as routes, routing_table(database) as others:
+        end = routes.subscribe(feed.agents_changed)
+        with feed.listening(ALL) as listener:
+            await others.take([registered("worker@here")])
+            said = await listener.next()
+        end()
+    assert (said["what"], said["agent"]) == ("came", "worker@here")

@@ -1,0 +1,31 @@
+"""What the node counts."""
+
+from prometheus_client import generate_latest
+
+from bridge.observability.metrics import Metrics
+
+
+def test_two_nodes_fit_in_one_process() -> None:
+    """No metric lives in a global registry."""
+    one, two = Metrics(), Metrics()
+    one.database_restarts.inc()
+    assert b"palaver_database_restarts_total 1.0" in generate_latest(one.registry)
+    assert b"palaver_database_restarts_total 0.0" in generate_latest(two.registry)
+
+
+def test_the_process_is_measured() -> None:
+    """Memory, CPU time and open files come with every scrape."""
+    text = generate_latest(Metrics().registry).decode()
+    assert "process_resident_memory_bytes" in text
+    assert "process_open_fds" in text
+
+
+def test_the_pool_is_read_at_each_scrape() -> None:
+    """The figures are those of the moment."""
+    metrics, now = Metrics(), [(3, 2, 10)]
+    metrics.watch_pool(lambda: now[0])
+    assert b'palaver_database_pool_connections{state="idle"} 2.0' in generate_latest(metrics.registry)
+    now[0] = (10, 0, 10)
+    text = generate_latest(metrics.registry)
+    assert b'palaver_database_pool_connections{state="busy"} 10.0' in text
+    assert b'palaver_database_pool_connections{state="limit"} 10.0' in text

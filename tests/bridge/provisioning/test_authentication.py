@@ -1,0 +1,95 @@
+"""Who asks."""
+
+from bridge.provisioning.authorization import BELIEVED, Limits
+from federation.peers.limits import Rate
+from tests.bridge.people.service.scene import ALICE, BOB, THERE, Stage
+from tests.bridge.provisioning.managing import SECRET, manager, quoted
+
+
+async def test_the_homeserver_knows_whose_a_token_is(play: Stage) -> None:
+    """It is asked once a minute, and knows then that the token was taken back."""
+    async with manager(play) as one:
+        for _ in range(3):
+            await one.get("logins")
+        assert one.accounts.asked == 1
+        del one.accounts.tokens["of-alice"]
+        one.clock[0] = BELIEVED
+        assert await one.refused("GET", "logins") == (401, "M_UNKNOWN_TOKEN")
+
+
+async def test_who_shows_nothing_good_is_refused(play: Stage) -> None:
+    """And so is who is no person of the homeserver, or may not look."""
+    async with manager(play) as one:
+        assert await one.refused("GET", "logins", token=None) == (401, "M_MISSING_TOKEN")
+        assert await one.refused("GET", "logins", token="guessed") == (401, "M_UNKNOWN_TOKEN")
+        assert await one.refused("GET", "logins", token="openid:guessed") == (401, "M_UNKNOWN_TOKEN")
+        for token in ("of-a-ghost", "of-another", "of-eve"):
+            assert await one.refused("GET", "logins", token=token) == (403, "M_FORBIDDEN")
+        assert await one.refused("POST", "login/start/access_token", token="of-bob") == (403, "M_FORBIDDEN")
+
+
+async def test_the_query_may_say_the_same(play: Stage) -> None:
+    """As managers do; nobody asks as another one by it."""
+    async with manager(play) as one:
+        await one.get("logins", query=f"?user_id={quoted(ALICE)}")
+        of_bob = f"?user_id={quoted(BOB)}"
+        assert await one.refused("GET", "logins", query=of_bob) == (403, "M_FORBIDDEN")
+        # Also when it is the first that is asked with the token.
+        assert await one.refused("GET", "logins", token="of-alice-too", query=of_bob) == (403, "M_FORBIDDEN")
+
+
+async def test_by_an_openid_token_one_says_who_one_is(play: Stage) -> None:
+    """Of the homeserver alone: no other one is asked."""
+    async with manager(play) as one:
+        await one.get("logins", token="openid:who-alice-is")
+        # It is no access token.
+        assert await one.refused("GET", "logins", token="who-alice-is") == (401, "M_UNKNOWN_TOKEN")
+        asked = one.accounts.asked
+        elsewhere = f"?user_id={quoted('@alice:another.test')}"
+        said = await one.refused("GET", "logins", token="openid:other", query=elsewhere)
+        assert said == (403, "M_FORBIDDEN")
+        assert one.accounts.asked == asked
+
+
+async def test_a_program_with_the_secret_asks_as_anybody(play: Stage) -> None:
+    """Of the homeserver, and with that person's permissions. Without a secret there is none to guess."""
+    async with manager(play) as one:
+        await one.get("logins", token=SECRET, query=f"?user_id={quoted(BOB)}")
+        assert one.accounts.asked == 0
+        assert await one.refused("GET", "logins", token=SECRET) == (400, "M_MISSING_PARAM")
+        for user in (f"@eve:{THERE}", f"@_agent_worker-1:{THERE}", "@alice:another.test", "alice", ""):
+            said = await one.refused("GET", "logins", token=SECRET, query=f"?user_id={quoted(user)}")
+            assert said == (403, "M_FORBIDDEN")
+    await play.end(one.scene)
+    async with manager(play, secret=None) as one:
+        said = await one.refused("GET", "logins", token=SECRET, query=f"?user_id={quoted(BOB)}")
+        assert said == (401, "M_UNKNOWN_TOKEN")
+
+
+async def test_nobody_guesses_for_long(play: Stage) -> None:
+    """Tokens that were nobody's are counted; those that are somebody's are not."""
+    limits = Limits(behind_proxy=Rate(0.1, 3))
+    async with manager(play, limits=limits) as one:
+        for number in range(3):
+            said = await one.refused("GET", "logins", token=f"guess-{number}")
+            assert said == (401, "M_UNKNOWN_TOKEN")
+        assert await one.refused("GET", "logins", token="guess-4") == (429, "M_LIMIT_EXCEEDED")
+        one.clock[0] = 1_000.0
+        for _ in range(10):
+            one.clock[0] += BELIEVED + 1
+            await one.get("logins")
+    await play.end(one.scene)
+    async with manager(play, limits=Limits(of_person=Rate(0.1, 2))) as one:
+        for _ in range(2):
+            await one.get("logins")
+        assert await one.refused("GET", "logins") == (429, "M_LIMIT_EXCEEDED")
+        await one.get("logins", token="of-bob")
+
+
+async def test_while_the_homeserver_is_away_nobody_is_known(play: Stage) -> None:
+    """Nor unknown: whoever asks is told to come back."""
+    async with manager(play) as one:
+        one.accounts.status = 502
+        assert await one.refused("GET", "logins") == (503, "M_UNKNOWN")
+        one.accounts.status = 200
+        await one.get("logins")

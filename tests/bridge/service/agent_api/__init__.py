@@ -1,1 +1,0 @@
-"""The interface for attached agents, over real HTTP and WebSockets and on a real Postgres."""

@@ -1,1 +1,0 @@
-"""`palaver agent run` against a real node."""

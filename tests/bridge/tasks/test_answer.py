@@ -1,0 +1,61 @@
+"""What a task came to."""
+
+import pytest
+
+from bridge.tasks.answer import MOST_EXIT_CODE, MOST_METADATA_BYTES, Answer, cancelled, failure, kept
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.request import encoded
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_a_failure_with_a_code_says_it_where_nodes_look(code: ErrorCode) -> None:
+    """ "success:false, exit_code:-1, metadata.error_code"."""
+    answer = failure(TaskError(code, "It is so.", {"current_task": "t"}))
+    assert answer == Answer(False, "It is so.", -1, {"current_task": "t", "error_code": code.value}, code)
+
+
+def test_a_cancelled_task_has_no_code() -> None:
+    """Nothing went wrong."""
+    assert cancelled("alice", "wrong one") == Answer(
+        False, "Cancelled by alice: wrong one", -1, {"cancelled": True}
+    )
+    assert cancelled("alice", None).output == "Cancelled by alice."
+
+
+def test_an_ordinary_answer_is_kept_as_it_is() -> None:
+    """Zero bytes included."""
+    answer = Answer(True, "done\0 – äöü", 0, {"tokens_used": 1500})
+    assert kept(answer, 1_000) == answer
+    plain = Answer(False, "done", 7)
+    assert kept(plain, 4) == plain
+    assert kept(plain, 3) != plain
+
+
+def test_a_long_output_is_cut_and_says_so() -> None:
+    """Between characters, never within one."""
+    answer = kept(Answer(True, "ä" * 100, 0, {"x": 1}), 51)
+    assert answer.output == "ä" * 25
+    assert answer.metadata == {"x": 1, "output_truncated": True, "output_bytes": 200}
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"x": "y" * MOST_METADATA_BYTES}, {"x": 10**30}, {"x": "\ud800"}, {"x": object()}]
+)
+def test_metadata_that_nobody_can_keep_is_left_out(metadata: dict[str, object]) -> None:
+    """The answer itself is not lost for it, nor the code, nor that the output was cut."""
+    error = ErrorCode.TIMEOUT
+    answer = kept(Answer(False, "abc", -1, metadata, error), 2)
+    assert answer.metadata == {
+        "output_truncated": True,
+        "output_bytes": 3,
+        "metadata_dropped": True,
+        "error_code": "TIMEOUT",
+    }
+
+
+def test_whatever_an_agent_answers_can_be_stored() -> None:
+    """Halves of surrogates, and exit codes that no process has."""
+    answer = kept(Answer(False, "a\ud800b", 10**30, {}), 100)
+    assert (answer.output, answer.exit_code) == ("a?b", MOST_EXIT_CODE)
+    assert kept(Answer(False, "", -(10**30), {}), 100).exit_code == -MOST_EXIT_CODE
+    assert encoded({"output": answer.output}) is not None

@@ -1,0 +1,116 @@
+"""What was done of tasks is remembered, and the database is told."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from bridge.tasks.effect_acks import TaskTicks
+from bridge.tasks.messages import Accept, Due
+from bridge.tasks.request import TaskKey
+from bridge.tasks.store import TaskStore
+from bridge.tasks.task import Task, receive
+from storage.concurrency import BackgroundTasks
+from storage.database import Database
+from tests.support.agents import NOW
+from tests.support.desk import request
+
+LONG = 3_600.0
+
+
+async def accepted(database: Database, store: TaskStore, name: str = "a") -> Task:
+    """With a delivery that is due, and people who are to be shown it."""
+    task = receive(Task(request(key=TaskKey("living", name)), NOW, NOW + 300_000), Accept(), NOW).task
+    async with database.transaction() as connection:
+        stored, _ = await store.accept(connection, task, 1)
+    assert stored is not None
+    return stored
+
+
+@contextlib.asynccontextmanager
+async def ticking(database: Database, store: TaskStore, pause: float) -> AsyncIterator[TaskTicks]:
+    background = BackgroundTasks()
+    ticks = TaskTicks(database, store, background, pause)
+    ticks.start()
+    try:
+        yield ticks
+    finally:
+        await background.close()
+
+
+async def due(store: TaskStore, task: Task) -> frozenset[Due]:
+    """As the database has it."""
+    known = await store.load(task.key)
+    assert known is not None
+    return known.due
+
+
+async def test_what_was_done_is_told_together(database: Database) -> None:
+    """Of all tasks, at the end at the latest."""
+    store = TaskStore(database)
+    ticks = TaskTicks(database, store, BackgroundTasks(), LONG)
+    one, other = await accepted(database, store), await accepted(database, store, "b")
+    ticks.done(one, Due.DELIVER)
+    ticks.done(one, Due.SHOW)
+    ticks.done(other, Due.SHOW)
+    assert ticks.was_done(one, Due.SHOW)
+    assert not ticks.was_done(other, Due.DELIVER)
+    assert await due(store, one) == {Due.DELIVER, Due.SHOW}
+    await ticks.flush()
+    assert (await due(store, one), await due(store, other)) == (frozenset(), {Due.DELIVER})
+
+
+async def test_what_was_done_of_an_older_step_is_not_ticked_off(database: Database) -> None:
+    """The database would not hear of it: the step that followed says what is due. What is done once is
+    taken on, and is known to be done however often a step says that it is due."""
+    ticks = TaskTicks(database, TaskStore(database), BackgroundTasks(), LONG)
+    task = await accepted(database, TaskStore(database))
+    ticks.done(task, Due.DELIVER)
+    ticks.done(task, Due.SHOW)
+    again = replace(task, version=task.version + 1)
+    ticks.leave_out_older(again)
+    assert ticks.was_done(again, Due.DELIVER)
+    assert not ticks.was_done(again, Due.SHOW)
+    assert ticks._waiting[task.id] == (again.version, {Due.DELIVER})
+    over = replace(again, version=again.version + 1, due=frozenset())
+    ticks.leave_out_older(over)
+    assert task.id not in ticks._waiting
+    # Of a step that another one has followed it says nothing.
+    ticks.done(over, Due.ANSWER)
+    ticks.done(task, Due.SHOW)
+    assert ticks._waiting[task.id] == (over.version, {Due.ANSWER})
+
+
+async def test_what_could_not_be_told_is_told_later(database: Database) -> None:
+    """Nothing of it is lost while Postgres is away."""
+    store = TaskStore(database)
+    async with ticking(database, store, 0.01) as ticks:
+        task = await accepted(database, store)
+        async with database.connection() as other:
+            await other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        ticks.done(task, Due.SHOW)
+        while not ticks.is_idle:
+            await asyncio.sleep(0.005)
+        assert await due(store, task) == {Due.DELIVER}
+
+
+async def test_what_postgres_refuses_is_told_later(database: Database) -> None:
+    """A mistake ends nothing."""
+    store = TaskStore(database)
+    async with ticking(database, store, 0.01) as ticks:
+        task = await accepted(database, store)
+        async with database.connection() as other:
+            await other.execute("ALTER TABLE tasks RENAME COLUMN due TO undue")
+            ticks.done(task, Due.SHOW)
+            with pytest.raises(asyncpg.UndefinedColumnError):
+                await ticks.flush()
+            await other.execute("ALTER TABLE tasks RENAME COLUMN undue TO due")
+        while not ticks.is_idle:
+            await asyncio.sleep(0.005)
+        assert await due(store, task) == {Due.DELIVER}

@@ -1,0 +1,417 @@
+"""What is due of tasks is done, and it is remembered that it was."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from bridge.tasks.effects import AT_ONCE, MOST_PROGRESS, MOST_WAITING, Ports, TaskEffects
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.lease import TOPIC, read_notice
+from bridge.tasks.messages import Accept, Cancel, Due, Error, Message, Unreachable
+from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, NotNow, Rejected
+from bridge.tasks.request import Origin, TaskKey
+from bridge.tasks.retry import RetryPolicy
+from bridge.tasks.store import TaskStore
+from bridge.tasks.task import Task, receive
+from storage.concurrency import BackgroundTasks
+from storage.database import Database
+from tests.support.agents import NOW, registered, routing_table
+from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
+from tests.support.postgres import as_another_process
+
+PATIENCE = 60.0
+QUICK = RetryPolicy(max_retries=2, base_delay_ms=1)
+
+
+@dataclass
+class Bench:
+    effects: TaskEffects
+    store: TaskStore
+    database: Database
+    courier: Courier
+    requester: Requester
+    onlooker: Onlooker
+    notebook: Notebook
+    happened: list[Message] = field(default_factory=list)
+
+    async def take(self, key: TaskKey, message: Message) -> None:
+        """In place of the task's steps."""
+        self.happened.append(message)
+
+    async def stored(self, *messages: Message, **changed: Any) -> Task:
+        """A task that has gone through all that."""
+        task = Task(request(**changed), NOW, NOW + 300_000)
+        for message in messages:
+            task = receive(task, message, NOW).task
+        async with self.database.transaction() as connection:
+            stored, _ = await self.store.accept(connection, task, 1)
+        assert stored is not None
+        return stored
+
+    async def due(self, task: Task) -> frozenset[Due]:
+        """As the database has it, when nothing is under way any more."""
+        while not self.effects.is_idle:
+            await asyncio.sleep(0.005)
+        known = await self.store.load(task.key)
+        assert known is not None
+        return known.due
+
+
+@contextlib.asynccontextmanager
+async def bench(database: Database, **changed: Any) -> AsyncIterator[Bench]:
+    async with routing_table(database) as routes:
+        await routes.take([registered("worker@here")])
+        store = TaskStore(database)
+        courier, requester = Courier(), Requester()
+        onlooker, notebook = Onlooker(), Notebook()
+        ports = {
+            "deliveries": {"cis": courier},
+            "replies": {"cis": requester},
+            "routes": routes,
+            "observer": notebook,
+            "watcher": onlooker,
+            "retry": QUICK,
+        }
+
+        background = BackgroundTasks()
+        effects = TaskEffects(
+            database,
+            store,
+            Ports(**{**ports, **changed}),
+            background,
+        )
+        one = Bench(effects, store, database, courier, requester, onlooker, notebook)
+        effects.start(one)  # type: ignore[arg-type]
+        try:
+            yield one
+        finally:
+            await background.close()
+            await effects.close()
+
+
+@pytest.fixture
+async def one(database: Database) -> AsyncIterator[Bench]:
+    async with bench(database) as one:
+        yield one
+
+
+class SlowOnlooker(Onlooker):
+    """It shows nothing until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = asyncio.Event()
+
+    async def show(self, task: Task) -> None:
+        await super().show(task)
+        await self.release.wait()
+
+
+async def test_what_is_due_is_done_and_no_longer_due(one: Bench) -> None:
+    """Each thing by whoever it concerns."""
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted)
+    assert await one.due(accepted) == frozenset()
+    assert await one.courier.delivered.get() == accepted
+    assert await one.onlooker.seen.get() == accepted
+    cancelled = await one.stored(Accept(), Cancel("alice"), key=TaskKey("living", "b"))
+    one.effects.do(cancelled)
+    assert await one.due(cancelled) == frozenset()
+    assert await one.courier.cancelled.get() == cancelled
+    assert await one.requester.answered.get() == cancelled
+
+
+async def test_only_what_is_wanted_is_done(one: Bench) -> None:
+    """Another process may be at the rest."""
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, {Due.DELIVER})
+    assert await one.due(accepted) == {Due.SHOW}
+
+
+async def test_whoever_waits_is_answered_before_people_are_shown(database: Database) -> None:
+    """They are shown the last of the steps that follow each other, and what was not shown stays due."""
+    async with bench(database, shown_after=3_600.0) as one:
+        over = await one.stored(Accept(), Cancel("alice"))
+        one.effects.do(over)
+        assert (await one.requester.answered.get()).key == over.key
+        assert one.onlooker.seen.empty()
+    known = await one.store.load(over.key)
+    assert known is not None
+    assert Due.SHOW in known.due
+
+
+async def test_where_nobody_looks_on_nothing_is_shown(database: Database) -> None:
+    """And nothing stays due for it."""
+    async with bench(database, shown_after=0.01, watcher=None) as one:
+        accepted = await one.stored(Accept())
+        one.effects.do(accepted, {Due.SHOW})
+        assert await one.due(accepted) == {Due.DELIVER}
+    assert one.notebook.problems == []
+
+
+async def test_what_has_gone_on_while_it_was_shown_is_shown_again(database: Database) -> None:
+    """What people see last is how it stands."""
+    watcher = SlowOnlooker()
+    async with bench(database, shown_after=0.01, watcher=watcher) as one:
+        accepted = await one.stored(Accept())
+        one.effects.do(accepted, {Due.SHOW})
+        assert await watcher.seen.get() == accepted
+        over = receive(accepted, Cancel("alice"), NOW).task
+        async with one.database.transaction() as connection:
+            assert await one.store.step(connection, over, 1)
+        one.effects.do(over, {Due.SHOW})
+        watcher.release.set()
+        assert Due.SHOW not in await one.due(over)
+    assert watcher.seen.get_nowait() == over
+
+
+async def test_people_who_cannot_be_shown_tasks_hold_up_no_agent_and_no_requester(
+    database: Database,
+) -> None:
+    """Showing, delivering and answering have a bound each."""
+    watcher = SlowOnlooker()
+    async with bench(database, watcher=watcher) as one:
+        keys = [TaskKey("living", f"r{number}") for number in range(AT_ONCE + 1)]
+        for key in keys:
+            one.effects.do(await one.stored(Accept(), Cancel("alice"), key=key))
+        async with asyncio.timeout(PATIENCE):
+            cancelled = {(await one.courier.cancelled.get()).key for _ in keys}
+            answered = {(await one.requester.answered.get()).key for _ in keys}
+        assert cancelled == answered == set(keys)
+        assert watcher.seen.qsize() == AT_ONCE
+
+
+async def test_only_so_many_tasks_wait_to_be_shown(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is more stays due, and is shown when it is found again."""
+    monkeypatch.setitem(MOST_WAITING, Due.SHOW, 2)  # type: ignore[arg-type]
+    watcher = SlowOnlooker()
+    async with bench(database, watcher=watcher) as one:
+        tasks = [await one.stored(Accept(), key=TaskKey("living", name)) for name in "abc"]
+        for task in tasks:
+            one.effects.do(task)
+        assert {(await watcher.seen.get()).key for _ in range(2)} == {task.key for task in tasks[:2]}
+        watcher.release.set()
+        assert await one.due(tasks[0]) == frozenset()
+        assert await one.due(tasks[2]) == {Due.SHOW}
+        assert watcher.seen.empty()
+        one.effects.do(await one.store.load(tasks[2].key) or tasks[2])
+        assert await one.due(tasks[2]) == frozenset()
+
+
+async def test_a_thing_is_done_once_at_a_time(one: Bench) -> None:
+    """However often it is asked for meanwhile."""
+    accepted = await one.stored(Accept())
+    for _ in range(5):
+        one.effects.do(accepted)
+    await one.courier.delivered.get()
+    one.effects.do(accepted)
+    await one.due(accepted)
+    assert one.courier.delivered.empty()
+
+
+@pytest.mark.parametrize("failure", [NotNow("away"), ConnectionError(), TimeoutError()])
+async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | Exception) -> None:
+    """By the policy; what a connector raises is a failure like another."""
+    one.courier.outcomes = [failure, failure, Delivered()]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted)
+    assert await one.due(accepted) == frozenset()
+    assert one.courier.delivered.qsize() == 3
+    assert one.happened == []
+
+
+async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up, and nothing of it goes on."""
+    monkeypatch.setattr("bridge.tasks.effects.PATIENCE", 0.01)
+    given_up = asyncio.Event()
+    deliver = one.courier.deliver
+
+    async def never(task: Task) -> DeliveryOutcome:
+        one.courier.deliver = deliver  # type: ignore[method-assign]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        raise AssertionError("nobody waits for it any more")
+
+    one.courier.deliver = never  # type: ignore[method-assign]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, {Due.DELIVER})
+    assert await one.due(accepted) == {Due.SHOW}
+    assert given_up.is_set()
+    assert one.courier.delivered.qsize() == 1
+
+
+async def test_a_delivery_that_goes_on_failing_ends_the_task(one: Bench) -> None:
+    """What it failed with last is the reason."""
+    one.courier.outcomes = [NotNow("one"), NotNow("two"), NotNow("three")]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted)
+    assert Due.DELIVER in await one.due(accepted)
+    assert one.happened == [Unreachable("three")]
+
+
+async def test_an_answer_that_goes_on_failing_stays_due(one: Bench) -> None:
+    """It is found by the next sweep."""
+    one.requester.failures = 3
+    cancelled = await one.stored(Cancel("alice"))
+    one.effects.do(cancelled)
+    assert await one.due(cancelled) == {Due.ANSWER}
+    assert "tried again" in one.notebook.problems[-1]
+    one.effects.do(cancelled)
+    assert await one.due(cancelled) == frozenset()
+
+
+async def test_a_refused_delivery_is_not_tried_again(one: Bench) -> None:
+    """The error is the task's."""
+    error = TaskError(ErrorCode.AGENT_BUSY, "no")
+    one.courier.outcomes = [Rejected(error)]
+    one.effects.do(accepted := await one.stored(Accept()))
+    await one.due(accepted)
+    assert one.happened == [Error(error)]
+
+
+@pytest.mark.parametrize("announce", [True, False])
+async def test_what_another_process_has_to_do_stays_due_and_is_told(one: Bench, announce: bool) -> None:
+    """Once: whoever is told does not tell it back."""
+    received: asyncio.Queue[str | None] = asyncio.Queue()
+    as_another_process(one.database).session.subscribe(TOPIC, received.put_nowait)
+    await received.get()
+    one.courier.outcomes = [NotHere()]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, announce=announce)
+    assert await one.due(accepted) == {Due.DELIVER}
+    one.database.session.notify(TOPIC, "end")
+    notices = []
+    while (notice := await received.get()) != "end":
+        notices.append(notice)
+    assert [read_notice(notice) for notice in notices if notice] == ([accepted.key] if announce else [])
+
+
+async def test_a_connector_that_is_not_there(database: Database) -> None:
+    """Another process may have it: nothing is lost for want of one here."""
+    async with bench(database, deliveries={}, replies={}, watcher=None) as one:
+        accepted = await one.stored(Accept())
+        one.effects.do(accepted)
+        assert await one.due(accepted) == {Due.DELIVER}
+        cancelled = await one.stored(Accept(), Cancel("alice"), key=TaskKey("living", "b"))
+        one.effects.do(cancelled)
+        assert await one.due(cancelled) == {Due.CANCEL, Due.ANSWER}
+        one.effects.say(cancelled, {"percent": 1})
+        assert one.notebook.problems == []
+
+
+async def test_a_delivery_is_not_repeated_for_a_task_that_is_over(one: Bench) -> None:
+    """It was cancelled between two attempts; the agent is told after the attempt."""
+    going, release = asyncio.Event(), asyncio.Event()
+
+    async def deliver(task: Task) -> DeliveryOutcome:
+        one.courier.delivered.put_nowait(task)
+        going.set()
+        await release.wait()
+        return NotNow("away")
+
+    one.courier.deliver = deliver  # type: ignore[method-assign]
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted)
+    await going.wait()
+    cancelled = receive(accepted, Cancel("alice"), NOW).task
+    async with one.database.transaction() as connection:
+        assert await one.store.step(connection, cancelled, 1)
+    one.effects.do(cancelled)
+    await one.requester.answered.get()
+    assert one.courier.cancelled.empty()
+    release.set()
+    assert await one.due(cancelled) == frozenset()
+    assert one.courier.cancelled.qsize() == 1
+    assert one.courier.delivered.qsize() == 1
+
+
+async def test_an_answer_is_given_again_when_it_was_asked_for_meanwhile(one: Bench) -> None:
+    """At the other place."""
+    first, release = asyncio.Event(), asyncio.Event()
+    answered: list[Origin] = []
+
+    async def answer(task: Task) -> None:
+        answered.append(task.request.origin)
+        first.set()
+        await release.wait()
+
+    one.requester.answer = answer  # type: ignore[method-assign]
+    ended = await one.stored(Cancel("alice"))
+    one.effects.do(ended)
+    await first.wait()
+    elsewhere = Origin("cis", {"event_id": "$2"})
+    again = replace(ended, version=ended.version + 1, request=ended.request.asked_again(elsewhere))
+    async with one.database.transaction() as connection:
+        assert await one.store.step(connection, again, 1)
+    one.effects.do(again)
+    release.set()
+    assert await one.due(again) == frozenset()
+    assert answered == [ended.request.origin, elsewhere]
+
+
+async def test_reports_are_passed_on_in_their_order(one: Bench) -> None:
+    """Of many that come at once the newest; one that fails is lost, and the next one comes."""
+    blocked, release = asyncio.Event(), asyncio.Event()
+    heard: list[int] = []
+
+    async def progress(task: Task, content: Mapping[str, Any]) -> None:
+        blocked.set()
+        await release.wait()
+        if content["n"] == MOST_PROGRESS:
+            raise ConnectionError
+        heard.append(content["n"])
+
+    one.requester.progress = progress  # type: ignore[method-assign]
+    task = await one.stored(Accept())
+    one.effects.say(task, {"n": 0})
+    await blocked.wait()
+    for number in range(1, MOST_PROGRESS + 11):
+        one.effects.say(task, {"n": number})
+    release.set()
+    while not one.effects.is_idle:
+        await asyncio.sleep(0.005)
+    assert heard == [0, *(n for n in range(11, MOST_PROGRESS + 11) if n != MOST_PROGRESS)]
+    assert len(one.notebook.problems) == 1
+
+
+async def test_an_answer_comes_after_the_reports_before_it(one: Bench) -> None:
+    """However long these take to be passed on."""
+    release = asyncio.Event()
+    heard: list[str] = []
+
+    async def progress(task: Task, content: Mapping[str, Any]) -> None:
+        await release.wait()
+        heard.append("report")
+
+    async def answer(task: Task) -> None:
+        heard.append("answer")
+
+    one.requester.progress = progress  # type: ignore[method-assign]
+    one.requester.answer = answer  # type: ignore[method-assign]
+    ended = await one.stored(Accept(), Cancel("alice"))
+    one.effects.say(ended, {"n": 0})
+    one.effects.do(ended)
+    await one.onlooker.seen.get()
+    await one.courier.cancelled.get()
+    release.set()
+    await one.due(ended)
+    assert heard == ["report", "answer"]
+
+
+async def test_what_was_done_is_remembered_at_the_end(one: Bench) -> None:
+    """A stop in good order repeats nothing."""
+    accepted = await one.stored(Accept())
+    one.effects.do(accepted, {Due.DELIVER})
+    await one.courier.delivered.get()
+    await one.effects.close()
+    known = await one.store.load(accepted.key)
+    assert known is not None
+    assert known.due == {Due.SHOW}

@@ -1,0 +1,76 @@
+"""How much work may be asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.tasks.errors import ErrorCode
+from bridge.tasks.limits import TaskLimiter, TaskLimits
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from federation.peers.limits import Rate
+
+REQUEST = TaskRequest(
+    TaskKey("living", "req-1"),
+    "task-1",
+    AgentAddress("coordinator", "living"),
+    AgentAddress("worker", "kitchen"),
+    "Implement a function",
+    Origin("cis"),
+)
+OTHER_AGENT = replace(REQUEST, from_address=AgentAddress("other", "living"))
+OTHER_NODE = replace(
+    REQUEST, key=TaskKey("attic", "req-1"), from_address=AgentAddress("coordinator", "attic")
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [(None, 300_000), (1_000, 1_000), (10**15, 600_000), (0, 1), (-5, 1)],
+)
+def test_the_time_for_a_task_is_capped(asked: int | None, given: int) -> None:
+    """300 s by default, and never more than the configuration allows."""
+    assert TaskLimits(longest_timeout_ms=600_000).timeout_ms(asked) == given
+    assert TaskLimits(default_timeout_ms=10**9, longest_timeout_ms=5).timeout_ms(None) == 5
+
+
+def test_one_agent_cannot_use_up_what_others_have() -> None:
+    """Its own limit comes first, and the answer says when to come back."""
+    limiter = TaskLimiter(TaskLimits(of_agent=Rate(1, 2), of_node=Rate(100, 100)))
+    assert limiter.ask(REQUEST, 50.0) is None
+    assert limiter.ask(REQUEST, 50.0) is None
+    error = limiter.ask(REQUEST, 50.0)
+    assert error is not None
+    assert (error.code, error.metadata) == (ErrorCode.AGENT_BUSY, {"retry_after_ms": 1_000})
+    assert limiter.ask(OTHER_AGENT, 50.0) is None
+    assert limiter.ask(REQUEST, 51.0) is None
+
+
+def test_one_node_cannot_use_up_what_others_have() -> None:
+    """However many agents it makes up."""
+    limiter = TaskLimiter(TaskLimits(of_node=Rate(1, 2)))
+    agents = [replace(REQUEST, from_address=AgentAddress(f"a{number}", "living")) for number in range(3)]
+    errors = [limiter.ask(request, 50.0) for request in agents]
+    assert errors[:2] == [None, None]
+    assert errors[2] is not None
+    assert "The node living" in errors[2].reason
+    assert limiter.ask(OTHER_NODE, 50.0) is None
+
+
+def test_a_payload_that_is_too_large_is_refused_with_its_field() -> None:
+    """It counts as asked for, too."""
+    limiter = TaskLimiter(TaskLimits(most_bytes=100, of_agent=Rate(1, 2)))
+    error = limiter.ask(replace(REQUEST, prompt="x" * 100), 50.0)
+    assert error is not None
+    assert (error.code, error.metadata) == (ErrorCode.INVALID_PAYLOAD, {"field": "task"})
+
+
+def test_too_many_that_have_not_ended() -> None:
+    """Of one node, or of all together."""
+    limiter = TaskLimiter(TaskLimits(live_of_node=7, live=20))
+    assert limiter.too_many("living", 6, 19) is None
+    for counts, words in (((7, 7), "living waits for 7 tasks"), ((6, 20), "Too many tasks")):
+        error = limiter.too_many("living", *counts)
+        assert error is not None
+        assert error.code is ErrorCode.AGENT_BUSY
+        assert words in error.reason

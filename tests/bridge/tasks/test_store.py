@@ -1,0 +1,144 @@
+"""Tasks as the database has them, and as a process remembers them."""
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.tasks.answer import Answer, failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.messages import Accept, Due, Message, Result, Start
+from bridge.tasks.queue_settings import Load
+from bridge.tasks.request import Origin, TaskKey
+from bridge.tasks.store import TaskStore, row_of, same_work, storable, task_of
+from bridge.tasks.task import Task, receive
+from storage.database import Database
+from storage.rooms.stream import list_cursors, take_over
+from tests.support.desk import request
+
+NOW = 10**12
+TASK = Task(
+    request(
+        prompt="a\0b – ä",
+        context="Rust project",
+        system_prompt="You are a developer",
+        model="m",
+        metadata={"a": [1, {"b": None}]},
+    ),
+    NOW,
+    NOW + 300_000,
+)
+FAILURE = failure(TaskError(ErrorCode.TIMEOUT, "too slow", {"x": 1}))
+
+
+def then(task: Task, *messages: Message) -> Task:
+    for message in messages:
+        task = receive(task, message, NOW + 1).task
+    return task
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        TASK,
+        then(TASK, Accept()),
+        then(TASK, Accept(), Start("agent-1", NOW + 5)),
+        then(TASK, Accept(), Start("agent-1"), Result(Answer(True, "done\0", 0, {"t": 1}))),
+        replace(then(TASK, Accept(), Start("agent-1"), Result(FAILURE)), asked=3, elsewhere=True),
+    ],
+)
+def test_a_task_is_read_as_it_was_written(task: Task) -> None:
+    """All of it, but for the time that was asked for, which has become the deadline."""
+    assert task_of(row_of(task, 7)) == task
+
+
+def test_a_task_of_which_nothing_is_left_to_do_is_nobodys() -> None:
+    """Else it would be taken over for ever."""
+    done = then(TASK, Accept(), Start("agent-1"), Result(FAILURE))
+    assert row_of(done, 7).desk == 7
+    assert row_of(replace(done, due=frozenset()), 7).desk is None
+    assert row_of(replace(then(TASK, Accept()), due=frozenset()), 7).desk == 7
+
+
+async def test_what_is_remembered_is_the_newest_that_was_seen(database: Database) -> None:
+    """A step forgets it until the transaction has ended well."""
+    store = TaskStore(database)
+    async with database.transaction() as connection:
+        task, _ = await store.accept(connection, then(TASK, Accept()), 7)
+    assert task is not None
+    assert store.remembered(task.key) is None
+    store.committed(task)
+    assert store.remembered(task.key) == task
+    started = then(task, Start("agent-1"))
+    async with database.transaction() as connection:
+        assert await store.step(connection, started, 7)
+        assert store.remembered(task.key) is None
+    store.committed(started)
+    store.committed(task)
+    assert store.remembered(task.key) == started
+    assert await store.load(task.key) == started
+    async with database.transaction() as connection:
+        assert not await store.step(connection, started, 7), "it is not the next one"
+    store.forget(task.key)
+    assert store.remembered(task.key) is None
+
+
+async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -> None:
+    """And what its agent has is told."""
+    store = TaskStore(database)
+    task = then(TASK, Accept())
+    async with database.transaction() as connection:
+        term = await take_over(connection, "reader", 0)
+        new, load = await store.accept(connection, task, 7, (1, 0), ("reader", term, 1))
+        assert new is not None
+        assert load == Load()
+        assert await store.fetch(connection, task.key) == new
+        assert await connection.fetchval("SELECT desk FROM tasks WHERE id = $1", new.id) == 7
+        assert await list_cursors(connection) == {"reader": 1}
+        other = then(replace(TASK, request=request("other")), Accept())
+        busy = None, Load(1, 0, task.request.task_id)
+        assert await store.accept(connection, other, 7, (1, 0), ("reader", term, 2)) == busy
+        assert await list_cursors(connection) == {"reader": 1}
+        ended = then(new, Start("agent-1", NOW + 5), Result(FAILURE)).changed(version=new.version + 1)
+        assert await store.step(connection, ended, 8)
+        assert await store.fetch(connection, task.key) == ended
+        assert await connection.fetchval("SELECT desk FROM tasks WHERE id = $1", new.id) == 8
+
+
+async def test_what_was_done_is_not_due_in_the_next_step(database: Database) -> None:
+    """Though the database is told of it a moment later."""
+    store = TaskStore(database)
+    task = then(TASK, Accept())
+    store.committed(task)
+    store.done(task, Due.SHOW)
+    known = store.remembered(task.key)
+    assert known is not None
+    assert known.due == {Due.DELIVER}
+    store.done(replace(task, version=1), Due.DELIVER)
+    assert store.remembered(task.key) == known, "another step was taken since"
+    store.done(replace(task, request=request("other")), Due.SHOW)
+
+
+async def test_what_is_remembered_is_bounded(database: Database) -> None:
+    """By what the tasks hold."""
+    store = TaskStore(database, remembered=10_000)
+    for number in range(10):
+        store.committed(replace(TASK, request=request(str(number), prompt="x" * 3_000)))
+    kept = [number for number in range(10) if store.remembered(TaskKey("living", str(number)))]
+    assert kept == [8, 9]
+
+
+async def test_names_that_no_column_holds_are_of_no_task(database: Database) -> None:
+    """Strangers choose them."""
+    store = TaskStore(database)
+    assert await store.load(TaskKey("living", "a\0b")) is None
+    assert await store.load(TaskKey("\ud800", "a")) is None
+    assert [storable(text) for text in ("ä", "", "\0", "\ud800")] == [True, True, False, False]
+
+
+def test_a_repetition_asks_for_the_same() -> None:
+    """Where it is to be answered may be another place."""
+    one = request()
+    assert same_work(one, request(origin=Origin("people", {})))
+    assert same_work(one, request(timeout_ms=5))
+    for other in (request(prompt="x"), request(to="other@here"), request(task_id="x"), request(model="m")):
+        assert not same_work(one, other)

@@ -1,0 +1,396 @@
+"""A task: every state × every input, each error, and what must never happen on any way."""
+
+import random
+from dataclasses import replace
+from itertools import product
+from typing import Any, get_args
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.tasks.answer import Answer
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.messages import (
+    Accept,
+    AgentGone,
+    AskAgain,
+    Cancel,
+    Dropped,
+    Due,
+    Enqueue,
+    Error,
+    Freed,
+    Message,
+    Progress,
+    Renew,
+    Result,
+    RunnerLost,
+    SendProgress,
+    Start,
+    Tick,
+    Unreachable,
+)
+from bridge.tasks.request import Origin, TaskKey, TaskRequest
+from bridge.tasks.task import FINAL, LIVE, TRANSITIONS, State, Step, Task, receive
+
+NOW = 10**12
+DEADLINE = NOW + 300_000
+REQUEST = TaskRequest(
+    TaskKey("living", "req-1"),
+    "task-1",
+    AgentAddress("coordinator", "living"),
+    AgentAddress("worker", "kitchen"),
+    "Implement a function",
+    Origin("cis", {"event_id": "$1"}),
+)
+GOOD = Answer(True, "done", 0)
+BAD = Answer(False, "exit 1", 1)
+GONE = TaskError(ErrorCode.AGENT_NOT_FOUND, "It has gone.")
+
+MESSAGES: dict[type[Any], Message] = {
+    type(one): one
+    for one in (
+        Accept(),
+        Enqueue(),
+        Start("desk-1"),
+        Renew("desk-1", NOW + 9),
+        Progress({"percent": 50}),
+        Result(GOOD),
+        Error(TaskError(ErrorCode.AGENT_BUSY, "It is busy.")),
+        Cancel("alice"),
+        Tick(),
+        Unreachable("It does not answer."),
+        AgentGone(GONE),
+        RunnerLost(),
+        AskAgain(Origin("cis", {"event_id": "$2"})),
+    )
+}
+BEGINNING = Task(REQUEST, NOW, DEADLINE)
+
+
+def then(task: Task, *messages: Message, now_ms: int = NOW) -> Task:
+    for message in messages:
+        task = receive(task, message, now_ms).task
+    return task
+
+
+def in_state(state: State, *, elsewhere: bool = False) -> Task:
+    beginning = replace(BEGINNING, elsewhere=elsewhere)
+    running = then(beginning, Accept(), Start("desk-1"))
+    task = {
+        State.RECEIVED: beginning,
+        State.QUEUED: then(beginning, Enqueue()),
+        State.ACCEPTED: then(beginning, Accept()),
+        State.RUNNING: running,
+        State.DONE: then(running, Result(GOOD)),
+        State.FAILED: then(running, Result(BAD)),
+        State.CANCELLED: then(running, Cancel("alice")),
+        State.TIMED_OUT: then(running, Tick(), now_ms=DEADLINE),
+    }[state]
+    assert task.state is state
+    return task
+
+
+ENDS = {
+    Error: State.FAILED,
+    Cancel: State.CANCELLED,
+    Unreachable: State.FAILED,
+    AgentGone: State.FAILED,
+}
+# Where each input leads that does not leave the state as it is, before the deadline.
+STEPS: dict[tuple[State, type[Any]], State] = {
+    (State.RECEIVED, Accept): State.ACCEPTED,
+    (State.RECEIVED, Enqueue): State.QUEUED,
+    (State.QUEUED, Accept): State.ACCEPTED,
+    (State.ACCEPTED, Start): State.RUNNING,
+    (State.RUNNING, Result): State.DONE,
+    (State.RUNNING, RunnerLost): State.FAILED,
+    **{(state, kind): end for state in LIVE for kind, end in ENDS.items()},
+}
+STEPS_ELSEWHERE = {step: end for step, end in STEPS.items() if step != (State.RUNNING, RunnerLost)} | {
+    (State.ACCEPTED, Progress): State.RUNNING,
+    (State.ACCEPTED, Result): State.DONE,
+}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(("state", "kind"), list(product(State, get_args(Message))))
+def test_every_state_and_every_input(state: State, kind: type[Any], elsewhere: bool) -> None:
+    """The table is total, since peers and agents say what they like at any time; it leads where it says."""
+    task = in_state(state, elsewhere=elsewhere)
+    step = receive(task, MESSAGES[kind], NOW + 1)
+    steps = STEPS_ELSEWHERE if elsewhere else STEPS
+    assert step.task.state is steps.get((state, kind), state)
+    assert step.task.state in TRANSITIONS[state, kind].to
+    assert step.task.version == task.version + (step.task != task)
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("kind", get_args(Message))
+def test_a_step_has_the_next_version_or_is_none(state: State, kind: type[Any]) -> None:
+    """What changes nothing is the very same task: who takes the step need not compare."""
+    task = in_state(state)
+    after = receive(task, MESSAGES[kind], NOW + 1).task
+    assert after is task or after.version == task.version + 1
+    assert after is task or replace(after, version=task.version) != task
+
+
+def test_a_task_with_other_values_has_the_rest_as_it_was() -> None:
+    """As if each field had been said again."""
+    task = in_state(State.RUNNING)
+    assert task.changed(asked=7, runner=None) == replace(task, asked=7, runner=None)
+    assert task.changed() == task
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_a_step_to_every_end_is_answered(state: State) -> None:
+    """Whoever asked is told, once, and people see it."""
+    for kind, end in ENDS.items():
+        ended = then(in_state(state), MESSAGES[kind])
+        assert ended.state is end
+        assert {Due.ANSWER, Due.SHOW} <= ended.due
+        assert Due.DELIVER not in ended.due
+        assert ended.answer is not None
+        assert ended.finished_at == NOW
+
+
+# ---- the five codes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_each_code_is_reached_by_an_error(state: State, code: ErrorCode) -> None:
+    """Said by an agent, by its node, or decided here."""
+    ended = then(in_state(state), Error(TaskError(code, "So it is.")))
+    assert ended.state is (State.TIMED_OUT if code is ErrorCode.TIMEOUT else State.FAILED)
+    assert ended.answer is not None
+    assert (ended.answer.error_code, ended.answer.metadata) == (code, {"error_code": code.value})
+
+
+@pytest.mark.parametrize(
+    ("message", "now_ms", "code"),
+    [
+        (Tick(), DEADLINE, ErrorCode.TIMEOUT),
+        (Unreachable("It does not answer."), NOW, ErrorCode.NODE_UNREACHABLE),
+        (
+            AgentGone(TaskError(ErrorCode.NODE_UNREACHABLE, "Silent.")),
+            NOW,
+            ErrorCode.NODE_UNREACHABLE,
+        ),
+    ],
+)
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_what_happens_around_it_has_its_code(
+    state: State, message: Message, now_ms: int, code: ErrorCode
+) -> None:
+    """From every state that is not final."""
+    ended = then(in_state(state), message, now_ms=now_ms)
+    assert ended.answer is not None
+    assert ended.answer.error_code is code
+    assert not ended.answer.success
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_a_task_whose_agent_is_lost_has_one_outcome(state: State, elsewhere: bool) -> None:
+    """Begun, it is interrupted, whichever way that is noticed; not begun, it fails as its route does."""
+    for message in (AgentGone(GONE), Unreachable("It does not answer."), RunnerLost()):
+        if isinstance(message, RunnerLost) and (elsewhere or state is not State.RUNNING):
+            continue
+        ended = then(in_state(state, elsewhere=elsewhere), message)
+        assert ended.answer is not None
+        is_interrupted = state is State.RUNNING
+        assert ended.answer.metadata.get("interrupted", False) is is_interrupted
+        if is_interrupted:
+            assert ended.answer.error_code is ErrorCode.NODE_UNREACHABLE
+            assert Due.CANCEL in ended.due, "it may come back and still be at it"
+        elif isinstance(message, AgentGone):
+            assert ended.answer.error_code is ErrorCode.AGENT_NOT_FOUND
+
+
+def test_an_agent_that_fails_by_its_own_word_has_no_code() -> None:
+    """ "an ordinary failure of the tool has exit code 1 and no code"."""
+    failed = then(in_state(State.RUNNING), Result(BAD))
+    assert (failed.state, failed.answer) == (State.FAILED, BAD)
+
+
+def test_another_node_that_answers_with_a_timeout_has_timed_out() -> None:
+    """Its clock was a little faster."""
+    late = Answer(False, "too slow", -1, {"error_code": "TIMEOUT"}, ErrorCode.TIMEOUT)
+    assert then(in_state(State.ACCEPTED, elsewhere=True), Result(late)).state is State.TIMED_OUT
+
+
+# ---- time --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_it_ends_with_its_deadline_and_not_before(state: State) -> None:
+    """`timeout_secs` counted from receipt."""
+    task = in_state(state)
+    assert task.next_deadline() == DEADLINE
+    assert receive(task, Tick(), DEADLINE - 1) == Step(task)
+    ended = then(task, Tick(), now_ms=DEADLINE)
+    assert ended.state is State.TIMED_OUT
+    assert ended.next_deadline() is None
+    assert ended.answer is not None
+    assert ended.answer.output == "The task was not done within 300 s."
+
+
+def test_a_runner_that_does_not_renew_its_lease_is_lost() -> None:
+    """It was begun, so it is answered and not begun again."""
+    task = then(in_state(State.ACCEPTED), Start("agent-7", NOW + 60_000))
+    assert task.next_deadline() == NOW + 60_000
+    task = then(task, Renew("agent-7", NOW + 90_000), Renew("agent-7", NOW + 80_000))
+    assert task.next_deadline() == NOW + 90_000
+    assert receive(task, Tick(), NOW + 89_999) == Step(task)
+    lost = then(task, Tick(), now_ms=NOW + 90_000)
+    assert (lost.state, lost.lease_until) == (State.FAILED, None)
+    assert lost.answer is not None
+    assert lost.answer.error_code is ErrorCode.NODE_UNREACHABLE
+    assert lost.answer.metadata["interrupted"] is True
+    assert Due.CANCEL in lost.due
+
+
+@pytest.mark.parametrize("message", [Renew("other", NOW + 9), Renew("desk-1", NOW + 9)])
+def test_only_a_lease_that_is_held_is_renewed(message: Renew) -> None:
+    """By whoever holds it."""
+    task = in_state(State.RUNNING)
+    step = receive(task, message, NOW)
+    assert step.task == task
+    assert isinstance(step.effects[0], Dropped)
+
+
+def test_a_lease_that_is_longer_than_the_deadline_changes_nothing() -> None:
+    """The earlier of the two is the next."""
+    task = then(in_state(State.ACCEPTED), Start("agent-7", DEADLINE + 1))
+    assert task.next_deadline() == DEADLINE
+    assert then(task, Tick(), now_ms=DEADLINE).state is State.TIMED_OUT
+
+
+# ---- being run once ----------------------------------------------------------------------------------
+
+
+def test_what_was_not_begun_is_given_again() -> None:
+    """The process that brought it to the agent is no more."""
+    task = replace(in_state(State.ACCEPTED), due=frozenset())
+    again = then(task, RunnerLost())
+    assert (again.state, again.due) == (State.ACCEPTED, {Due.DELIVER})
+
+
+def test_what_was_begun_is_not_begun_again() -> None:
+    """Whether it was done nobody knows."""
+    lost = then(in_state(State.RUNNING), RunnerLost())
+    assert lost.state is State.FAILED
+    assert Due.DELIVER not in lost.due
+
+
+def test_what_another_node_runs_is_its_own_business() -> None:
+    """It is asked again where the request may not have arrived, for it knows the request's id."""
+    running = in_state(State.RUNNING, elsewhere=True)
+    assert receive(running, RunnerLost(), NOW) == Step(running)
+    accepted = replace(in_state(State.ACCEPTED, elsewhere=True), due=frozenset())
+    assert then(accepted, RunnerLost()).due == {Due.DELIVER}
+
+
+def test_one_runner_begins() -> None:
+    """The second one is refused; the first may ask twice."""
+    task = in_state(State.RUNNING)
+    assert receive(task, Start("desk-1"), NOW) == Step(task)
+    refused = receive(task, Start("desk-2"), NOW)
+    assert refused == Step(task, (Dropped("start", "another runner has it"),))
+
+
+def test_a_result_without_a_beginning_is_not_taken() -> None:
+    """An agent of this node must have been given the task by the one step."""
+    for state in (State.RECEIVED, State.QUEUED, State.ACCEPTED):
+        for message in (Result(GOOD), Progress({})):
+            [dropped] = receive(in_state(state), message, NOW).effects
+            assert isinstance(dropped, Dropped)
+
+
+def test_on_no_way_it_is_begun_or_answered_twice() -> None:
+    """Random lives: one beginning, one answer, and after the end nothing but being asked again."""
+    draw = random.Random(4)
+    for _ in range(2_000):
+        task = replace(BEGINNING, elsewhere=draw.random() < 0.3)
+        beginnings = answers = 0
+        now_ms = NOW
+        for _ in range(25):
+            message = draw.choice(list(MESSAGES.values()))
+            if isinstance(message, Start):
+                message = Start(f"desk-{draw.randrange(3)}")
+            now_ms += draw.choice([0, 10, 10_000])
+            after = receive(task, message, now_ms).task
+            beginnings += task.runner is None and after.runner is not None
+            assert task.runner in {None, after.runner}
+            if after.answer != task.answer:
+                answers += 1
+                assert task.answer is None
+            if task.state in FINAL:
+                assert after.state is task.state
+                assert after.answer == task.answer
+            assert (after.finished_at is None) == (after.state in LIVE)
+            assert (after.state in FINAL) == (after.answer is not None)
+            task = after
+        assert beginnings <= 1
+        assert answers <= 1
+
+
+# ---- effects -----------------------------------------------------------------------------------------
+
+
+def test_it_is_brought_to_its_agent() -> None:
+    """At once, or when it has waited."""
+    for state in (State.RECEIVED, State.QUEUED):
+        assert then(in_state(state), Accept()).due == {Due.DELIVER, Due.SHOW}
+    assert then(BEGINNING, Enqueue()).due == {Due.SHOW}
+
+
+def test_what_was_begun_has_been_brought() -> None:
+    """However the word of that was lost."""
+    assert in_state(State.RUNNING).due == {Due.SHOW}
+
+
+@pytest.mark.parametrize("state", sorted(LIVE))
+@pytest.mark.parametrize("message", [Cancel("alice", "wrong one"), Tick()])
+def test_an_agent_that_has_it_is_told_to_stop(state: State, message: Message) -> None:
+    """And one that does not is not."""
+    ended = then(in_state(state), message, now_ms=DEADLINE)
+    assert (Due.CANCEL in ended.due) == (state in {State.ACCEPTED, State.RUNNING})
+
+
+def test_progress_goes_to_whoever_asked() -> None:
+    """And changes nothing of the task."""
+    task = in_state(State.RUNNING)
+    assert receive(task, Progress({"percent": 50}), NOW) == Step(task, (SendProgress({"percent": 50}),))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("state", sorted(LIVE))
+def test_the_end_frees_an_agent_of_this_node(state: State, elsewhere: bool) -> None:
+    """So that the next one in its queue may go. Other nodes keep their own queues."""
+    step = receive(in_state(state, elsewhere=elsewhere), Cancel("alice"), NOW)
+    has_it = state in {State.ACCEPTED, State.RUNNING} and not elsewhere
+    assert step.effects == ((Freed(),) if has_it else ())
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+@pytest.mark.parametrize("kind", [Start, Renew, Progress, Result, Error])
+def test_what_comes_late_is_dropped_and_audited(state: State, kind: type[Any]) -> None:
+    """ "A late answer is audited and dropped"."""
+    task = in_state(state)
+    step = receive(task, MESSAGES[kind], NOW)
+    assert step.task == task
+    [dropped] = step.effects
+    assert dropped == Dropped(kind.__name__.lower(), f"the task is {state} already")
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_asked_again_it_is_answered_again_if_there_is_an_answer(state: State) -> None:
+    """ "a repeated request id gets the stored answer", at the place where it was asked last."""
+    task = replace(in_state(state), due=frozenset())
+    again = then(task, AskAgain(Origin("cis", {"event_id": "$2"})))
+    assert again.due == ({Due.ANSWER} if state in FINAL else frozenset())
+    assert again.asked == task.asked + 1
+    assert again.request.origin.reference == {"event_id": "$2"}
+    assert again.answer == task.answer

@@ -1,0 +1,31 @@
+"""The code with which a command ends."""
+
+import pytest
+
+from bridge.tasks.answer import Answer, cancelled, failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.task import State
+from bridge.tasks.view import CANCELLED, CODES, exit_code
+
+
+def test_each_reason_has_a_code_of_its_own() -> None:
+    """None that says something else already: success, failure, wrong usage, Ctrl-C, what shells give."""
+    codes = [*CODES.values(), CANCELLED]
+    assert set(CODES) == set(ErrorCode)
+    assert len(set(codes)) == len(codes)
+    assert all(2 < code < 126 for code in codes)
+    assert CODES[ErrorCode.TIMEOUT] == 124
+    for code, number in CODES.items():
+        assert exit_code(State.FAILED, failure(TaskError(code, "It is so."))) == number
+
+
+@pytest.mark.parametrize(("said", "ends"), [(3, 3), (255, 255), (1, 1), (0, 1), (-1, 1), (256, 1), (-9, 1)])
+def test_a_tool_that_failed_passes_its_code_on(said: int, ends: int) -> None:
+    """As far as a process can end with it; never as success."""
+    assert exit_code(State.FAILED, Answer(False, "", said)) == ends
+
+
+def test_success_is_success() -> None:
+    """Whatever code came with it."""
+    assert exit_code(State.DONE, Answer(True, "", 7)) == 0
+    assert exit_code(State.CANCELLED, cancelled("somebody", None)) == CANCELLED

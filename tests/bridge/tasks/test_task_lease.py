@@ -1,0 +1,138 @@
+"""By what other processes know that this one is alive."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.tasks.lease import TaskLease
+from storage.agents import tasks
+from storage.concurrency import BackgroundTasks
+from storage.database import Database
+from tests.storage.agents.test_tasks import TASK
+from tests.support.postgres import as_another_process, lose_session
+
+PATIENCE = 60.0
+
+
+class Desk:
+    def __init__(self, database: Database) -> None:
+        self.database = as_another_process(database)
+        self.background = BackgroundTasks()
+        self.taken: list[int] = []
+        self.lease = TaskLease(self.database, self.background)
+
+    async def take_over(self, number: int) -> None:
+        self.taken.append(number)
+
+    async def close(self) -> None:
+        await self.background.close()
+        await self.lease.close()
+
+
+@pytest.fixture
+async def two(database: Database) -> AsyncIterator[tuple[Desk, Desk]]:
+    desks = Desk(database), Desk(database)
+    for desk in desks:
+        await desk.lease.start()
+    yield desks
+    for desk in desks:
+        await desk.close()
+
+
+async def give_work(database: Database, number: int) -> None:
+    async with database.transaction() as connection:
+        await tasks.accept_task(connection, TASK._replace(request_id=f"of-{number}", desk=number))
+
+
+async def until_held(desk: Desk, number: int) -> None:
+    """Another process finds it alive."""
+    other = Desk(desk.database)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await other.lease.each_orphan(other.take_over)
+            if number not in other.taken:
+                return
+            other.taken.clear()
+            await asyncio.sleep(0.01)
+
+
+async def test_what_lives_is_no_orphan(database: Database, two: tuple[Desk, Desk]) -> None:
+    """What has ended is: once, for one of the others, and not for itself."""
+    one, other = two
+    numbers = one.lease.number, other.lease.number
+    assert len(set(numbers)) == 2
+    for number in (*numbers, 77):
+        await give_work(database, number)
+    await other.lease.each_orphan(other.take_over)
+    assert other.taken == [77]
+    await one.close()
+    await other.lease.each_orphan(other.take_over)
+    assert set(other.taken) == {77, numbers[0]}
+
+
+async def test_two_do_not_take_over_the_same(database: Database, two: tuple[Desk, Desk]) -> None:
+    """As long as one is at it, the other leaves it alone."""
+    one, other = two
+    await give_work(database, 77)
+
+    async def meanwhile(number: int) -> None:
+        await other.lease.each_orphan(other.take_over)
+
+    await one.lease.each_orphan(meanwhile)
+    assert other.taken == []
+    await other.lease.each_orphan(other.take_over)
+    assert other.taken == [77]
+
+
+async def test_with_a_new_session_it_has_the_same_number(database: Database, two: tuple[Desk, Desk]) -> None:
+    """What runs in this process goes on under it."""
+    one, _ = two
+    number = one.lease.number
+    await give_work(database, number)
+    lose_session(one.database)
+    await until_held(one, number)
+    assert one.lease.number == number
+
+
+async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
+    database: Database, two: tuple[Desk, Desk]
+) -> None:
+    """Another process is at its tasks."""
+    one, other = two
+    number = one.lease.number
+    await give_work(database, number)
+    has_another = asyncio.Event()
+
+    async def take(taken: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while one.lease.number == number:
+                await asyncio.sleep(0.01)
+        has_another.set()
+
+    lose_session(one.database)
+    async with asyncio.timeout(PATIENCE):
+        while not has_another.is_set():
+            await other.lease.each_orphan(take)
+            if not has_another.is_set():
+                lose_session(one.database)
+
+
+async def test_who_is_told_to_stop_while_the_session_ends_stops(
+    database: Database, two: tuple[Desk, Desk]
+) -> None:
+    """A lease that cannot be given back any more hides that from nobody."""
+    one, _ = two
+    await give_work(database, 77)
+    at_it = asyncio.Event()
+
+    async def take_for_ever(number: int) -> None:
+        at_it.set()
+        await asyncio.Event().wait()
+
+    taking = asyncio.create_task(one.lease.each_orphan(take_for_ever))
+    await at_it.wait()
+    lose_session(one.database)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking

@@ -1,0 +1,24 @@
+"""What processes notify each other of."""
+
+import pytest
+
+from bridge.agents.address import AgentAddress
+from bridge.tasks.lease import notice_of, read_notice
+from bridge.tasks.request import TaskKey
+from storage.session import MOST_PAYLOAD_BYTES
+
+
+@pytest.mark.parametrize(
+    "about", [TaskKey('n"o\\de', "\x01" * 255), AgentAddress('w"o\\rker', "here")], ids=["task", "agent"]
+)
+def test_a_notice_is_read_as_it_was_written(about: TaskKey | AgentAddress) -> None:
+    """Whatever the ids are made of, and as long as they may be."""
+    notice = notice_of(about)
+    assert read_notice(notice) == about
+    assert len(notice.encode()) < MOST_PAYLOAD_BYTES
+
+
+@pytest.mark.parametrize("notice", ["", "{", "[]", '["a"]', '["a","b",3]', "\ud800", '{"a":1}'])
+def test_what_is_no_notice_is_left_alone(notice: str) -> None:
+    """Anybody with the database may write one."""
+    assert read_notice(notice) is None

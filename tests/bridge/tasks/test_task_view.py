@@ -1,0 +1,57 @@
+"""A task as it is shown."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.tasks.answer import failure
+from bridge.tasks.errors import ErrorCode, TaskError
+from bridge.tasks.task import State, Task
+from bridge.tasks.view import answer_of, line_of, refusal_of, states_of, view_of
+from tests.support.agents import NOW
+from tests.support.desk import request
+
+TASK = Task(request(), NOW, NOW + 9)
+ERROR = TaskError(ErrorCode.AGENT_BUSY, "It is busy.", {"current_task": "t"})
+
+
+def test_all_of_it_passes_through_json() -> None:
+    """With the request, the reports and the answer."""
+    ended = replace(TASK, state=State.FAILED, finished_at=NOW + 2, answer=failure(ERROR))
+    view = json.loads(json.dumps(view_of(ended, [{"text": "halfway"}])))
+    assert view["request"]["prompt"] == "Implement a function"
+    assert (view["answer"]["error_code"], view["answer"]["exit"]) == ("AGENT_BUSY", 122)
+    assert view["answer"]["advice"] == ErrorCode.AGENT_BUSY.advice
+    assert view["progress"] == [{"text": "halfway"}]
+    assert {**view, **line_of(ended)} == view
+    assert view_of(TASK, [])["answer"] is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "states"),
+    [
+        ({}, [("received", NOW)]),
+        ({"state": State.QUEUED}, [("received", NOW), ("queued", None)]),
+        ({"state": State.RUNNING, "started_at": NOW + 1}, [("received", NOW), ("running", NOW + 1)]),
+        (
+            {"state": State.DONE, "started_at": NOW + 1, "finished_at": NOW + 2},
+            [("received", NOW), ("running", NOW + 1), ("done", NOW + 2)],
+        ),
+        ({"state": State.CANCELLED, "finished_at": NOW + 2}, [("received", NOW), ("cancelled", NOW + 2)]),
+    ],
+)
+def test_the_states_that_it_had(changed: dict[str, Any], states: list[tuple[str, int | None]]) -> None:
+    """With their times, as far as they are known; the last is the one that it has."""
+    assert [(one["state"], one["at"]) for one in states_of(replace(TASK, **changed))] == states
+
+
+def test_a_refusal_is_told_like_an_answer() -> None:
+    """Code, sentence, advice, and what a command ends with."""
+    said = refusal_of(ERROR)
+    answer = answer_of(State.FAILED, failure(ERROR))
+    assert {name: said[name] for name in ("error_code", "advice", "exit")} == {
+        name: answer[name] for name in ("error_code", "advice", "exit")
+    }
+    assert (said["reason"], said["metadata"]) == ("It is busy.", {"current_task": "t"})

@@ -1,0 +1,107 @@
+"""The deadlines of tasks."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from bridge.clock import now_ms
+from bridge.tasks.messages import Tick
+from bridge.tasks.request import TaskKey
+from bridge.tasks.task import State, Task
+from bridge.tasks.timers import AGAIN_MS, TaskTimers
+from storage.concurrency import BackgroundTasks
+from tests.support.agents import Clock
+from tests.support.desk import request
+
+
+def task(name: str, deadline: int, node: str = "living") -> Task:
+    return Task(request(key=TaskKey(node, name)), 0, deadline)
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.keys: asyncio.Queue[str] = asyncio.Queue()
+        self.failures = 0
+        self.reports: list[str] = []
+
+    async def take(self, key: TaskKey, message: Tick) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError
+        self.keys.put_nowait(key.request_id)
+
+    def report(self, sentence: str, error: BaseException | None) -> None:
+        self.reports.append(sentence)
+
+
+@contextlib.asynccontextmanager
+async def running(ticks: Ticks, clock: Clock | None = None) -> AsyncIterator[TaskTimers]:
+    background = BackgroundTasks()
+    timers = TaskTimers(now_ms=clock or now_ms, background=background, report=ticks.report)
+    timers.start(ticks)  # type: ignore[arg-type]
+    try:
+        yield timers
+    finally:
+        await background.close()
+
+
+async def test_each_task_is_told_when_its_time_has_come() -> None:
+    """In the order of their times, though they come in another, and while it waits for a later one."""
+    ticks = Ticks()
+    async with running(ticks) as timers:
+        at = now_ms()
+        timers.watch(task("never", at + 10**9))
+        await asyncio.sleep(0)
+        timers.watch(task("b", at + 40))
+        timers.watch(task("a", at + 20))
+        timers.watch(task("gone", at + 10))
+        timers.watch(replace(task("gone", at + 10), state=State.DONE, finished_at=1))
+        assert [await ticks.keys.get() for _ in range(2)] == ["a", "b"]
+        assert timers.live("living") == 1
+
+
+async def test_who_sleeps_until_an_earlier_time_need_not_be_woken() -> None:
+    """Most tasks end before their time: it is looked up when that comes."""
+    clock, ticks = Clock(), Ticks()
+    async with running(ticks, clock) as timers:
+        timers.watch(task("gone", clock() + 50))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not timers._moved.is_set(), "it sleeps now"
+        timers.watch(replace(task("gone", clock() + 50), state=State.DONE, finished_at=1))
+        timers.watch(task("a", clock() + 100))
+        assert not timers._moved.is_set()
+        clock.advance(100)
+        assert await ticks.keys.get() == "a"
+
+
+async def test_what_cannot_be_worked_on_is_tried_again() -> None:
+    """A second later, and the others are not kept waiting."""
+    clock, ticks = Clock(), Ticks()
+    ticks.failures = 1
+    async with running(ticks, clock) as timers:
+        timers.watch(task("a", clock()))
+        timers.watch(task("b", clock()))
+        assert await ticks.keys.get() == "b"
+        assert len(ticks.reports) == 1
+        clock.advance(AGAIN_MS)
+        timers.watch(task("c", clock()))
+        assert sorted([await ticks.keys.get(), await ticks.keys.get()]) == ["a", "c"]
+
+
+async def test_live_tasks_are_counted_by_who_asked() -> None:
+    """Each once, however often it is watched."""
+    timers = TaskTimers(now_ms=Clock(), background=BackgroundTasks(), report=lambda sentence, error: None)
+    for name in ("a", "b", "a"):
+        timers.watch(task(name, 10**13))
+    timers.watch(task("a", 10**13, "attic"))
+    assert (timers.live("living"), timers.live("attic"), timers.live("cellar")) == (2, 1, 0)
+    assert timers.live_of_all() == 3
+    ended = replace(task("a", 10**13), state=State.DONE, finished_at=1)
+    timers.watch(ended)
+    timers.watch(ended)
+    assert timers.live("living") == 1
+    assert list(timers._live) == ["living", "attic"]
+    timers.watch(replace(task("a", 10**13, "attic"), state=State.FAILED, finished_at=1))
+    assert list(timers._live) == ["living"], "what is zero is not kept"

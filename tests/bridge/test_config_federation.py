@@ -1,8 +1,0 @@
-"""The configuration of federation."""
-
-from bridge.config_federation import Federation
-
-
-def test_closed_by_default() -> None:
-    """Opening is something that a person does."""
-    assert Federation().mode == "closed"

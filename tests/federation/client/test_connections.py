@@ -1,0 +1,265 @@
+"""Which connections are made, which are used again, and which are not made at all."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
+
+from federation.client.connections import MOST_TO_ONE, PeerConnections
+from federation.client.dns import Dns
+from federation.client.errors import PeerTlsFailure, PeerUnreachable
+from federation.client.peer_settings import CertificateFiles, Peers, PeerSettings
+from federation.client.requests import request_target
+from storage.errors import LocalError
+from tests.support.loopback_server import LoopbackServer
+from tests.support.neighbourhood import Neighbourhood, answering
+from tests.support.tls import Authority
+
+VERSION = request_target("/_matrix/federation/v1/version")
+
+
+def has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as six:
+        six.bind(("::1", 0))
+        return True
+    return False
+
+
+async def test_a_connection_is_used_again(neighbourhood: Neighbourhood) -> None:
+    """One after the other needs one."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    reach = neighbourhood.reach()
+    for _ in range(20):
+        await reach.client.request("GET", f"a.test:{server.port}", VERSION)
+    assert len(server.connections) == 1
+
+
+async def test_one_server_gets_only_so_many(neighbourhood: Neighbourhood) -> None:
+    """The rest wait for one of them; nobody is refused."""
+    release, full = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        if len(server.connections) == MOST_TO_ONE:
+            full.set()
+        await release.wait()
+        return web.json_response({})
+
+    server = await neighbourhood.server(answer, "a.test")
+    reach = neighbourhood.reach()
+    name = f"a.test:{server.port}"
+    asking = [asyncio.create_task(reach.client.request("GET", name, VERSION)) for _ in range(3 * MOST_TO_ONE)]
+    await full.wait()
+    release.set()
+    assert await asyncio.gather(*asking) == [{}] * len(asking)
+    assert len(server.connections) == MOST_TO_ONE
+
+
+async def test_a_certificate_must_be_for_the_name_and_of_a_known_authority(
+    neighbourhood: Neighbourhood,
+) -> None:
+    """Verification is never off."""
+    for files, why in (
+        (neighbourhood.certificates.make("b.test"), "Hostname mismatch"),
+        (neighbourhood.certificates.make("a.test", trusted=False), "certificate"),
+    ):
+        server = await neighbourhood.server(answering({}), "a.test", files=files)
+        with pytest.raises(PeerTlsFailure, match=why):
+            await neighbourhood.reach().client.request("GET", f"a.test:{server.port}", VERSION)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(("address", "name"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+async def test_an_address_is_checked_and_not_sent_as_sni(
+    neighbourhood: Neighbourhood, address: str, name: str
+) -> None:
+    """ "unless that certificate is expected to be an IP address in which case SNI is not supported" """
+    if address == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    good = LoopbackServer(answering({}))
+    await neighbourhood.stack.enter_async_context(
+        good.running(neighbourhood.certificates.make(address), addresses=[address])
+    )
+    other = LoopbackServer(answering({}))
+    await neighbourhood.stack.enter_async_context(
+        other.running(neighbourhood.certificates.make("10.0.0.1"), addresses=[address])
+    )
+    reach = neighbourhood.reach()
+    assert await reach.client.request("GET", f"{name}:{good.port}", VERSION) == {}
+    assert good.requests[0].headers["Host"] == f"{name}:{good.port}"
+    assert good.names == [None]
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"{name}:{other.port}", VERSION)
+
+
+async def test_plain_http_only_with_those_configured_for_it(neighbourhood: Neighbourhood) -> None:
+    """Published CIS nodes speak no TLS. Nobody is spoken to in the open because TLS failed."""
+    server = await neighbourhood.server(answering({}), "a.test", plain=True)
+    name = f"a.test:{server.port}"
+    with pytest.raises(PeerTlsFailure):
+        await neighbourhood.reach().client.request("GET", name, VERSION)
+    assert server.requests == []
+    reach = neighbourhood.reach({name: PeerSettings(plain=True)})
+    assert await reach.client.request("GET", name, VERSION) == {}
+
+
+async def test_a_client_certificate_is_shown_to_its_peer_alone(neighbourhood: Neighbourhood) -> None:
+    """Where a peer wants one it is sent, and nobody else sees it."""
+    files = neighbourhood.certificates.make("us.test")
+    shown: list[object] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        shown.append(request.transport.get_extra_info("peercert"))
+        return web.json_response({})
+
+    wanting = await neighbourhood.server(
+        answer, "a.test", client_authority=neighbourhood.certificates.trusted
+    )
+    other = await neighbourhood.server(answer, "b.test", client_authority=neighbourhood.certificates.trusted)
+    name = f"a.test:{wanting.port}"
+    reach = neighbourhood.reach({name: PeerSettings(client_certificate=files)})
+    assert await reach.client.request("GET", name, VERSION) == {}
+    assert len(shown) == 1
+    with pytest.raises(PeerUnreachable):
+        await reach.client.request("GET", f"b.test:{other.port}", VERSION)
+    assert len(shown) == 1
+
+
+async def test_blocked_addresses_are_not_connected_to(neighbourhood: Neighbourhood) -> None:
+    """By name, by number, and by a number that the system would complete."""
+    server = await neighbourhood.server(
+        answering({}), "a.test", files=neighbourhood.certificates.make("a.test")
+    )
+    reach = neighbourhood.reach(blocked=[ip_network("127.0.0.0/8")])
+    for name in (f"a.test:{server.port}", f"127.0.0.1:{server.port}", f"127.1:{server.port}"):
+        with pytest.raises(PeerUnreachable, match="address"):
+            await reach.client.request("GET", name, VERSION)
+    assert server.names == []
+
+
+async def test_a_configured_server_may_be_anywhere(neighbourhood: Neighbourhood) -> None:
+    """Whoever wrote its name down knows where it is; strangers are not led there by it."""
+    server = await neighbourhood.server(answering({}), "a.test", "b.test")
+    known = f"a.test:{server.port}"
+    reach = neighbourhood.reach({known: PeerSettings()}, blocked=[ip_network("127.0.0.0/8")])
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerUnreachable, match="address"):
+        await reach.client.request("GET", f"b.test:{server.port}", VERSION)
+
+
+async def test_the_authority_of_one_peer_vouches_for_it_alone(neighbourhood: Neighbourhood) -> None:
+    """Trusting the development certificate of one node opens no door to anybody else."""
+    files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
+    server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
+    known = f"a.test:{server.port}"
+    authority = neighbourhood.certificates.authority_of(files)
+    reach = neighbourhood.reach({known: PeerSettings(authority=authority)})
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"b.test:{server.port}", VERSION)
+
+
+async def test_an_added_peer_is_believed_at_once_and_alone(neighbourhood: Neighbourhood) -> None:
+    """Its certificates were made after everything began, and vouch for nobody else; without them it is a
+    stranger again. Something that is no certificate is told as what it is, and keeps nobody else away."""
+    files = neighbourhood.certificates.make("a.test", "b.test", trusted=False)
+    server = await neighbourhood.server(answering({}), "a.test", "b.test", files=files)
+    known, other = f"a.test:{server.port}", f"b.test:{server.port}"
+    added: dict[str, PeerSettings] = {}
+    reach = neighbourhood.reach(added=added)
+    for name in (known, other):
+        with pytest.raises(PeerTlsFailure):
+            await reach.client.request("GET", name, VERSION)
+    authority = neighbourhood.certificates.authority_of(files).read_text()
+    added[known] = PeerSettings(certificates=authority)
+    assert await reach.client.request("GET", known, VERSION) == {}
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", other, VERSION)
+    added[known] = PeerSettings(certificates="no certificate")
+    with pytest.raises(PeerUnreachable, match="cannot read the certificates"):
+        await reach.client.request("GET", known, VERSION)
+    added[known] = PeerSettings(certificates=authority)
+    assert await reach.client.request("GET", known, VERSION) == {}
+    del added[known]
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", known, VERSION)
+
+
+async def test_a_configured_address_proves_nothing(neighbourhood: Neighbourhood) -> None:
+    """The certificate there must be for the server's own name."""
+    server = await neighbourhood.server(answering({}), "b.test")
+    address = f"127.0.0.1:{server.port}"
+    reach = neighbourhood.reach(
+        {"a.test": PeerSettings(address=address), "b.test": PeerSettings(address=address)}
+    )
+    assert await reach.client.request("GET", "b.test", VERSION) == {}
+    assert server.requests[0].headers["Host"] == "b.test"
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", "a.test", VERSION)
+
+
+async def test_whoever_examines_a_server_sees_where_it_leads(neighbourhood: Neighbourhood) -> None:
+    """With what is blocked for it: of a server of the configuration, nothing."""
+    neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
+    settings = {"b.test": PeerSettings("192.0.2.1:1")}
+    connections = neighbourhood.reach(settings, blocked=[ip_network("127.0.0.0/8")]).connections
+    assert await connections.addresses("a.test", "a.test") == {"127.0.0.1": True, "192.0.2.7": False}
+    assert await connections.addresses("b.test", "a.test") == {"127.0.0.1": False, "192.0.2.7": False}
+    assert await connections.addresses("a.test", "::1") == {"::1": False}
+    for host in ("127.1", "::x", "nowhere.test"):
+        with pytest.raises(OSError, match="no address"):
+            await connections.addresses("a.test", host)
+    assert connections.context("a.test").verify_mode is ssl.CERT_REQUIRED
+
+
+async def test_certificates_are_read_again(neighbourhood: Neighbourhood) -> None:
+    """New connections take the new ones; unusable files change nothing."""
+    server = await neighbourhood.server(answering({}), "a.test")
+    reach = neighbourhood.reach()
+    trusted = neighbourhood.certificates.trusted
+    good = trusted.read_bytes()
+    trusted.write_bytes(b"nonsense")
+    with pytest.raises(LocalError):
+        reach.connections.reload()
+    assert await reach.client.request("GET", f"a.test:{server.port}", VERSION) == {}
+    trusted.write_bytes(good)
+    other = await neighbourhood.server(answering({}), "b.test")
+    with pytest.raises(PeerTlsFailure):
+        await reach.client.request("GET", f"b.test:{other.port}", VERSION)
+    reach.connections.reload()
+    assert await reach.client.request("GET", f"b.test:{other.port}", VERSION) == {}
+
+
+async def test_an_encrypted_key_is_no_reason_to_ask_on_the_terminal(tmp_path: Path) -> None:
+    """OpenSSL would, and the node would hang before it has begun."""
+    certificate, private_key = tmp_path / "own.pem", tmp_path / "own.key"
+    issued = Authority().issue("us.test")
+    certificate.write_bytes(issued.pem)
+    private_key.write_bytes(
+        issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    )
+    peers = Peers({"a": PeerSettings(client_certificate=CertificateFiles(certificate, private_key))})
+    with pytest.raises(LocalError, match="unencrypted"):
+        PeerConnections(Dns(), peers, user_agent="test")
+
+
+async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """In a sentence for whoever runs this node."""
+    missing, broken = tmp_path / "missing.pem", tmp_path / "broken.pem"
+    broken.write_text("nonsense")
+    for file in (missing, broken):
+        with pytest.raises(LocalError, match=file.name):
+            PeerConnections(Dns(), Peers(), user_agent="test", authorities=file)
+        peers = Peers({"a": PeerSettings(client_certificate=CertificateFiles(file, file))})
+        with pytest.raises(LocalError, match=file.name):
+            PeerConnections(Dns(), peers, user_agent="test")

@@ -1,0 +1,83 @@
+"""Questions to other servers, answered by a real one; and answers that are none."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from federation.client.errors import PeerMalformed
+from federation.client.peer_events import FederationEvents, StateIds
+from federation.matrix.errors import PeerError
+from tests.federation.http.room_pair import room_pair
+from tests.support.postgres import Server
+
+
+async def test_every_question_is_answered(postgres_server: Server, migrated_template: str) -> None:
+    """By the endpoints of another node."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        said = [await pair.says(str(number)) for number in range(3)]
+        ask, peer = FederationEvents(pair.asking.client), pair.asked.name
+        ids = await ask.state_ids(peer, pair.room_id, said[0].event_id)
+        assert set(ids.pdu_ids) == set(await pair.current())
+        state = await ask.state(peer, pair.room_id, said[0].event_id)
+        assert (len(state.pdus), len(state.auth_chain)) == (len(ids.pdu_ids), len(ids.auth_chain_ids))
+        assert await ask.event(peer, said[0].event_id) == said[0].event
+        chain = await ask.event_auth(peer, pair.room_id, said[0].event_id)
+        assert {event["type"] for event in chain} >= {"m.room.create", "m.room.member"}
+        found = await ask.missing_events(
+            peer,
+            pair.room_id,
+            earliest=[said[0].event_id],
+            latest=[said[2].event_id],
+            limit=5,
+            min_depth=0,
+        )
+        assert found == [said[1].event]
+        assert await ask.backfill(peer, pair.room_id, [said[1].event_id], 2) == [said[1].event, said[0].event]
+        with pytest.raises(PeerError):
+            await ask.event(peer, "$none")
+
+
+class Answering:
+    """A client to which every server gives the same answer."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self._answer = answer
+
+    async def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return self._answer
+
+
+QUESTIONS: list[Callable[[FederationEvents], Awaitable[Any]]] = [
+    lambda ask: ask.missing_events("p", "!r:p", earliest=[], latest=["$a"], limit=1, min_depth=0),
+    lambda ask: ask.state_ids("p", "!r:p", "$a"),
+    lambda ask: ask.state("p", "!r:p", "$a"),
+    lambda ask: ask.event("p", "$a"),
+    lambda ask: ask.event_auth("p", "!r:p", "$a"),
+    lambda ask: ask.backfill("p", "!r:p", ["$a"], 1),
+]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {key: {} for key in ("events", "pdus", "pdu_ids", "auth_chain", "auth_chain_ids")},
+        {"events": None, "pdus": "x", "pdu_ids": [1], "auth_chain": 5, "auth_chain_ids": []},
+        {"events": None, "pdus": None, "pdu_ids": ["$\0"], "auth_chain": None, "auth_chain_ids": []},
+    ],
+)
+async def test_what_is_no_answer_is_the_peers_fault(answer: dict[str, Any]) -> None:
+    """Whatever is wrong with it."""
+    for question in QUESTIONS:
+        with pytest.raises(PeerMalformed):
+            await question(FederationEvents(Answering(answer)))
+
+
+async def test_one_event_is_one_event() -> None:
+    """Two are no answer to a question for one."""
+    with pytest.raises(PeerMalformed, match="2 events"):
+        await FederationEvents(Answering({"pdus": [{}, {}]})).event("p", "$a")
+    assert await FederationEvents(Answering({"pdu_ids": [], "auth_chain_ids": []})).state_ids(
+        "p", "!r:p", "$a"
+    ) == StateIds((), ())

@@ -1,0 +1,244 @@
+"""Server-server API, "Resolving server names": every step by its number."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.client.server_discovery import (
+    LONGEST,
+    MOST_CANDIDATES,
+    Answer,
+    AskSrv,
+    AskWellKnown,
+    Candidate,
+    NoRoute,
+    Question,
+    Route,
+    SrvAnswer,
+    WellKnownAnswer,
+    configured,
+    discover,
+)
+from federation.client.srv_records import MOST_RECORDS, SrvRecord
+
+DRAWS = [0.5] * MOST_RECORDS
+NOTHING = SrvAnswer((), 3600.0)
+NONE_KNOWN = WellKnownAnswer(None, 3600.0)
+
+
+def srv(*targets: tuple[str, int], lifetime: float = 3600.0) -> SrvAnswer:
+    return SrvAnswer(tuple(SrvRecord(at, 1, port, name) for at, (name, port) in enumerate(targets)), lifetime)
+
+
+def converse(name: str, answers: Mapping[Question, Answer]) -> tuple[Route | NoRoute, list[Question]]:
+    """Hold the conversation; what is asked and not in `answers` has the answer that there is nothing."""
+    asked: list[Question] = []
+    conversation = discover(name, DRAWS)
+    try:
+        question = next(conversation)
+        while True:
+            asked.append(question)
+            nothing = NONE_KNOWN if isinstance(question, AskWellKnown) else NOTHING
+            question = conversation.send(answers.get(question, nothing))
+    except StopIteration as end:
+        return end.value, asked
+
+
+def found(name: str, answers: Mapping[Question, Answer]) -> tuple[str, list[tuple[str, int]], str, str]:
+    route, _ = converse(name, answers)
+    assert isinstance(route, Route)
+    places = [(one.host, one.port) for one in route.candidates]
+    return route.step, places, route.host_header, route.certificate_name
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "certificate"),
+    [
+        ("1.2.3.4", ("1.2.3.4", 8448), "1.2.3.4"),
+        ("1.2.3.4:80", ("1.2.3.4", 80), "1.2.3.4"),
+        ("[1234:5678::abcd]", ("1234:5678::abcd", 8448), "1234:5678::abcd"),
+        ("[1234:5678::abcd]:7676", ("1234:5678::abcd", 7676), "1234:5678::abcd"),
+    ],
+)
+def test_step_1_an_ip_literal(name: str, place: tuple[str, int], certificate: str) -> None:
+    """Nobody is asked. `Host` is the server name as it is; the certificate is for the address."""
+    assert found(name, {}) == ("1", [place], name, certificate)
+    assert converse(name, {})[1] == []
+
+
+def test_step_2_an_explicit_port() -> None:
+    """Nobody is asked. `Host` has the port, the certificate has not."""
+    assert found("a.test:7676", {}) == ("2", [("a.test", 7676)], "a.test:7676", "a.test")
+    assert converse("a.test:7676", {})[1] == []
+
+
+def well_known(delegated: str) -> dict[Question, Answer]:
+    return {AskWellKnown("a.test"): WellKnownAnswer(delegated, 1000.0)}
+
+
+@pytest.mark.parametrize(
+    ("delegated", "place", "certificate", "step"),
+    [
+        ("1.2.3.4", ("1.2.3.4", 8448), "1.2.3.4", "3.1"),
+        ("1.2.3.4:90", ("1.2.3.4", 90), "1.2.3.4", "3.1"),
+        ("[::1]:90", ("::1", 90), "::1", "3.1"),
+        ("b.test:443", ("b.test", 443), "b.test", "3.2"),
+    ],
+)
+def test_steps_3_1_and_3_2_a_delegation_that_says_it_all(
+    delegated: str, place: tuple[str, int], certificate: str, step: str
+) -> None:
+    """ "Requests must be made with a `Host` header of `<delegated_hostname>:<delegated_port>`." """
+    assert found("a.test", well_known(delegated)) == (step, [place], delegated, certificate)
+    assert converse("a.test", well_known(delegated))[1] == [AskWellKnown("a.test")]
+
+
+def test_step_3_3_srv_of_the_delegated_name() -> None:
+    """`Host` and certificate are the delegated name, not where SRV leads."""
+    answers = well_known("b.test") | {AskSrv("_matrix-fed._tcp.b.test"): srv(("c.test.", 1), ("d.test", 2))}
+    assert found("a.test", answers) == ("3.3", [("c.test", 1), ("d.test", 2)], "b.test", "b.test")
+
+
+def test_step_3_4_the_old_srv_of_the_delegated_name() -> None:
+    """Deprecated, and asked for only when there is no new one."""
+    answers = well_known("b.test") | {AskSrv("_matrix._tcp.b.test"): srv(("c.test.", 1))}
+    assert found("a.test", answers) == ("3.4", [("c.test", 1)], "b.test", "b.test")
+
+
+def test_step_3_5_the_delegated_name_itself() -> None:
+    """Its well-known is not asked for: a delegation is not delegated."""
+    assert found("a.test", well_known("b.test")) == ("3.5", [("b.test", 8448)], "b.test", "b.test")
+    assert converse("a.test", well_known("b.test"))[1] == [
+        AskWellKnown("a.test"),
+        AskSrv("_matrix-fed._tcp.b.test"),
+        AskSrv("_matrix._tcp.b.test"),
+    ]
+
+
+@pytest.mark.parametrize(("service", "step"), [("_matrix-fed", "4"), ("_matrix", "5")])
+def test_steps_4_and_5_srv(service: str, step: str) -> None:
+    """ "The target server must present a valid certificate for `<hostname>`." """
+    answers: dict[Question, Answer] = {AskSrv(f"{service}._tcp.a.test"): srv(("c.test.", 1))}
+    assert found("a.test", answers) == (step, [("c.test", 1)], "a.test", "a.test")
+
+
+def test_step_6_port_8448() -> None:
+    """When nobody says anything else."""
+    assert found("a.test", {}) == ("6", [("a.test", 8448)], "a.test", "a.test")
+
+
+@pytest.mark.parametrize("delegated", ["not valid!", "", "b.test:99999", "http://b.test"])
+def test_an_invalid_delegation_is_none(delegated: str) -> None:
+    """ "If the response is invalid […], skip to step 4." """
+    assert found("a.test", well_known(delegated))[0] == "6"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.test:", "[::1", "a.test:0", "1.2.3.4:0", "ä.test"])
+def test_what_names_no_place_is_a_failure(name: str) -> None:
+    """Without a question, and with a reason."""
+    route, asked = converse(name, {})
+    assert isinstance(route, NoRoute)
+    assert route.reason
+    assert asked == []
+
+
+def test_a_service_that_is_refused_is_not_looked_for_elsewhere() -> None:
+    """RFC 2782: a target of "." is an answer."""
+    answers: dict[Question, Answer] = {AskSrv("_matrix-fed._tcp.a.test"): srv((".", 0))}
+    route, asked = converse("a.test", answers)
+    assert isinstance(route, NoRoute)
+    assert asked[-1] == AskSrv("_matrix-fed._tcp.a.test")
+
+
+def test_senseless_records_are_left_out() -> None:
+    """Port 0, a target that is no host name, one that is written twice."""
+    records = srv(("a b.", 1), ("c.test.", 0), ("d.test.", 4), ("d.test", 4), ("e.test:5.", 5))
+    assert found("a.test", {AskSrv("_matrix-fed._tcp.a.test"): records})[1] == [("d.test", 4)]
+    senseless = srv(("a b.", 1), ("c.test.", 0))
+    assert found("a.test", {AskSrv("_matrix-fed._tcp.a.test"): senseless})[0] == "6"
+
+
+def test_the_way_holds_as_long_as_its_shortest_answer() -> None:
+    """And never longer than 48 hours."""
+    answers: dict[Question, Answer] = {
+        AskWellKnown("a.test"): WellKnownAnswer("b.test", 5000.0),
+        AskSrv("_matrix-fed._tcp.b.test"): srv(("c.test", 1), lifetime=700.0),
+    }
+    assert converse("a.test", answers)[0].lifetime == 700.0
+    assert converse("a.test:1", {})[0].lifetime == LONGEST
+
+
+def test_a_way_found_past_a_failure_is_provisional() -> None:
+    """Name servers that do not answer say nothing about whether there is a record."""
+    silent: dict[Question, Answer] = {
+        AskSrv("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True),
+    }
+    assert converse("a.test", silent)[0].provisional
+    down: dict[Question, Answer] = {AskWellKnown("a.test"): WellKnownAnswer(None, 300.0, failed=True)}
+    assert converse("a.test", down)[0].provisional
+    assert not converse("a.test", {})[0].provisional
+
+
+def test_a_configured_address_is_only_another_place() -> None:
+    """`Host` and certificate stay those of the server's own name: an address proves nothing."""
+    assert configured("kitchen.local", "10.0.0.7:7676") == Route(
+        (Candidate("10.0.0.7", 7676),), "kitchen.local", "kitchen.local", "configured", LONGEST
+    )
+    assert configured("[::1]:7676", "localhost") == Route(
+        (Candidate("localhost", 8448),), "[::1]:7676", "::1", "configured", LONGEST
+    )
+    for address in ("", "a b", "a.test:0"):
+        assert isinstance(configured("kitchen.local", address), NoRoute)
+
+
+ANY_ANSWER = {
+    AskWellKnown: st.builds(
+        WellKnownAnswer,
+        delegated=st.none()
+        | st.text()
+        | st.sampled_from(["b.test", "b.test:1", "1.2.3.4", "a.test", "[::1]:0"]),
+        lifetime=st.floats(0, 1e9),
+        failed=st.booleans(),
+    ),
+    AskSrv: st.builds(
+        SrvAnswer,
+        records=st.lists(
+            st.builds(
+                SrvRecord,
+                priority=st.integers(0, 65_535),
+                weight=st.integers(0, 65_535),
+                port=st.integers(-1, 70_000),
+                target=st.text() | st.sampled_from([".", "c.test.", "d.test", "1.2.3.4", "a.test."]),
+            ),
+            max_size=MOST_RECORDS + 5,
+        ).map(tuple),
+        lifetime=st.floats(0, 1e9),
+        failed=st.booleans(),
+    ),
+}
+
+
+@given(
+    name=st.text() | st.from_regex(r"[a-z0-9.\-\[\]:]{1,20}", fullmatch=True) | st.just("a.test"),
+    data=st.data(),
+)
+def test_it_always_ends(name: str, data: st.DataObject) -> None:
+    """Whatever is answered: after three questions, in candidates to connect to or in a failure."""
+    conversation = discover(name, DRAWS)
+    asked = 0
+    try:
+        question = next(conversation)
+        while True:
+            asked += 1
+            assert asked <= 3
+            question = conversation.send(data.draw(ANY_ANSWER[type(question)]))
+    except StopIteration as end:
+        route = end.value
+    assert route.lifetime <= LONGEST or isinstance(route, NoRoute)
+    if isinstance(route, Route):
+        assert 1 <= len(route.candidates) <= MOST_CANDIDATES
+        assert all(0 < one.port <= 65_535 and one.host for one in route.candidates)
+        assert route.certificate_name
+        assert "[" not in route.certificate_name

@@ -1,0 +1,50 @@
+"""What aiohttp and the system say, as whose fault it is. The client's tests make most of these happen."""
+
+import ssl
+
+import aiohttp
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+
+from federation.client.dns import AddressBlocked
+from federation.client.errors import PeerMalformed, PeerTimedOut, PeerTlsFailure, PeerUnreachable, peer_error
+from federation.matrix.errors import PeerError
+
+KEY = ConnectionKey("a.test", 1, True, True, None, None, None)
+
+
+def caused_by(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "problem"),
+    [
+        (aiohttp.ClientConnectorError(KEY, ConnectionRefusedError(111, "('127.0.0.1', 1)")), PeerUnreachable,
+         "could not be reached: nobody listens there"),
+        (aiohttp.ClientConnectorError(KEY, OSError(113, "failed ('10.0.0.1', 1)")), PeerUnreachable,
+         "could not be reached: no route to host"),
+        (aiohttp.ClientConnectorError(KEY, OSError("Multiple exceptions: …")), PeerUnreachable,
+         "could not be reached: nobody answers there"),
+        (aiohttp.ClientConnectorDNSError(KEY, OSError("no")), PeerUnreachable, "has no address"),
+        (caused_by(aiohttp.ClientConnectorDNSError(KEY, OSError()), AddressBlocked()), PeerUnreachable,
+         "does not connect to"),
+        (aiohttp.ConnectionTimeoutError(), PeerTimedOut, "took too long"),
+        (TimeoutError(), PeerTimedOut, "took too long"),
+        (aiohttp.ServerDisconnectedError(), PeerUnreachable, "broke off"),
+        (ConnectionResetError(), PeerUnreachable, "broke off"),
+        (aiohttp.ClientPayloadError(), PeerUnreachable, "broke off"),
+        (caused_by(aiohttp.ClientOSError(), ssl.SSLError(1, "[SSL: X]")), PeerTlsFailure, "on TLS"),
+        (aiohttp.InvalidURL("x"), PeerMalformed, "could not be read"),
+    ],
+)  # fmt: skip
+def test_every_failure_has_its_fault_and_a_sentence(
+    error: Exception, kind: type[PeerError], problem: str
+) -> None:
+    """Without an address, a port or a library's name in it: it may be shown to somebody else."""
+    made = peer_error("a.test", error)
+    assert type(made) is kind
+    assert problem in made.problem
+    assert "127.0.0.1" not in made.problem
+    assert "10.0.0.1" not in made.problem

@@ -1,0 +1,160 @@
+"""Server-server API, "Resolving server names", step 3: what is believed, and for how long."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+from yarl import URL
+
+from federation.client.well_known import (
+    DEFAULT,
+    LONGEST_FAILURE,
+    MAX_BYTES,
+    SHORTEST,
+    delegated_server,
+    first_url,
+    lifetime,
+    next_url,
+    no_answer,
+    read,
+)
+
+NOW = datetime(2026, 7, 31, 12, 0, 0, tzinfo=UTC)
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, DEFAULT),
+        ({"cache-control": "max-age=7200"}, 2 * HOUR),
+        ({"Cache-Control": 'public, MAX-AGE = "7200"'}, 2 * HOUR),
+        ({"Cache-Control": "max-age=7200", "Expires": "0"}, 2 * HOUR),
+        ({"Cache-Control": "max-age=1"}, SHORTEST),
+        ({"Cache-Control": "max-age=9999999999"}, 48 * HOUR),
+        ({"Cache-Control": "max-age=99999999999999999999"}, 48 * HOUR),
+        ({"Cache-Control": "no-store"}, SHORTEST),
+        ({"Cache-Control": "no-cache, max-age=7200"}, SHORTEST),
+        ({"Cache-Control": "max-age=-1"}, DEFAULT),
+        ({"Cache-Control": "public"}, DEFAULT),
+        ({"Expires": "Fri, 31 Jul 2026 15:00:00 GMT"}, 3 * HOUR),
+        ({"Expires": "Friday, 31-Jul-26 15:00:00 GMT"}, 3 * HOUR),
+        ({"Expires": "Fri Jul 31 15:00:00 2026"}, 3 * HOUR),
+        ({"Expires": "Fri, 31 Jul 2026 11:00:00 GMT"}, SHORTEST),
+        ({"Expires": "Fri, 31 Jul 2099 11:00:00 GMT"}, 48 * HOUR),
+        ({"Expires": "0"}, SHORTEST),
+        ({"Expires": "Fri, 31 Foo 2026 11:00:00 GMT"}, SHORTEST),
+        ({"Expires": "Fri, 99 Jul 2026 11:00:00 GMT"}, SHORTEST),
+        ({"Expires": "Fri, 31 Jul 2026 99:00:00 GMT"}, SHORTEST),
+    ],
+)
+def test_how_long_an_answer_holds(headers: dict[str, str], expected: float) -> None:
+    """What the headers say, else 24 hours; at least 5 minutes as in Synapse, at most 48 hours."""
+    assert lifetime(CIMultiDict(headers), NOW) == expected
+
+
+@given(control=st.text(), expires=st.text())
+def test_no_header_breaks_the_bounds(control: str, expires: str) -> None:
+    """Whatever a server writes there."""
+    assert SHORTEST <= lifetime({"Cache-Control": control, "Expires": expires}, NOW) <= 48 * HOUR
+
+
+def test_failures_are_kept_for_longer_each_time() -> None:
+    """ "Errors are recommended to be cached for up to an hour, and servers are encouraged to exponentially
+    back off for repeated failures." """
+    kept = [no_answer("is away", failures).lifetime for failures in range(20)]
+    assert kept[:4] == [300.0, 600.0, 1200.0, 2400.0]
+    assert set(kept[4:]) == {LONGEST_FAILURE}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (404, b"{}", "answered 404"),
+        (200, b"<html>", "answered with something that is not JSON with a server name in m.server"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem: str) -> None:
+    """For whoever runs that server; what is done about it does not depend on it."""
+    answer = read(status, {}, body, NOW)
+    assert answer.problem == problem
+    assert answer == no_answer("anything else", failed=False)
+    assert read(503, {}, b"", NOW).failed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"m.server": 7}',
+        b'{"m.server": "a b"}',
+        b'{"m.server": ""}',
+        b'{"m.server": "https://a.test"}',
+        b'{"m.server": "a.test", "x": NaN}',
+        b'{"m.server": "a.test", "x": "' + b"x" * MAX_BYTES + b'"}',
+        b"[" * 100_000,
+        b"\xff",
+    ],
+)
+def test_what_is_not_valid_delegates_nothing(body: bytes) -> None:
+    """ "bad JSON, missing properties, non-200 response, etc": and it is no reason to hold on to an older
+    delegation."""
+    assert delegated_server(body) is None
+    answer = read(200, {}, body, NOW)
+    assert answer.delegated is None
+    assert not answer.failed
+    assert answer.lifetime <= LONGEST_FAILURE
+
+
+def test_a_valid_answer() -> None:
+    """More properties do no harm."""
+    answer = read(200, {"Cache-Control": "max-age=7200"}, b'{"m.server": "b.test:443", "x": 1.5}', NOW)
+    assert (answer.delegated, answer.lifetime, answer.failed) == ("b.test:443", 7200.0, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "failed"), [(404, False), (403, False), (204, False), (429, True), (500, True), (503, True)]
+)
+def test_which_answers_say_that_there_is_none(status: int, *, failed: bool) -> None:
+    """A missing file is an answer; a server in trouble gives none."""
+    answer = read(status, {}, b'{"m.server": "b.test"}', NOW)
+    assert (answer.delegated, answer.failed) == (None, failed)
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("https://b.test/other", "https://b.test/other"),
+        ("/elsewhere", "https://a.test/elsewhere"),
+        ("https://b.test:8443/#part", "https://b.test:8443/"),
+        ("http://a.test/.well-known/matrix/server", None),
+        ("ftp://a.test/", None),
+        ("file:///etc/passwd", None),
+        ("https://user:password@b.test/", None),
+        ("https://b.test:99999/", None),
+        ("https:///here", "https://a.test/here"),
+        ("https://[::1", None),
+        (None, None),
+    ],
+)
+def test_redirects_lead_only_to_https(location: str | None, expected: str | None) -> None:
+    """An answer that came in the open could be anybody's."""
+    target = next_url(first_url("a.test"), location)
+    assert target == (None if expected is None else URL(expected))
+
+
+@given(location=st.text())
+def test_no_redirect_raises(location: str) -> None:
+    """Whatever a server writes there."""
+    target = next_url(first_url("a.test"), location)
+    assert target is None or (target.scheme == "https" and target.host)
+
+
+def test_the_first_question() -> None:
+    """Port 443 of the host itself."""
+    assert str(first_url("a.test")) == "https://a.test/.well-known/matrix/server"

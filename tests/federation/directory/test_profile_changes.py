@@ -1,0 +1,110 @@
+"""Rooms are told of profiles, whatever happens in between."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from federation.directory.profiles import Profiles
+from storage.federation.users import list_changes
+from tests.federation.nodes import Node, nodes, now_ms
+from tests.support.postgres import Server
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def node(postgres_server: Server, migrated_template: str) -> AsyncIterator[Node]:
+    async with nodes(postgres_server, migrated_template) as running:
+        (made,) = await running.start("here.test")
+        yield made
+
+
+def profiles_of(node: Node, reports: list[str] | None = None) -> Profiles:
+    report = (lambda _: None) if reports is None else reports.append
+    return Profiles(node.name, node.database, node.client, node.graph, now_ms=now_ms, report=report)
+
+
+async def said(node: Node, room_id: str, user: str) -> dict[str, object]:
+    """What the room says of the user."""
+    key = ("m.room.member", user)
+    return dict((await node.graph.current_events(room_id, [key]))[key].content)
+
+
+async def until_told(node: Node) -> None:
+    """Nothing is left to be told."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with node.database.transaction(readonly=True) as connection:
+                if not await list_changes(connection, 0, 1):
+                    return
+            # Nobody is told when a row goes.
+            await asyncio.sleep(0.01)
+
+
+async def events_of(node: Node, user: str) -> int:
+    """How many membership events of the user were taken in."""
+    entries = (await node.graph.stream.read(0, 1000)).entries
+    return sum(entry.event.type == "m.room.member" and entry.event.state_key == user for entry in entries)
+
+
+async def test_all_rooms_are_told(node: Node) -> None:
+    """In which the user is; once; and what else they say of the user stays."""
+    alice, profiles = node.user("alice"), profiles_of(node)
+    await profiles.ensure_user(alice)
+    rooms = [await node.create(version, alice) for version in ("10", "11", "12")]
+    left = await node.create("12", alice)
+    await node.membership.leave(left, alice)
+    role = {"membership": "join", "io.a2c.role": "agent", "displayname": "Old"}
+    await node.graph.send_event(rooms[0], "m.room.member", role, alice, alice)
+    before = await events_of(node, alice)
+    await profiles.start()
+    await profiles.set_profile(alice, displayname="Alice", avatar_url="mxc://a/b")
+    await until_told(node)
+    assert await said(node, rooms[0], alice) == {**role, "displayname": "Alice", "avatar_url": "mxc://a/b"}
+    for room_id in rooms[1:]:
+        assert await said(node, room_id, alice) == {
+            "membership": "join",
+            "displayname": "Alice",
+            "avatar_url": "mxc://a/b",
+        }
+    assert (await said(node, left, alice))["membership"] == "leave"
+    await profiles.set_profile(alice, displayname="Alice")
+    await until_told(node)
+    assert await events_of(node, alice) == before + 3
+    await profiles.close()
+
+
+async def test_a_kill_loses_nothing_and_repeats_nothing(node: Node) -> None:
+    """The process that had changed the profile told one room of two, and was gone."""
+    alice = node.user("alice")
+    killed = profiles_of(node)
+    await killed.ensure_user(alice)
+    told, untold = [await node.create("12", alice) for _ in range(2)]
+    await killed.set_profile(alice, displayname="Alice")
+    new = {"membership": "join", "displayname": "Alice"}
+    await node.graph.send_event(told, "m.room.member", new, alice, alice)
+    before = await events_of(node, alice)
+    started = profiles_of(node)
+    await started.start()
+    await until_told(node)
+    assert await said(node, untold, alice) == new
+    assert await events_of(node, alice) == before + 1
+    await started.close()
+
+
+async def test_a_room_that_refuses_does_not_stop_the_others(node: Node) -> None:
+    """It is reported, and not tried for ever."""
+    alice, reports = node.user("alice"), list[str]()
+    profiles = profiles_of(node, reports)
+    await profiles.ensure_user(alice)
+    rooms = sorted([await node.create("12", alice) for _ in range(3)])
+    # There is no place left for a name in what it says of her.
+    full = {"membership": "join", "io.a2c.role": "x" * 59_800}
+    await node.graph.send_event(rooms[1], "m.room.member", full, alice, alice)
+    await profiles.start()
+    await profiles.set_profile(alice, displayname="\N{CROCODILE}" * 256)
+    await until_told(node)
+    assert ["displayname" in await said(node, room_id, alice) for room_id in rooms] == [True, False, True]
+    assert [rooms[1] in report for report in reports] == [True]
+    await profiles.close()

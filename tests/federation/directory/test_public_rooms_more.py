@@ -1,0 +1,272 @@
+"""The list of rooms: questions, search, pages; and another server's list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.directory.public_rooms import (
+    MOST_BYTES,
+    MOST_ROOMS,
+    Question,
+    body_of,
+    from_body,
+    from_query,
+    is_listed,
+    is_search,
+    page,
+    query_of,
+    read_page,
+)
+from federation.directory.room_summary import RoomSummary
+from federation.matrix.errors import MatrixError
+from federation.rooms.server_acl import NO_ACL, server_acl
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ["limit", "since", "filter", "third_party_instance_id", "include_all_networks"]
+
+
+def room(name: str, members: int = 1, /, **said: Any) -> RoomSummary:
+    every = {"world_readable": False, "guest_can_join": False, "join_rule": "public"}
+    given = {"room_id": f"!{name}:a.example", "num_joined_members": members, **every, **said}
+    return RoomSummary(given, is_open=True, admitting=(), acl=NO_ACL, only_server=None)
+
+
+def names(answer: dict[str, Any]) -> str:
+    return "".join(entry["room_id"][1:].partition(":")[0] for entry in answer["chunk"])
+
+
+def walked(
+    rooms: Sequence[RoomSummary], limit: int, direction: str = "next_batch", start: str = ""
+) -> list[str]:
+    """Page after page."""
+    pages = []
+    since: str | None = start
+    while since is not None:
+        answer = page(rooms, from_body({"limit": limit, "since": since}))
+        pages.append(names(answer))
+        since = answer.get(direction)
+    return pages
+
+
+def test_the_largest_come_first() -> None:
+    """And equals in the order of their ids; what belongs to spaces is left out."""
+    rooms = [room("a", 1, room_version="12"), room("c", 5, name="C"), room("b", 5), room("d", 9)]
+    answer = page(rooms, Question())
+    assert names(answer) == "dbca"
+    assert answer["total_room_count_estimate"] == 4
+    assert set(answer) == {"chunk", "total_room_count_estimate"}
+    assert answer["chunk"][2] == {
+        "room_id": "!c:a.example", "num_joined_members": 5, "world_readable": False, "guest_can_join": False,
+        "join_rule": "public", "name": "C",
+    }  # fmt: skip
+    assert "room_version" not in answer["chunk"][3]
+
+
+def test_pages_follow_each_other_both_ways() -> None:
+    """Nothing twice, nothing left out."""
+    rooms = [room(name, members) for name, members in zip("abcdefg", (7, 6, 6, 6, 3, 2, 1), strict=True)]
+    assert walked(rooms, 3) == ["abc", "def", "g"]
+    assert walked(rooms, 7) == ["abcdefg"]
+    last = page(rooms, from_body({"limit": 3, "since": "n2!f:a.example"}))
+    assert names(last) == "g"
+    assert walked(rooms, 3, "prev_batch", last["prev_batch"]) == ["def", "abc"]
+    first = page(rooms, from_body({"limit": 3, "since": "p6!d:a.example"}))
+    assert names(first) == "abc"
+    assert names(page(rooms, from_body({"limit": 3, "since": first["next_batch"]}))) == "def"
+
+
+def test_pages_survive_what_happens_to_rooms_in_between() -> None:
+    """A room that has gone, all that have gone, and more that have come."""
+    rooms = [room(name, 5) for name in "abcd"]
+    token = page(rooms, Question(limit=2))["next_batch"]
+    assert names(page([rooms[0], rooms[3]], from_body({"since": token}))) == "d"
+    behind = page(rooms[:1], from_body({"since": token}))
+    assert behind["chunk"] == []
+    assert names(page(rooms[:1], from_body({"since": behind["prev_batch"]}))) == "a"
+    before = page(rooms[2:], from_body({"since": "p6!x:a.example"}))
+    assert before["chunk"] == []
+    assert names(page(rooms[2:], from_body({"since": before["next_batch"]}))) == "cd"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(0, 3)), unique_by=lambda one: one[0]),
+    st.integers(1, 4),
+)
+def test_all_rooms_are_walked_once(given_: list[tuple[str, int]], limit: int) -> None:
+    """Whatever their sizes and that of the pages; backwards as forwards."""
+    rooms = [room(name, members) for name, members in given_]
+    expected = names(page(rooms, Question()))
+    assert "".join(walked(rooms, limit)) == expected
+    backwards = walked(rooms, limit, "prev_batch", "p0~")
+    assert "".join(reversed(backwards)) == expected
+
+
+def test_a_page_is_no_larger_than_an_answer_may_be() -> None:
+    """Topics are as long as events; a single one always fits."""
+    rooms = [room(name, topic="x" * (MOST_BYTES // 3)) for name in "abcde"] + [
+        room("f", topic="x" * MOST_BYTES)
+    ]
+    assert walked(rooms, 100) == ["ab", "cd", "e", "f"]
+
+
+def test_a_search_finds_every_word() -> None:
+    """In name, topic or alias, in any case and order; not in the id."""
+    rooms = [
+        room("a", name="Soup Kitchen", topic="Tomatoes"),
+        room("b", canonical_alias="#kitchen:a.example"),
+        room("kitchen"),
+    ]
+
+    def found(term: str) -> str:
+        return names(page(rooms, from_body({"filter": {"generic_search_term": term}})))
+
+    assert found("KITCHEN") == "ab"
+    assert found("kitchen tomatoes") == "a"
+    assert found("nothing") == ""
+    assert found("  ") == "abkitchen"
+
+
+def test_types_are_chosen() -> None:
+    """None of them stands for rooms without a type."""
+    rooms = [room("a", room_type="m.space"), room("b"), room("c", room_type="io.a2c.office")]
+    for types, expected in (
+        (["m.space"], "a"), ([None], "b"), (["m.space", None], "ab"), ([], ""), (None, "abc"),
+    ):  # fmt: skip
+        assert names(page(rooms, from_body({"filter": {"room_types": types}}))) == expected
+
+
+def test_there_is_no_third_partys_network_here() -> None:
+    """So nothing is on it."""
+    assert page([room("a")], from_query({"third_party_instance_id": "irc"}))["chunk"] == []
+
+
+def test_limits_are_capped() -> None:
+    """0 stands for no limit."""
+    for query in ({}, {"limit": "0"}, {"limit": "1000"}, {"limit": "9" * 18}):
+        assert from_query(query).limit == MOST_ROOMS
+    assert from_query({"limit": "5"}).limit == 5
+    assert from_body({}).limit == from_body({"limit": 2**70}).limit == MOST_ROOMS
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "-1"}, {"limit": "x"}, {"limit": "٣"}, {"limit": "9" * 19}, {"since": "x"}, {"since": "n"},
+        {"since": "n-1!a:b"}, {"since": "p1" + "x" * 256},
+    ],
+)  # fmt: skip
+def test_bad_queries_are_refused(query: dict[str, str]) -> None:
+    """As invalid parameters."""
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        from_query(query)
+
+
+@pytest.mark.parametrize(
+    ("body", "errcode"),
+    [
+        ([], "M_BAD_JSON"),
+        (None, "M_BAD_JSON"),
+        ({"limit": "5"}, "M_BAD_JSON"),
+        ({"limit": True}, "M_BAD_JSON"),
+        ({"limit": -5}, "M_INVALID_PARAM"),
+        ({"filter": []}, "M_BAD_JSON"),
+        ({"since": 5}, "M_BAD_JSON"),
+        ({"since": "x"}, "M_INVALID_PARAM"),
+        ({"filter": {"generic_search_term": 5}}, "M_BAD_JSON"),
+        ({"filter": {"generic_search_term": "x" * 1001}}, "M_INVALID_PARAM"),
+        ({"filter": {"room_types": "m.space"}}, "M_BAD_JSON"),
+        ({"filter": {"room_types": [5]}}, "M_BAD_JSON"),
+        ({"filter": {"room_types": ["x"] * 101}}, "M_INVALID_PARAM"),
+    ],
+)
+def test_bad_bodies_are_refused(body: object, errcode: str) -> None:
+    """With what is wrong with them."""
+    with pytest.raises(MatrixError, match=f"400 {errcode}"):
+        from_body(body)
+
+
+@given(JSON | st.dictionaries(st.sampled_from(NAMES), JSON))
+def test_hostile_questions_are_answered_or_refused(body: object) -> None:
+    """Never anything else."""
+    try:
+        question = from_body(body)
+    except MatrixError:
+        return
+    assert orjson.dumps(page([room("a"), room("b")], question))
+
+
+@given(st.text(max_size=20).map(lambda text: "n1" + text) | st.text(max_size=20))
+def test_hostile_tokens_lead_somewhere_or_are_refused(token: str) -> None:
+    """They are compared, and nothing else."""
+    try:
+        question = from_query({"since": token})
+    except MatrixError:
+        return
+    assert len(page([room("a"), room("b")], question)["chunk"]) in (0, 1, 2)
+
+
+def test_who_sees_a_room() -> None:
+    """Nobody sees one that is closed; a server sees none in which it could not take part."""
+    assert is_listed(room("a"), None)
+    assert is_listed(room("a"), "b.example")
+    shut = RoomSummary({}, is_open=True, admitting=(), acl=server_acl({"deny": ["*"]}), only_server=None)
+    assert is_listed(shut, None)
+    assert not is_listed(shut, "b.example")
+    closed = RoomSummary({}, is_open=False, admitting=(), acl=NO_ACL, only_server=None)
+    assert not is_listed(closed, None)
+
+
+def test_a_question_for_another_server() -> None:
+    """A search takes a body; its tokens are taken as they are."""
+    plain = from_query({"limit": "5", "since": "theirs", "third_party_instance_id": "irc"}, elsewhere=True)
+    assert not is_search(plain)
+    assert query_of(plain) == [("limit", "5"), ("since", "theirs"), ("third_party_instance_id", "irc")]
+    filter_ = {"generic_search_term": "Soup now", "room_types": ["m.space", None]}
+    search = from_body({"limit": 5, "since": "theirs", "filter": filter_}, elsewhere=True)
+    assert is_search(search)
+    assert body_of(search) == {
+        "limit": 5,
+        "since": "theirs",
+        "filter": {"generic_search_term": "Soup now", "room_types": [None, "m.space"]},
+    }
+    with pytest.raises(MatrixError):
+        from_query({"since": "x" * 1001}, elsewhere=True)
+
+
+def test_another_servers_list_is_read() -> None:
+    """Rooms without an id are left out, and so is what is no token or number."""
+    chunk = [{"room_id": "!a:b.example", "name": "A", "aliases": []}, {"name": "B"}, 5]
+    answer = {"chunk": chunk, "next_batch": "n", "prev_batch": 5, "total_room_count_estimate": -1}
+    assert read_page(answer) == {
+        "chunk": [
+            {
+                "room_id": "!a:b.example",
+                "num_joined_members": 0,
+                "world_readable": False,
+                "guest_can_join": False,
+                "name": "A",
+            }
+        ],
+        "next_batch": "n",
+    }
+    assert read_page({"chunk": [], "total_room_count_estimate": 7}) == {
+        "chunk": [],
+        "total_room_count_estimate": 7,
+    }
+    assert read_page({"chunk": {}}) is None
+    assert read_page({}) is None
+
+
+@given(st.dictionaries(st.sampled_from(["chunk", "next_batch", "total_room_count_estimate"]), JSON))
+def test_a_hostile_list_can_be_passed_on_or_is_none(answer: dict[str, Any]) -> None:
+    """Whatever is in it."""
+    read = read_page(answer)
+    assert read is None or orjson.dumps(read)

@@ -1,0 +1,140 @@
+"""Other servers are asked about spaces, and not more often than needed."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from federation.directory.space_walk import KEPT_MS, MISSED_MS, RemoteHierarchy
+from tests.support.neighbourhood import Neighbourhood
+
+ROOM = "!space:a.example"
+
+
+class Peer:
+    """Another server."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.paths: list[str] = []
+        self.is_old = False
+        self.answer: tuple[Any, int] = ({"room": {"room_id": ROOM, "name": name}}, 200)
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        self.paths.append(request.raw_path)
+        if self.is_old and "/v1/" in request.path:
+            return web.json_response({"errcode": "M_UNRECOGNIZED"}, status=404)
+        content, status = self.answer
+        return web.json_response(content, status=status)
+
+
+async def peers(neighbourhood: Neighbourhood, *names: str) -> list[Peer]:
+    made = []
+    for name in names:
+        peer = Peer(name)
+        server = await neighbourhood.server(peer, name)
+        neighbourhood.names.add(f"_matrix-fed._tcp.{name}", "SRV", f"0 0 {server.port} {name}.")
+        made.append(peer)
+    return made
+
+
+def hierarchy(neighbourhood: Neighbourhood) -> RemoteHierarchy:
+    return RemoteHierarchy(neighbourhood.reach().client, now_ms=lambda: int(neighbourhood.clock() * 1000))
+
+
+async def name_from(asked: RemoteHierarchy, *servers: str, suggested_only: bool = False) -> Any:
+    seen = await asked.ask(ROOM, servers, suggested_only=suggested_only)
+    return None if seen is None else seen.said["name"]
+
+
+async def test_the_first_server_that_says_anything_is_believed(neighbourhood: Neighbourhood) -> None:
+    """The others are not asked; refusals and nonsense are passed over."""
+    one, two, three = await peers(neighbourhood, "one.test", "two.test", "three.test")
+    one.answer = ({"errcode": "M_NOT_FOUND"}, 404)
+    two.answer = ({"room": {"room_id": "!other:a.example"}}, 200)
+    asked = hierarchy(neighbourhood)
+    assert await name_from(asked, "one.test", "two.test", "three.test", "four.test") == "three.test"
+    assert one.paths == ["/_matrix/federation/v1/hierarchy/%21space%3Aa.example?suggested_only=false"]
+    assert [len(peer.paths) for peer in (one, two, three)] == [1, 1, 1]
+    assert await name_from(asked, "one.test", "two.test") is None
+
+
+async def test_three_servers_are_asked_at_most(neighbourhood: Neighbourhood) -> None:
+    """A space may name a thousand."""
+    names = ["one.test", "two.test", "three.test", "four.test"]
+    servers = await peers(neighbourhood, *names)
+    for peer in servers[:3]:
+        peer.answer = ({}, 403)
+    assert await name_from(hierarchy(neighbourhood), *names) is None
+    assert servers[3].paths == []
+
+
+async def test_older_servers_know_another_path(neighbourhood: Neighbourhood) -> None:
+    """It is tried when the server does not know the other; not when it refuses."""
+    (peer,) = await peers(neighbourhood, "one.test")
+    peer.is_old = True
+    asked = hierarchy(neighbourhood)
+    assert await name_from(asked, "one.test", suggested_only=True) == "one.test"
+    assert peer.paths[1] == (
+        "/_matrix/federation/unstable/org.matrix.msc2946/hierarchy/%21space%3Aa.example?suggested_only=true"
+    )
+    peer.is_old, peer.answer = False, ({"errcode": "M_NOT_FOUND"}, 404)
+    assert await name_from(asked, "one.test") is None
+    assert len(peer.paths) == 3
+
+
+async def test_answers_are_kept_for_some_minutes(neighbourhood: Neighbourhood) -> None:
+    """For each server apart: what one says of a room must not become the word of another."""
+    one, two = await peers(neighbourhood, "one.test", "two.test")
+    asked = hierarchy(neighbourhood)
+    for _ in range(3):
+        assert await name_from(asked, "one.test") == "one.test"
+    assert await name_from(asked, "two.test", "one.test") == "two.test"
+    assert (len(one.paths), len(two.paths)) == (1, 1)
+    assert await name_from(asked, "one.test", suggested_only=True) == "one.test"
+    neighbourhood.clock.now += KEPT_MS / 1000
+    assert await name_from(asked, "one.test") == "one.test"
+    assert len(one.paths) == 3
+
+
+async def test_refusals_are_kept_for_a_minute(neighbourhood: Neighbourhood) -> None:
+    """Then it may be another matter."""
+    (peer,) = await peers(neighbourhood, "one.test")
+    good, peer.answer = peer.answer, ({"errcode": "M_NOT_FOUND"}, 404)
+    asked = hierarchy(neighbourhood)
+    assert await name_from(asked, "one.test") is None
+    peer.answer = good
+    assert await name_from(asked, "one.test") is None
+    neighbourhood.clock.now += MISSED_MS / 1000
+    assert await name_from(asked, "one.test") == "one.test"
+
+
+async def test_a_silent_server_is_not_asked_about_the_next_room(neighbourhood: Neighbourhood) -> None:
+    """A space that names a dead server a thousand times costs one wait."""
+    reach = neighbourhood.reach()
+    asked = RemoteHierarchy(reach.client, now_ms=lambda: int(neighbourhood.clock() * 1000))
+    for number in range(5):
+        assert await asked.ask(f"!{number}:a.example", ["nowhere.test"], suggested_only=False) is None
+    assert len(reach.counted.ended) == 1
+    neighbourhood.clock.now += MISSED_MS / 1000
+    assert await asked.ask("!0:a.example", ["nowhere.test"], suggested_only=False) is None
+    assert len(reach.counted.ended) == 2
+
+
+async def test_whoever_asks_at_the_same_time_gets_the_same_answer(neighbourhood: Neighbourhood) -> None:
+    """One request is enough."""
+    (peer,) = await peers(neighbourhood, "one.test")
+    asked = hierarchy(neighbourhood)
+    assert await asyncio.gather(*(name_from(asked, "one.test") for _ in range(5))) == ["one.test"] * 5
+    assert len(peer.paths) == 1
+    await asked.close()
+
+
+@pytest.mark.parametrize("answer", [{}, {"room": 5}, {"room": {"room_id": ROOM, "children_state": 5}}])
+async def test_hostile_answers_do_no_harm(neighbourhood: Neighbourhood, answer: dict[str, Any]) -> None:
+    """There is no answer then, or one without children."""
+    (peer,) = await peers(neighbourhood, "one.test")
+    peer.answer = (answer, 200)
+    seen = await hierarchy(neighbourhood).ask(ROOM, ["one.test"], suggested_only=False)
+    assert seen is None or list(seen.children_state) == []

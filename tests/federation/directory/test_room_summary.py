@@ -1,0 +1,194 @@
+"""What is said of a room, and who is let in."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.directory.room_summary import SUMMARISED, RoomSummary, is_said_open, read_summary, summarised
+from tests.support.rooms import ALICE, BOB, Room, public_room
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def summary(room: Room, members: int = 2) -> RoomSummary:
+    state = {key: pdu for key, pdu in room.state().items() if key in SUMMARISED}
+    return summarised(room.version, state, members)
+
+
+def test_a_bare_room_has_only_what_every_room_has() -> None:
+    """Members, version, and how to come in."""
+    room = public_room("12", BOB)
+    assert summary(room).said == {
+        "room_id": room.room_id,
+        "room_version": "12",
+        "num_joined_members": 2,
+        "world_readable": False,
+        "guest_can_join": False,
+        "join_rule": "public",
+    }
+
+
+def test_a_furnished_room_says_all_of_it() -> None:
+    """Each from its state event."""
+    room = public_room("12", type="m.space")
+    for type_, content in (
+        ("m.room.name", {"name": "Kitchen"}),
+        ("m.room.topic", {"topic": "Soup"}),
+        ("m.room.canonical_alias", {"alias": "#kitchen:a.example"}),
+        ("m.room.avatar", {"url": "mxc://a.example/soup"}),
+        ("m.room.history_visibility", {"history_visibility": "world_readable"}),
+        ("m.room.guest_access", {"guest_access": "can_join"}),
+        ("m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}),
+    ):
+        room.send(type_, ALICE, content, "")
+    made = summary(room)
+    assert made.is_space
+    assert made.said == {
+        "room_id": room.room_id,
+        "room_version": "12",
+        "num_joined_members": 2,
+        "world_readable": True,
+        "guest_can_join": True,
+        "join_rule": "public",
+        "name": "Kitchen",
+        "topic": "Soup",
+        "canonical_alias": "#kitchen:a.example",
+        "avatar_url": "mxc://a.example/soup",
+        "room_type": "m.space",
+        "encryption": "m.megolm.v1.aes-sha2",
+    }
+
+
+def test_what_is_of_another_type_is_not_said() -> None:
+    """State events hold whatever their senders like."""
+    room = public_room("11", type=["m.space"])
+    for type_, content in (
+        ("m.room.name", {"name": 5}),
+        ("m.room.topic", {"topic": ""}),
+        ("m.room.canonical_alias", {"alias": "kitchen"}),
+        ("m.room.avatar", {}),
+        ("m.room.history_visibility", {"history_visibility": ["world_readable"]}),
+        ("m.room.join_rules", {"join_rule": 5}),
+    ):
+        room.send(type_, ALICE, content, "")
+    made = summary(room)
+    assert set(made.said) == {
+        "room_id", "room_version", "num_joined_members", "world_readable", "guest_can_join", "join_rule",
+    }  # fmt: skip
+    assert made.said["join_rule"] == "invite"
+    assert not made.is_open
+    assert not made.is_space
+
+
+@pytest.mark.parametrize(
+    ("version", "rule", "is_open"),
+    [
+        ("10", "public", True),
+        ("10", "invite", False),
+        ("10", "knock", True),
+        ("6", "knock", False),
+        ("10", "knock_restricted", True),
+        ("9", "knock_restricted", False),
+        ("10", "restricted", False),
+        ("10", "private", False),
+    ],
+)
+def test_who_may_come_in_is_a_matter_of_the_version(version: str, rule: str, is_open: bool) -> None:
+    """A rule that the version does not know lets nobody in."""
+    room = public_room(version)
+    room.join_rule(ALICE, rule)
+    assert summary(room).is_open is is_open
+    room.send("m.room.history_visibility", ALICE, {"history_visibility": "world_readable"}, "")
+    assert summary(room).is_open
+
+
+def test_the_rooms_that_open_another_are_named() -> None:
+    """Where the rule is a restricted one; others than rooms are not."""
+    room = public_room("10")
+    allow = [
+        {"type": "m.room_membership", "room_id": "!space:a.example"},
+        {"type": "m.room_membership", "room_id": "nothing"},
+        {"type": "org.other"},
+        5,
+    ]
+    room.send("m.room.join_rules", ALICE, {"join_rule": "restricted", "allow": allow}, "")
+    made = summary(room)
+    assert made.said["allowed_room_ids"] == ["!space:a.example"]
+    assert made.admitting == ("!space:a.example",)
+    room.send("m.room.join_rules", ALICE, {"join_rule": "invite", "allow": allow}, "")
+    assert "allowed_room_ids" not in summary(room).said
+
+
+def test_some_servers_cannot_take_part() -> None:
+    """By the ACL, or because the room keeps to one server."""
+    room = public_room("11")
+    room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["evil.*"]}, "")
+    assert summary(room).shuts_out("evil.example")
+    assert not summary(room).shuts_out("b.example")
+    closed = summary(public_room("11", **{"m.federate": False}))
+    assert closed.shuts_out("b.example")
+    assert not closed.shuts_out("a.example")
+
+
+def test_another_servers_summary_is_read() -> None:
+    """What has the wrong type is left out; what nobody knows too."""
+    entry = {
+        "room_id": "!r:b.example",
+        "num_joined_members": 5,
+        "world_readable": True,
+        "guest_can_join": "yes",
+        "name": "Kitchen",
+        "topic": ["Soup"],
+        "join_rule": "restricted",
+        "room_type": None,
+        "allowed_room_ids": ["!a:b.example", 5, "x"],
+        "aliases": ["#a:b.example"],
+    }
+    assert read_summary(entry) == {
+        "room_id": "!r:b.example",
+        "num_joined_members": 5,
+        "world_readable": True,
+        "guest_can_join": False,
+        "name": "Kitchen",
+        "join_rule": "restricted",
+        "allowed_room_ids": ["!a:b.example"],
+    }
+
+
+@given(JSON | st.dictionaries(st.sampled_from(["room_id", "num_joined_members", "name", "join_rule"]), JSON))
+def test_a_hostile_summary_does_no_harm(entry: Any) -> None:
+    """It is none, or can be passed on."""
+    if isinstance(entry, dict):
+        said = read_summary({"room_id": "!r:b.example", **entry})
+        assert said is None or orjson.dumps(said)
+        if said is not None:
+            assert 0 <= said["num_joined_members"] < 2**53
+            assert is_said_open(said) in (True, False)
+    else:
+        assert read_summary(entry) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "is_open"),
+    [
+        ({}, True),
+        ({"join_rule": "public"}, True),
+        ({"join_rule": "knock"}, True),
+        ({"join_rule": "knock_restricted"}, True),
+        ({"join_rule": "restricted"}, False),
+        ({"join_rule": "invite"}, False),
+        ({"join_rule": "invite", "world_readable": True}, True),
+    ],
+)
+def test_another_servers_word_on_who_may_come_in(said: dict[str, Any], is_open: bool) -> None:
+    """Without a join rule a room counts as public."""
+    read = read_summary({"room_id": "!r:b.example", **said})
+    assert read is not None
+    assert is_said_open(read) is is_open

@@ -1,0 +1,212 @@
+"""One level of a space, and the walk through all of them."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.directory.room_summary import RoomSummary, read_summary
+from federation.directory.space_hierarchy import (
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_ON_PAGE,
+    MOST_ROOMS,
+    Look,
+    Seen,
+    answer,
+    read_answer,
+    route,
+    walk,
+)
+from federation.matrix.errors import MatrixError
+from federation.rooms.server_acl import NO_ACL
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def id_of(name: str) -> str:
+    return f"!{name}:a.example"
+
+
+def child(name: str, time: int = 1) -> dict[str, Any]:
+    return {
+        "type": "m.space.child",
+        "state_key": id_of(name),
+        "sender": "@alice:a.example",
+        "content": {"via": [f"{name.lower()}.example"]},
+        "origin_server_ts": time,
+    }
+
+
+def said(name: str, **more: Any) -> dict[str, Any]:
+    read = read_summary({"room_id": id_of(name), **more})
+    assert read is not None
+    return read
+
+
+def space(name: str, children: str, **how: Any) -> Seen:
+    return Seen(said(name, room_type="m.space"), [child(one) for one in children], **how)
+
+
+def walked(rooms: Mapping[str, Seen | None], root: str = "a", max_depth: int = MOST_DEPTH) -> list[Look]:
+    """All looks of a walk through these rooms; what is not among them is a room without children."""
+    talk = walk(id_of(root), ["a.example"], max_depth)
+    looks = [next(talk)]
+    try:
+        while True:
+            name = looks[-1].room_id[1:].partition(":")[0]
+            looks.append(talk.send(rooms.get(name, Seen(said(name)))))
+    except StopIteration:
+        return looks
+
+
+def path(looks: Sequence[Look]) -> str:
+    return "".join(look.room_id[1] for look in looks)
+
+
+def test_the_walk_goes_deep_first_and_keeps_the_order() -> None:
+    """Each child is looked at through the servers of its event."""
+    looks = walked({"a": space("a", "bcd"), "c": space("c", "ef")})
+    assert path(looks) == "abcefd"
+    assert looks[3] == Look(id_of("e"), ("e.example",), 2)
+
+
+def test_each_room_is_looked_at_once() -> None:
+    """Also where spaces hold each other, or themselves."""
+    assert path(walked({"a": space("a", "abcb"), "b": space("b", "ca"), "c": space("c", "abc")})) == "abc"
+
+
+def test_a_room_that_is_not_shown_leads_nowhere() -> None:
+    """Its children may be found elsewhere."""
+    assert path(walked({"a": space("a", "bc"), "b": None, "c": space("c", "d")})) == "abcd"
+    assert path(walked({"a": None})) == "a"
+
+
+def test_it_goes_no_deeper_than_it_may() -> None:
+    """0 is the space alone; those of the last level are not asked for children."""
+    rooms = {"a": space("a", "b"), "b": space("b", "c"), "c": space("c", "d")}
+    assert path(walked(rooms, max_depth=0)) == "a"
+    looks = walked(rooms, max_depth=2)
+    assert path(looks) == "abc"
+    assert [look.is_last for look in looks] == [False, False, True]
+
+
+def test_what_a_server_says_of_children_is_taken_along() -> None:
+    """It is enough for what is no space, and at the last level; what is inaccessible is not looked at."""
+    heard = {id_of("b"): said("b"), id_of("c"): said("c", room_type="m.space")}
+    rooms = {"a": space("a", "bcde", heard=heard, inaccessible=frozenset({id_of("d")}))}
+    looks = walked(rooms)
+    assert path(looks) == "abce"
+    assert [look.hearsay_is_enough for look in looks] == [False, True, False, False]
+    looks = walked(rooms, max_depth=1)
+    assert [look.hearsay_is_enough for look in looks] == [False, True, True, False]
+
+
+def test_a_walk_ends() -> None:
+    """However many rooms there are."""
+    talk = walk(id_of("0"), [], MOST_DEPTH)
+    looks = [next(talk)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            start = len(looks) * 500
+            children = [child(str(number)) for number in range(start, start + 500)]
+            looks.append(talk.send(Seen(said("x"), children)))
+    assert len(looks) == MOST_ROOMS
+    assert max(look.depth for look in looks) == MOST_DEPTH
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=4)),
+    st.integers(0, 4),
+)
+def test_any_tangle_is_walked(tangle: dict[str, list[str]], max_depth: int) -> None:
+    """Every room once, and no room that nothing leads to."""
+    rooms: dict[str, Seen | None] = {name: space(name, "".join(to)) for name, to in tangle.items()}
+    found = path(walked(rooms, max_depth=max_depth))
+    assert len(set(found)) == len(found)
+    reachable = {"a"}
+    for _ in range(max_depth):
+        reachable |= {to for name in reachable for to in tangle.get(name, [])}
+    assert set(found) <= reachable
+
+
+def test_a_server_is_told_one_level() -> None:
+    """The space with its events, its children without theirs, and those that it need not ask for."""
+    room = RoomSummary(said("a"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
+    other = RoomSummary(said("b"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
+    told = answer(room, [child("b"), child("c")], [other], [id_of("c")])
+    assert told == {
+        "room": {**said("a"), "children_state": [child("b"), child("c")]},
+        "children": [said("b")],
+        "inaccessible_children": [id_of("c")],
+    }
+    read = read_answer(told, id_of("a"), suggested_only=False)
+    assert read == Seen(said("a"), [child("b"), child("c")], {id_of("b"): said("b")}, frozenset({id_of("c")}))
+    assert read is not None
+    assert read.as_json() == told["room"]
+
+
+def test_a_server_is_not_told_more_than_fits() -> None:
+    """It asks for the others one by one."""
+    large = RoomSummary(
+        said("b", topic="x" * MOST_BYTES), is_open=True, admitting=(), acl=NO_ACL, only_server=None
+    )
+    small = RoomSummary(said("a"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
+    assert answer(small, [], [small, large, small], [])["children"] == [said("a")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"room": []}, {"room": {"room_id": "!b:a.example"}}, {"room": {"room_id": 5}}, {"room": {}}],
+)
+def test_an_answer_about_another_room_is_none(content: dict[str, Any]) -> None:
+    """Or about no room at all."""
+    assert read_answer(content, id_of("a"), suggested_only=False) is None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["children_state", "name", "children", "inaccessible_children"]), JSON)
+)
+def test_a_hostile_answer_can_be_passed_on(parts: dict[str, Any]) -> None:
+    """As far as anything is left of it."""
+    content = {"room": {**parts, "room_id": id_of("a")}, **parts}
+    seen = read_answer(content, id_of("a"), suggested_only=False)
+    assert seen is not None
+    assert orjson.dumps(seen.as_json())
+
+
+def test_pages_are_asked_for() -> None:
+    """Limits are capped; a token begins where the page before ended."""
+    first = route(limit=None, max_depth=None, suggested_only=False, start=None)
+    assert (first.limit, first.max_depth, first.after) == (MOST_ON_PAGE, MOST_DEPTH, 0)
+    large = route(limit=2**70, max_depth=2**70, suggested_only=True, start=None)
+    assert (large.limit, large.max_depth) == (MOST_ON_PAGE, MOST_DEPTH)
+    small = route(limit=3, max_depth=0, suggested_only=True, start=None)
+    assert (small.limit, small.max_depth, small.suggested_only) == (3, 0, True)
+    second = route(limit=5, max_depth=0, suggested_only=True, start=small.token(17))
+    assert (second.after, second.limit) == (17, 5)
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["", "x", "1", "1.10", "1.10.1", "1.5.0", "01.10.0", "-1.10.0", "99999.10.0", "1.10.0x", "١.10.0"],
+)
+def test_other_tokens_are_refused(start: str) -> None:
+    """Also those of a walk that went otherwise."""
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        route(limit=None, max_depth=None, suggested_only=False, start=start)
+
+
+@pytest.mark.parametrize(("limit", "max_depth"), [(0, None), (-1, None), (None, -1)])
+def test_impossible_limits_are_refused(limit: int | None, max_depth: int | None) -> None:
+    """A page has at least one room, and a depth is not below the ground."""
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        route(limit=limit, max_depth=max_depth, suggested_only=False, start=None)

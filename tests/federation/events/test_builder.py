@@ -1,0 +1,115 @@
+"""Building an event of our own."""
+
+from typing import Any
+
+import pytest
+
+from federation.events import CannotBuild, Pdu, Template, build
+from federation.events.builder import as_event, depth_after, finish
+from federation.events.event_signatures import verify_event
+from federation.events.format import MAX_DEPTH, MAX_OWN_CONTENT_BYTES
+from federation.events.hashes import content_hash_holds
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import Verified
+from tests.support.rooms import signer, verify_keys
+
+A = "a.example"
+
+
+def template(**changes: Any) -> Template:
+    made = {
+        "type": "m.room.message",
+        "sender": f"@alice:{A}",
+        "content": {"body": "x"},
+        "origin_server_ts": 1000,
+        "room_id": f"!r:{A}",
+        "prev_events": ["$p"],
+        "prev_depths": [3],
+        "auth_events": ["$a"],
+    }
+    return Template(**{**made, **changes})
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS.values(), ids=lambda version: version.id)
+def test_what_is_built_is_what_others_accept(version: Any) -> None:
+    """Hashed, then signed, of the form that step 1 of receiving asks for."""
+    pdu = build(template(state_key=""), version, signer(A))
+    assert isinstance(pdu, Pdu)
+    assert content_hash_holds(pdu.event, version)
+    assert verify_event(pdu, version, verify_keys(A), 0) == Verified()
+    assert (pdu.depth, pdu.prev_events, pdu.auth_events) == (4, ("$p",), ("$a",))
+
+
+@pytest.mark.parametrize("version", ROOM_VERSIONS.values(), ids=lambda version: version.id)
+def test_a_redaction_names_its_target_where_the_version_wants_it(version: Any) -> None:
+    """In the content from 11 on, at the top level before."""
+    content = {"reason": "y"}
+    pdu = build(template(type="m.room.redaction", redacts="$x", content=content), version, signer(A))
+    assert isinstance(pdu, Pdu)
+    assert pdu.redacts(version) == "$x"
+    assert ("redacts" in pdu.event) is not version.redacts_in_content
+    assert content == {"reason": "y"}
+
+
+def test_the_create_event_of_version_12_makes_its_room() -> None:
+    """Without a room id; the room's is made from the event's."""
+    made = template(
+        type="m.room.create", room_id=None, state_key="", prev_events=[], prev_depths=[], auth_events=[]
+    )
+    pdu = build(made, ROOM_VERSIONS["12"], signer(A))
+    assert isinstance(pdu, Pdu)
+    assert pdu.room_id == "!" + pdu.event_id[1:]
+    assert pdu.depth == 1
+    assert isinstance(build(made, ROOM_VERSIONS["11"], signer(A)), CannotBuild)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"content": {"body": "x" * MAX_OWN_CONTENT_BYTES}},
+        {"content": {"n": 1.5}},
+        {"content": {"n": 2**53}},
+        {"content": {"n": float("nan")}},
+        {"content": {"body": "\ud800"}},
+        {"content": {"body": object()}},
+        {"prev_events": [f"${number}" for number in range(11)]},
+        {"auth_events": [f"${number}" for number in range(11)]},
+        {"state_key": "x" * 256},
+        {"state_key": "\ud800"},
+        {"type": "é" * 128},
+        {"sender": "alice"},
+        {"origin_server_ts": 2**60},
+    ],
+)
+def test_what_cannot_be_built(changes: dict[str, Any]) -> None:
+    """What we would not accept from others we do not send; a client learns why."""
+    for version in ("6", "10", "12"):
+        assert isinstance(build(template(**changes), ROOM_VERSIONS[version], signer(A)), CannotBuild)
+
+
+def test_depth() -> None:
+    """One more than the deepest event it follows, and never more than the limit."""
+    assert depth_after([]) == 1
+    assert depth_after([3, 7, 5]) == 8
+    assert depth_after([MAX_DEPTH]) == depth_after([MAX_DEPTH - 1]) == MAX_DEPTH
+    assert depth_after([2**63 - 1]) == MAX_DEPTH
+
+
+def test_a_template_that_a_resident_server_made() -> None:
+    """Its hashes, signatures and `unsigned` are not ours to keep; an impossible one is refused, not
+    raised."""
+    version = ROOM_VERSIONS["12"]
+    event = as_event(template(), version)
+    rubbish = {"hashes": "x", "signatures": {"b.example": 3}, "unsigned": {"a": 1}}
+    pdu = finish({**event, **rubbish}, version, signer(A))
+    assert isinstance(pdu, Pdu)
+    assert set(pdu.signatures) == {A}
+    change: dict[str, Any]
+    for change in (
+        {"depth": "x"},
+        {"content": []},
+        {"prev_events": None},
+        {"content": {"a": 1.5}},
+        {"sender": 3},
+    ):
+        assert isinstance(finish({**event, **change}, version, signer(A)), CannotBuild)

@@ -1,0 +1,33 @@
+"""Events as those who live in rooms see them."""
+
+import pytest
+
+from federation.events import redacted
+from federation.events.room_event import Member, RoomEvent, as_seen, member_of
+from federation.matrix.room_version import ROOM_VERSIONS
+from tests.support.rooms import ALICE, public_room
+
+
+@pytest.mark.parametrize("version", ["10", "11", "12"])
+def test_what_was_said_is_seen_and_what_was_taken_out_is_not(version: str) -> None:
+    """A redaction names its target, wherever its room version puts that; what it redacts says so."""
+    room = public_room(version)
+    said = room.say(ALICE, "hello")
+    seen = as_seen(said, said, room.version)
+    assert (seen.event_id, seen.sender, seen.content["body"]) == (said.event_id, ALICE, "hello")
+    assert not seen.is_redacted
+    assert as_seen(room.create, room.create, room.version).room_id == room.room_id
+    content = {"redacts": said.event_id} if ROOM_VERSIONS[version].redacts_in_content else {}
+    redaction = room.send("m.room.redaction", ALICE, content, redacts=said.event_id)
+    assert as_seen(redaction, redaction, room.version).redacts == said.event_id
+    gone = as_seen(redacted(said, room.version), said, room.version)
+    assert (gone.is_redacted, gone.content) == (True, {})
+
+
+def test_a_member_event_of_whatever_content_is_read() -> None:
+    """Other servers' users write what they like there."""
+    said = {"membership": "join", "displayname": "Bob", "avatar_url": "mxc://b/c"}
+    event = RoomEvent("$1", "!r", "@b:c", "m.room.member", said, 1, "@b:c")
+    assert member_of(event) == Member("@b:c", "join", "Bob", "mxc://b/c")
+    odd = {"membership": "join", "displayname": {"a": 1}, "avatar_url": 5}
+    assert member_of(RoomEvent("$1", "!r", "@b:c", "m.room.member", odd, 1, "@b:c")) == Member("@b:c", "join")

@@ -1,0 +1,102 @@
+"""What somebody outside is shown of a room, from both sides."""
+
+from typing import Any
+
+import pytest
+
+from federation.events.stripped_state import MOST_SHOWN, SHOWN_TYPES, read, shown, strip
+from tests.federation.standing import VERSIONS
+from tests.support.rooms import ALICE, BOB, Room, public_room
+
+every_version = pytest.mark.parametrize("version", VERSIONS)
+NAME = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
+
+
+def events(room: Room) -> list[dict[str, Any]]:
+    return [dict(pdu.event) for pdu in shown(room.state(), ALICE)]
+
+
+@every_version
+def test_the_room_is_shown_and_nothing_that_happened_in_it(version: str) -> None:
+    """What identifies it, the create event first, and who invites."""
+    room = public_room(version, BOB)
+    room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
+    room.topic(ALICE, "soup")
+    types = [pdu.type for pdu in shown(room.state(), ALICE)]
+    assert types == [
+        "m.room.create",
+        "m.room.name",
+        "m.room.topic",
+        "m.room.join_rules",
+        "m.room.member",
+    ]
+    assert "m.room.member" not in [pdu.type for pdu in shown(room.state())]
+    assert SHOWN_TYPES[0] == "m.room.create"
+
+
+@every_version
+def test_full_events_are_read_and_stripped(version: str) -> None:
+    """A client gets type, state key, sender and content."""
+    room = public_room(version)
+    read_ = read(events(room), room.room_id, room.version)
+    assert read_.problem is None
+    assert not read_.create_is_missing
+    assert read_.pdus == tuple(shown(room.state(), ALICE))
+    assert read_.stripped == tuple(strip(pdu) for pdu in read_.pdus)
+    assert set(read_.stripped[0]) == {"type", "state_key", "sender", "content"}
+
+
+def test_stripped_events_of_older_servers_are_passed_on() -> None:
+    """They are of some use, but not what they should be; those of no form are left out."""
+    broken: list[Any] = [
+        None,
+        {**NAME, "content": None},
+        {**NAME, "sender": "alice"},
+        {**NAME, "type": "x\0"},
+        {**NAME, "state_key": None},
+        {**NAME, "type": "x" * 256},
+    ]
+    read_ = read([NAME, *broken], "!room:a.example", public_room("11").version)
+    assert read_.stripped == (NAME,)
+    assert read_.problem == "an entry is not a state event of the room's version"
+    assert read_.create_is_missing
+
+
+@every_version
+def test_events_of_another_room_are_not_passed_on(version: str) -> None:
+    """They would show a room that one is not invited to."""
+    room, other = public_room(version), public_room(version, topic="other")
+    entries = [other.state()["m.room.join_rules", ""].event, room.create.event]
+    read_ = read(entries, room.room_id if version == "12" else "!third:a.example", room.version)
+    assert read_.problem == "an event is of another room"
+    assert all(entry["type"] == "m.room.create" for entry in read_.stripped)
+
+
+def test_messages_are_not_shown() -> None:
+    """Only state is."""
+    room = public_room("11")
+    read_ = read([room.say(ALICE).event, room.create.event], room.room_id, room.version)
+    assert read_.problem is not None
+    assert read_.stripped == (strip(room.create),)
+
+
+@pytest.mark.parametrize("entries", [None, {}, "room"])
+def test_no_list_at_all(entries: object) -> None:
+    """Nothing is shown."""
+    read_ = read(entries, "!room:a.example", public_room("11").version)
+    assert (read_.stripped, read_.pdus) == ((), ())
+    assert read_.problem == "there is no list of events"
+
+
+def test_a_create_event_that_says_another_version_is_none() -> None:
+    """The room would not be the one that it is said to be."""
+    room = Room("10")
+    read_ = read([room.create.event], room.room_id, Room("11").version)
+    assert read_.create_is_missing
+
+
+def test_only_so_many_are_read() -> None:
+    """A limit exists for every input."""
+    read_ = read([NAME] * (MOST_SHOWN + 1), "!room:a.example", Room("11").version)
+    assert len(read_.stripped) == MOST_SHOWN
+    assert read_.problem == f"there are more than {MOST_SHOWN} events"

@@ -1,0 +1,30 @@
+"""`GET /_matrix/federation/v1/make_leave/{roomId}/{userId}`."""
+
+from tests.federation.http.membership_pair import V1, membership_pair
+from tests.support.postgres import Server
+
+PATH = f"{V1}/make_leave/{{roomId}}/{{userId}}"
+
+
+async def test_a_template_is_answered(postgres_server: Server, migrated_template: str) -> None:
+    """Whoever may leave gets it, with the room's version; ids are percent-encoded on their way."""
+    async with membership_pair(postgres_server, migrated_template) as pair:
+        room_id = await pair.asked.create("11", pair.alice, "invite")
+        await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
+        template = await pair.template("leave", room_id)
+        assert template["room_version"] == "11"
+        assert template["event"]["content"] == {"membership": "leave"}
+        assert template["event"]["sender"] == template["event"]["state_key"] == pair.bob
+        assert "signatures" not in template["event"]
+        assert "hashes" not in template["event"]
+
+
+async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
+    """An unknown room, a user of another server, and whoever does not say who he is."""
+    async with membership_pair(postgres_server, migrated_template) as pair:
+        room_id = await pair.asked.create("11", pair.alice, "invite")
+        unknown = pair.get(PATH, roomId="!none:asked.test", userId=pair.bob)
+        assert await pair.refusal(unknown) == (404, "M_NOT_FOUND")
+        strange = pair.get(PATH, query=(("ver", "11"),), roomId=room_id, userId="@eve:other.test")
+        assert await pair.refusal(strange) == (403, "M_FORBIDDEN")
+        assert await pair.unsigned("GET", f"{V1}/make_leave/!a:b.c/@d:e.f") == (401, "M_UNAUTHORIZED")

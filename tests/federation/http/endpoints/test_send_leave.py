@@ -1,0 +1,48 @@
+"""`PUT /_matrix/federation/v2/send_leave/{roomId}/{eventId}`."""
+
+import pytest
+
+from federation.client.errors import PeerMalformed
+from tests.federation.http.membership_pair import V1, V2, membership_pair
+from tests.support.postgres import Server
+
+PATH = f"{V2}/send_leave/{{roomId}}/{{eventId}}"
+OLD = f"{V1}/send_leave/{{roomId}}/{{eventId}}"
+
+
+async def test_the_event_is_taken_in(postgres_server: Server, migrated_template: str) -> None:
+    """And the room has it when it is answered."""
+    async with membership_pair(postgres_server, migrated_template) as pair:
+        room_id = await pair.asked.create("11", pair.alice, "invite")
+        await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
+        event = await pair.event("leave", room_id)
+        answer = await pair.put(PATH, event.event, roomId=room_id, eventId=event.event_id)
+        assert answer == {}
+        assert await pair.asked.membership_of(room_id, pair.bob) == "leave"
+
+
+async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
+    """An unknown room, another event than the path says, and whoever does not say who he is."""
+    async with membership_pair(postgres_server, migrated_template) as pair:
+        room_id = await pair.asked.create("11", pair.alice, "invite")
+        await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
+        event = await pair.event("leave", room_id)
+        unknown = pair.put(PATH, event.event, roomId="!none:asked.test", eventId=event.event_id)
+        assert await pair.refusal(unknown) == (404, "M_NOT_FOUND")
+        other = pair.put(PATH, event.event, roomId=room_id, eventId="$other")
+        assert await pair.refusal(other) == (400, "M_INVALID_PARAM")
+        nothing = pair.put(PATH, {}, roomId=room_id, eventId=event.event_id)
+        assert await pair.refusal(nothing) == (400, "M_BAD_JSON")
+        path = f"{V2}/send_leave/!a:b.c/$e"
+        assert await pair.unsigned("PUT", path) == (401, "M_UNAUTHORIZED")
+
+
+async def test_the_old_form_of_it(postgres_server: Server, migrated_template: str) -> None:
+    """A list behind its status, which no object is."""
+    async with membership_pair(postgres_server, migrated_template) as pair:
+        room_id = await pair.asked.create("11", pair.alice, "invite")
+        await pair.asked.membership.invite(room_id, pair.alice, pair.bob)
+        event = await pair.event("leave", room_id)
+        with pytest.raises(PeerMalformed, match="not a JSON object"):
+            await pair.put(OLD, event.event, roomId=room_id, eventId=event.event_id)
+        assert await pair.asked.membership_of(room_id, pair.bob) == "leave"

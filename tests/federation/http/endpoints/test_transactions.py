@@ -1,0 +1,60 @@
+"""`PUT /_matrix/federation/v1/send/{txnId}`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from federation.client.errors import PeerRefused
+from federation.outbox.pacing import WINDOW
+from tests.federation.http.membership_pair import V1, Pair
+from tests.federation.http.room_pair import room_pair
+from tests.federation.nodes import PATIENCE
+from tests.support.postgres import Server
+
+PATH = f"{V1}/send/{{txnId}}"
+
+
+async def _sent(pair: Pair, body: Mapping[str, Any], txn_id: str) -> Any:
+    """The asking node sends its events by itself, too, and one transaction at a time is taken."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await pair.put(PATH, body, txnId=txn_id)
+            except PeerRefused as refused:
+                if refused.status != 429:
+                    raise
+                await asyncio.sleep(0.01)
+
+
+async def test_a_transaction_is_taken_in_and_answered(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """And once more with the same words."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        said = await pair.asking.graph.send_event(pair.room_id, "m.room.message", {}, pair.bob)
+        body = {"pdus": [said.event], "edus": [{"edu_type": "org.example.unknown", "content": {}}]}
+        for _ in range(2):
+            answer = await _sent(pair, body, "1 / ?")
+            assert answer == {"io.palaver.processed": True, "pdus": {said.event_id: {}}}
+        assert await pair.asked.graph.events([said.event_id]) == {said.event_id: said}
+
+
+async def test_another_palaver_need_not_wait_for_what_was_answered(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """More events of one room than may lie in a staging area go out, and it is not asked for one of them."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        said = [(await pair.says(str(number))).event_id for number in range(3 * WINDOW)]
+        async with asyncio.timeout(PATIENCE):
+            await pair.asking.until(lambda event_id, _: event_id == said[-1])
+        assert set(said) == set(await pair.asking.graph.events(said))
+        asked = {route for route, _, _ in pair.asking.seen.answered}
+        assert asked == {"/_matrix/federation/v1/send/{txn_id}", "/_matrix/key/v2/server"}
+
+
+async def test_what_is_refused(postgres_server: Server, migrated_template: str) -> None:
+    """Too much, and whoever does not say who he is."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        many = pair.put(PATH, {"pdus": [{}] * 51}, txnId="1")
+        assert await pair.refusal(many) == (400, "M_TOO_LARGE")
+        assert await pair.unsigned("PUT", f"{V1}/send/1") == (401, "M_UNAUTHORIZED")

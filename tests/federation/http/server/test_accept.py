@@ -1,0 +1,134 @@
+import asyncio
+import errno
+import os
+import resource
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+
+import pytest
+
+from federation.http.server.accept import OUT_OF, accept
+from federation.http.server.listener import Bind, bind, bound_address
+from tests.federation.http.running import PATIENCE, Recorder
+
+
+class Taken:
+    def __init__(self) -> None:
+        self.hosts: asyncio.Queue[str] = asyncio.Queue()
+
+    def take(self, accepted: socket.socket, host: str) -> None:
+        accepted.close()
+        self.hosts.put_nowait(host)
+
+    async def next(self) -> str:
+        async with asyncio.timeout(PATIENCE):
+            return await self.hosts.get()
+
+
+@asynccontextmanager
+async def accepting(listening: socket.socket, seen: Recorder) -> AsyncIterator[Taken]:
+    taken = Taken()
+    task = asyncio.create_task(accept(listening, taken.take, seen))
+    try:
+        yield taken
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@contextmanager
+def listening_socket() -> Iterator[tuple[socket.socket, tuple[str, int]]]:
+    (listening,) = bind([Bind("127.0.0.1")], 0)
+    with listening:
+        yield listening, ("127.0.0.1", bound_address(listening).port)
+
+
+async def test_every_connection_is_handed_on_with_its_host() -> None:
+    """Until the task is cancelled."""
+    with listening_socket() as (listening, address):
+        async with accepting(listening, Recorder()) as taken:
+            for _ in range(3):
+                with closing(socket.create_connection(address)):
+                    assert await taken.next() == "127.0.0.1"
+
+
+@pytest.mark.parametrize("rounds", range(5))
+async def test_no_connection_is_lost_between_two(rounds: int) -> None:
+    """Whenever the task is cancelled: what it has not handed on is left to whoever listens next."""
+    with listening_socket() as (listening, address), ExitStack() as clients:
+        async with accepting(listening, Recorder()) as taken:
+            await asyncio.sleep(0)
+            clients.enter_context(closing(socket.create_connection(address)))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+        async with accepting(listening, Recorder()) as left:
+            assert await (taken if taken.hosts.qsize() else left).next() == "127.0.0.1"
+
+
+async def test_running_out_of_files_is_reported_once_and_survived() -> None:
+    """The loop waits and tries again; the connection that waited is taken when there is room."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = Recorder()
+    with listening_socket() as (listening, address), closing(socket.create_connection(address)):
+        async with accepting(listening, seen) as taken:
+            # A new file gets the lowest free number, and that is not below the limit any more.
+            lowest_free = os.dup(0)
+            os.close(lowest_free)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+            try:
+                await seen.until(lambda seen: seen.problems)
+                assert taken.hosts.empty()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert await taken.next() == "127.0.0.1"
+    (problem,) = seen.problems
+    assert "too many files and connections open" in problem[0]
+    assert isinstance(problem[1], OSError)
+
+
+class Failing(socket.socket):
+    """A listening socket whose `accept` fails as it is told to; 0 lets one through."""
+
+    errors: list[int]
+
+    def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+        number = self.errors.pop(0) if self.errors else 0
+        if number:
+            raise OSError(number, "as told")
+        return super().accept()
+
+
+async def problems_of(errors: list[int]) -> list[str]:
+    """What is reported until as many connections have come through as there are zeros."""
+    seen = Recorder()
+    with listening_socket() as (listening, address), ExitStack() as clients:
+        failing = Failing(fileno=listening.detach())
+        failing.errors = list(errors)
+        clients.enter_context(failing)
+        for _ in range(errors.count(0)):
+            clients.enter_context(socket.create_connection(address))
+        async with accepting(failing, seen) as taken:
+            for _ in range(errors.count(0)):
+                await taken.next()
+    return [sentence for sentence, _ in seen.problems]
+
+
+async def test_trouble_is_reported_once_for_each_time_it_comes() -> None:
+    """A log that fills the disk with one sentence helps nobody."""
+    assert await problems_of([errno.EMFILE, errno.EMFILE, 0, errno.ENOMEM, errno.EIO, 0]) == [
+        f"No new connections can be accepted: {OUT_OF[errno.EMFILE]}.",
+        f"No new connections can be accepted: {OUT_OF[errno.ENOMEM]}.",
+    ]
+
+
+async def test_a_peer_that_went_away_is_no_trouble() -> None:
+    """It was there and is gone; that happens."""
+    assert await problems_of([errno.ECONNABORTED, errno.EPROTO, 0]) == []
+
+
+async def test_an_unforeseen_error_does_not_end_it() -> None:
+    """A node that has stopped listening looks alive and is not."""
+    assert await problems_of([errno.ENETDOWN, 0]) == [
+        "No new connections can be accepted: the system says “as told”."
+    ]

@@ -1,0 +1,32 @@
+import ssl
+
+import pytest
+
+from federation.http.server.tls import HandshakeFailure, failure_of
+
+
+def openssl(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (TimeoutError(), HandshakeFailure.TIMEOUT),
+        (ConnectionAbortedError("SSL handshake is taking longer than 10 seconds"), HandshakeFailure.TIMEOUT),
+        (ConnectionResetError(), HandshakeFailure.CLOSED),
+        (BrokenPipeError(), HandshakeFailure.CLOSED),
+        (ssl.SSLEOFError(), HandshakeFailure.CLOSED),
+        (openssl("UNEXPECTED_EOF_WHILE_READING"), HandshakeFailure.CLOSED),
+        (ssl.SSLCertVerificationError(), HandshakeFailure.THEIR_CERTIFICATE),
+        (openssl("TLSV1_ALERT_UNKNOWN_CA"), HandshakeFailure.OUR_CERTIFICATE),
+        (openssl("SSLV3_ALERT_BAD_CERTIFICATE"), HandshakeFailure.OUR_CERTIFICATE),
+        (openssl("UNSUPPORTED_PROTOCOL"), HandshakeFailure.PROTOCOL),
+        (ssl.SSLError(), HandshakeFailure.PROTOCOL),
+    ],
+)
+def test_a_failed_handshake_has_one_of_few_reasons(error: Exception, failure: HandshakeFailure) -> None:
+    """Whoever reads the counts wants to know whose certificate it was, if it was one."""
+    assert failure_of(error) is failure

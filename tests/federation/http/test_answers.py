@@ -1,0 +1,66 @@
+import json
+
+from aiohttp import web
+
+from federation.http.responses import error_answer, json_answer, raw_answer
+from federation.matrix.errors import MatrixError, limit_exceeded
+from tests.federation.http.running import running
+
+
+def test_json_is_written_once() -> None:
+    """An object is encoded; bytes are JSON already."""
+    assert json_answer({"a": 1}).body == b'{"a":1}'
+    assert json_answer(b'{"a": 1}').body == b'{"a": 1}'
+    assert json_answer({}).content_type == "application/json"
+
+
+def test_an_error_says_when_to_come_back_in_header_and_body() -> None:
+    """Milliseconds in the body, whole seconds, rounded up, in the header."""
+    answer = error_answer(limit_exceeded("Later.", 429, 1500), {"X-More": "yes"})
+    assert isinstance(answer.body, bytes)
+    assert json.loads(answer.body)["retry_after_ms"] == 1500
+    assert (answer.status, answer.headers["Retry-After"], answer.headers["X-More"]) == (429, "2", "yes")
+
+
+def test_an_answer_without_aiohttp_is_complete() -> None:
+    """Status line, length, type, the end of the connection, and the same body."""
+    head, body = raw_answer(MatrixError("M_FORBIDDEN", "Non.", 403)).split(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0] == "HTTP/1.1 403 Forbidden"
+    assert set(lines[1:]) == {
+        "Server: palaver",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    }
+    assert json.loads(body) == {"errcode": "M_FORBIDDEN", "error": "Non."}
+
+
+async def test_no_answer_names_the_software_or_its_version() -> None:
+    """Neither one that aiohttp streams, nor one that switches to a WebSocket, nor an error of its parser."""
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x")
+        return response
+
+    async def socket(request: web.Request) -> web.StreamResponse:
+        response = web.WebSocketResponse()
+        await response.prepare(request)
+        await response.close()
+        return response
+
+    upgrade = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    async with running(routes=[web.get("/stream", stream), web.get("/socket", socket)]) as node:
+        for path in ("/stream", "/socket", "/nowhere", "bad"):
+            async with await node.connect() as client:
+                answer = await client.ask(path, headers=upgrade if path == "/socket" else {})
+                assert answer.headers["server"] == "palaver"
+                assert "aiohttp" not in str(answer)
+                assert "Python" not in str(answer)

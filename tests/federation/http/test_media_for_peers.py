@@ -1,0 +1,100 @@
+"""What the media endpoints share."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from federation.client.client import FederationClient
+from federation.client.dns import Dns
+from federation.client.peer_settings import PeerSettings
+from federation.client.public_web import PublicWeb
+from federation.http.services import MediaForPeers
+from federation.keys.server_keys import OwnKeys
+from federation.matrix.errors import MatrixError
+from federation.media.fetcher import MediaFetcher
+from storage.database import Database
+from tests.federation.http.media_node import DOWNLOAD, PEER_KEY, media_node, two_parts
+from tests.federation.media.repository import ALICE, repository
+from tests.federation.pictures import picture
+from tests.support.neighbourhood import OWN_NAME
+
+
+async def test_a_server_has_so_many_places(database: Database, tmp_path: Path) -> None:
+    """Others have their own, and one that was given back is free again."""
+    shared = MediaForPeers(repository(database, tmp_path).media(), None, most_at_once=1)  # type: ignore[arg-type]
+    for _ in range(2):
+        with (
+            shared.place("a.test"),
+            shared.place("b.test"),
+            pytest.raises(MatrixError, match="M_LIMIT_EXCEEDED"),
+            shared.place("a.test"),
+        ):
+            pass
+    assert not shared._under_way
+
+
+async def test_a_large_file_comes_whole(database: Database, tmp_path: Path) -> None:
+    """In pieces, with its length told before."""
+    data = bytes(range(256)) * 10_000
+    async with media_node(database, tmp_path) as node:
+        info = await node.media.upload(ALICE, data, "video/mp4", "a.mp4")
+        answer = await node.ask(f"{DOWNLOAD}/{info.mxc.media_id}")
+        assert two_parts(answer)[1] == data
+        assert int(answer.headers["content-length"]) == len(answer.body)
+
+
+async def test_a_peer_that_leaves_in_the_middle_is_no_problem(database: Database, tmp_path: Path) -> None:
+    """Its place is free again, and nobody is told of a fault."""
+    async with media_node(database, tmp_path, most_at_once=1) as node:
+        info = await node.media.upload(ALICE, b"x" * 20_000_000)
+        path = f"{DOWNLOAD}/{info.mxc.media_id}"
+        client = await node.connect()
+        lines = [f"GET {path} HTTP/1.1", "Host: us.test"]
+        lines += [f"{name}: {value}" for name, value in node.signed(path).items()]
+        await client.send("\r\n".join([*lines, "", ""]).encode())
+        await client.reader.readexactly(100_000)
+        assert (await node.ask(path)).status == 429
+        async with client:
+            pass
+        async with asyncio.timeout(60):
+            while node.shared._under_way:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_file_that_is_too_short_ends_the_connection(database: Database, tmp_path: Path) -> None:
+    """Whoever reads it sees that it is not whole, and whoever runs the node that something is wrong."""
+    async with media_node(database, tmp_path) as node:
+        info = await node.media.upload(ALICE, b"hello")
+        node.repository.files.path(bytes.fromhex(info.sha256)).write_bytes(b"hell")
+        with pytest.raises(asyncio.IncompleteReadError):
+            await node.ask(f"{DOWNLOAD}/{info.mxc.media_id}")
+        [(sentence, error)] = node.running.seen.problems
+        assert "middle of its answer" in sentence
+        assert str(info.mxc) in str(error)
+        node.running.seen.problems.clear()
+
+
+async def test_two_nodes_give_each_other_media(database: Database, tmp_path: Path) -> None:
+    """What one writes the other reads: a fetcher against the endpoints."""
+    async with media_node(database, tmp_path) as node:
+        info = await node.media.upload(ALICE, picture(), "image/png", "Grüße.png")
+        peers = {OWN_NAME: PeerSettings(address=f"127.0.0.1:{node.running.port}", plain=True)}
+        reach = node.neighbourhood.reach(peers)
+        client = FederationClient(
+            node.peer,
+            lambda: OwnKeys(PEER_KEY),
+            reach.resolver,
+            reach.connections,
+            may_contact=lambda _: True,
+        )
+        (tmp_path / "theirs").mkdir()
+        theirs = repository(database, tmp_path / "theirs")
+        web = PublicWeb(Dns(), user_agent="test")
+        try:
+            fetched = await MediaFetcher(theirs.store, client, web, 1 << 20).fetch(info.mxc)
+        finally:
+            await web.close()
+    assert (fetched.sha256, fetched.content_type) == (info.sha256, "image/png")
+    assert fetched.file_name == "Grüße.png"
+    assert theirs.files.path(bytes.fromhex(fetched.sha256)).read_bytes() == picture()

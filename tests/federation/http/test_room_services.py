@@ -1,0 +1,16 @@
+"""What every endpoint of rooms begins with."""
+
+from tests.federation.http.membership_pair import V1
+from tests.federation.http.room_pair import room_pair
+from tests.support.postgres import Server
+
+
+async def test_who_asks_is_known_before_anything_is_looked_at(
+    postgres_server: Server, migrated_template: str
+) -> None:
+    """A room that is not there is answered to a server, and to nobody else."""
+    async with room_pair(postgres_server, migrated_template) as pair:
+        path = f"{V1}/event_auth/{{roomId}}/{{eventId}}"
+        asked = pair.get(path, roomId="!none:asked.test", eventId="$x")
+        assert await pair.refusal(asked) == (403, "M_FORBIDDEN")
+        assert await pair.unsigned("GET", f"{V1}/event_auth/!none:asked.test/$x") == (401, "M_UNAUTHORIZED")

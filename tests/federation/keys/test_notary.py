@@ -1,0 +1,254 @@
+"""Vouching for the keys of real servers, stored in a real database."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from federation.keys.key_documents import KeyDocument, read
+from federation.keys.key_documents import Notary as Vouching
+from federation.keys.key_ring import KeyRing
+from federation.keys.notary import PLACES, Notary
+from federation.keys.server_keys import KeyNeed, OwnKey
+from federation.matrix.errors import MatrixError
+from federation.matrix.signatures import VerifyKey
+from storage.database import Database
+from tests.support.key_server import KeyServer, key_server
+from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood
+from tests.support.server_keys import DAY, NOW, key, key_document, old_key, public
+
+FIRST, SECOND = key("1"), key("2")
+US = Vouching(
+    OWN_NAME,
+    {OWN_KEYS.current.key_id: VerifyKey(bytes(OWN_KEYS.current.signing_key.verify_key), NOW)},
+)
+
+
+class Asked:
+    """A notary, on the test's time; what it answers has been checked as whoever asks would."""
+
+    def __init__(self, neighbourhood: Neighbourhood, database: Database) -> None:
+        self.neighbourhood = neighbourhood
+        self.database = database
+        self.now_ms = NOW
+
+    def ring(self, *notaries: str) -> KeyRing:
+        ring = KeyRing(
+            OWN_NAME,
+            lambda: OWN_KEYS,
+            self.neighbourhood.reach().client,
+            self.database,
+            now_ms=lambda: self.now_ms,
+            notaries=notaries,
+            clock=self.neighbourhood.clock,
+        )
+        self.neighbourhood.stack.push_async_callback(ring.close)
+        return ring
+
+    def notary(
+        self,
+        *notaries: str,
+        may_contact: Callable[[str], bool] = lambda _: True,
+        patience: float = 30,
+    ) -> Notary:
+        notary = Notary(
+            OWN_NAME,
+            self.ring(*notaries),
+            lambda: OWN_KEYS,
+            now_ms=lambda: self.now_ms,
+            may_contact=may_contact,
+            patience=patience,
+            clock=self.neighbourhood.clock,
+        )
+        self.neighbourhood.stack.push_async_callback(notary.close)
+        return notary
+
+    def keys_in(self, answer: bytes) -> dict[str, set[str]]:
+        """The keys that it proves, by server."""
+        found: dict[str, set[str]] = {}
+        for document in json.loads(answer)["server_keys"]:
+            name = document["server_name"]
+            believed = read(document, name, self.now_ms, US)
+            assert isinstance(believed, KeyDocument), believed
+            found.setdefault(name, set()).update(one.key_id for one in believed.keys)
+        return found
+
+
+@pytest.fixture
+def asked(neighbourhood: Neighbourhood, database: Database) -> Asked:
+    return Asked(neighbourhood, database)
+
+
+async def server(asked: Asked, host: str = "a.test", one: OwnKey = FIRST) -> KeyServer:
+    return await key_server(asked.neighbourhood, host, one)
+
+
+async def test_keys_are_fetched_once_and_signed_by_both(asked: Asked) -> None:
+    """ "The receiving (notary) server must sign the keys returned by the queried server." """
+    a = await server(asked)
+    notary = asked.notary()
+    for _ in range(3):
+        answer = await notary.single(a.name, None)
+        assert asked.keys_in(answer) == {a.name: {"ed25519:1"}}
+        [document] = json.loads(answer)["server_keys"]
+        assert document["signatures"][a.name] == a.answer["signatures"][a.name]
+    assert asked.keys_in(await asked.notary().many({"server_keys": {a.name: {}}})) == {a.name: {"ed25519:1"}}
+    assert a.asked == 1
+
+
+async def test_several_servers_are_answered_at_once(asked: Asked) -> None:
+    """ "Servers which are offline and have no cached keys will not be included in the result." """
+    a, b = await server(asked), await server(asked, "b.test", SECOND)
+    b.answer = key_document(b.name, SECOND, old=old_key(FIRST, NOW - 5))
+    question = {"server_keys": {a.name: {"ed25519:1": {}}, b.name: {}, "gone.test:1": {}, OWN_NAME: {}}}
+    answer = await asked.notary().many(question)
+    assert asked.keys_in(answer) == {
+        a.name: {"ed25519:1"},
+        b.name: {"ed25519:1", "ed25519:2"},
+        OWN_NAME: {OWN_KEYS.current.key_id},
+    }
+
+
+async def test_an_unreachable_server_has_an_empty_list(asked: Asked) -> None:
+    """ "an empty array if the server could not be reached and no cached keys were available" """
+    notary = asked.notary()
+    assert json.loads(await notary.single("gone.test:1", None)) == {"server_keys": []}
+    assert json.loads(await notary.many({"server_keys": {}})) == {"server_keys": []}
+
+
+async def test_what_is_known_is_told_also_when_the_server_is_gone(asked: Asked) -> None:
+    """However old it is: whoever asks sees how long it was valid."""
+    a = await server(asked)
+    notary = asked.notary()
+    await notary.single(a.name, None)
+    a.status = 500
+    asked.now_ms = NOW + 30 * DAY
+    [document] = json.loads(await notary.single(a.name, None))["server_keys"]
+    assert document["valid_until_ts"] == NOW + DAY
+
+
+async def test_keys_that_must_be_valid_for_longer_are_fetched_again(asked: Asked) -> None:
+    """`minimum_valid_until_ts`; and half of its lifetime makes an answer stale by itself."""
+    a = await server(asked)
+    notary = asked.notary()
+    await notary.single(a.name, str(NOW + DAY))
+    assert a.asked == 1
+    a.answer = key_document(a.name, FIRST, until=NOW + 2 * DAY)
+    answer = await notary.single(a.name, str(NOW + DAY + 1))
+    assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 2 * DAY
+    assert a.asked == 2
+    asked.now_ms = NOW + DAY
+    await notary.single(a.name, None)
+    assert a.asked == 2
+    asked.now_ms += 1
+    a.answer = key_document(a.name, FIRST, until=NOW + 3 * DAY)
+    answer = await notary.many({"server_keys": {a.name: {"ed25519:1": {}}}})
+    assert json.loads(answer)["server_keys"][0]["valid_until_ts"] == NOW + 3 * DAY
+    assert a.asked == 3
+
+
+async def test_a_key_that_is_not_known_is_fetched(asked: Asked) -> None:
+    """A server may have a new one since."""
+    a = await server(asked)
+    notary = asked.notary()
+    await notary.single(a.name, None)
+    a.answer = key_document(a.name, FIRST, SECOND)
+    answer = await notary.many({"server_keys": {a.name: {"ed25519:2": {}}}})
+    assert asked.keys_in(answer) == {a.name: {"ed25519:1", "ed25519:2"}}
+
+
+@pytest.mark.parametrize(
+    "spurious",
+    [
+        lambda name: key_document(name, key("1", "other"), until=NOW + 5 * DAY),
+        lambda name: key_document("b.test", FIRST),
+        lambda name: key_document(name, FIRST, signers=[SECOND]),
+        lambda name: {"server_name": name, "verify_keys": {}, "valid_until_ts": NOW + 5 * DAY},
+        lambda name: b"no JSON",
+        lambda name: [],
+    ],
+)
+async def test_a_spurious_answer_does_not_take_the_place_of_a_good_key(
+    asked: Asked, spurious: Callable[[str], Any]
+) -> None:
+    """Of somebody who stands where the server should, or of a server that is broken."""
+    a = await server(asked)
+    notary = asked.notary()
+    before = await notary.single(a.name, None)
+    a.answer = spurious(a.name)
+    after = await notary.single(a.name, str(NOW + 2 * DAY))
+    assert a.asked == 2
+    assert json.loads(after) == json.loads(before)
+    assert (await asked.ring().known(a.name))["ed25519:1"].public == public(FIRST)
+
+
+async def test_a_server_that_knows_no_better_is_left_alone(asked: Asked) -> None:
+    """Whatever is asked for: nobody can use us to hammer it. And our own needs are not kept waiting by it."""
+    a = await server(asked)
+    notary = asked.notary()
+    for number in range(20):
+        await notary.many({"server_keys": {a.name: {f"ed25519:{number}x": {}}}})
+        await notary.single(a.name, str(NOW + 100 * DAY))
+    assert a.asked == 1
+    keys = await notary._key_ring.keys_for([KeyNeed(a.name, "ed25519:2", NOW)])
+    assert (a.asked, set(keys[a.name])) == (2, {"ed25519:1"})
+    asked.neighbourhood.clock.now += 1
+    await notary.single(a.name, str(NOW + 100 * DAY))
+    assert a.asked == 3
+
+
+async def test_only_servers_that_we_have_to_do_with_are_answered(asked: Asked) -> None:
+    """In closed mode the others are as if they were not there, also when their keys are stored."""
+    a, b = await server(asked), await server(asked, "b.test")
+    await asked.notary().single(a.name, None)
+    notary = asked.notary(may_contact=lambda name: name == b.name)
+    answer = await notary.many({"server_keys": {a.name: {}, b.name: {}}})
+    assert set(asked.keys_in(answer)) == {b.name}
+    assert a.asked == 1
+
+
+async def test_no_other_notary_is_asked(asked: Asked) -> None:
+    """Two that relied on each other would turn in a circle."""
+    other = await server(asked, "notary.test", SECOND)
+    other.vouched = {"gone.test:1": key_document("gone.test:1", FIRST)}
+    answer = await asked.notary(other.name).single("gone.test:1", None)
+    assert json.loads(answer) == {"server_keys": []}
+    assert other.queries == []
+
+
+async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
+    """So many servers are asked at a time, and none is waited for for long; what is known is told at once."""
+    a = await server(asked)
+    await asked.notary().single(a.name, None)
+    came: list[str] = []
+    all_came = asyncio.Event()
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        came.append(request.host)
+        if len(came) == PLACES:
+            all_came.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    slow = [await asked.neighbourhood.server(silent, f"s{number}.test") for number in range(PLACES + 3)]
+    names = [f"s{number}.test:{one.port}" for number, one in enumerate(slow)]
+    notary = asked.notary(patience=0.5)
+    waiting = asyncio.create_task(notary.many({"server_keys": {name: {} for name in [*names, a.name]}}))
+    async with asyncio.timeout(30):
+        await all_came.wait()
+        # All places are taken, and this needs none.
+        assert asked.keys_in(await notary.single(a.name, None)) == {a.name: {"ed25519:1"}}
+        assert asked.keys_in(await waiting) == {a.name: {"ed25519:1"}}
+    assert len(came) == PLACES
+
+
+@pytest.mark.parametrize("body", [None, {"server_keys": 5}, {"server_keys": {"a b": {}}}])
+async def test_what_is_no_question_is_refused(asked: Asked, body: object) -> None:
+    """400 in Matrix's words."""
+    with pytest.raises(MatrixError, match="400"):
+        await asked.notary().many(body)
+    with pytest.raises(MatrixError, match="400"):
+        await asked.notary().single("a b", None)

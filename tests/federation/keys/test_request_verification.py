@@ -1,0 +1,171 @@
+"""Server-server API, "Request Authentication", as the one who is asked."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.client.requests import authorization
+from federation.keys.request_verification import (
+    Claim,
+    SignedRequest,
+    read_claim,
+    read_request,
+    verify_request,
+)
+from federation.keys.server_keys import OwnKey
+from federation.matrix.canonical_json import encode
+from federation.matrix.errors import MatrixError
+from federation.matrix.signatures import VerifyKey
+from tests.support.server_keys import DAY, NOW, key, public
+
+US, THEM = "us.test", "a.test"
+KEY, OTHER = key("1"), key("2")
+KEYS = {KEY.key_id: VerifyKey(public(KEY), NOW + DAY)}
+
+
+def header(
+    method: str = "PUT",
+    uri: str = "/_matrix/a",
+    body: bytes | None = b"{}",
+    origin: str = THEM,
+    destination: str = US,
+    signer: OwnKey = KEY,
+) -> str:
+    return authorization(method, uri, origin, destination, body, signer)
+
+
+def read(
+    *headers: str, method: str = "PUT", uri: str = "/_matrix/a", body: bytes = b"{}", allowed: bool = True
+) -> SignedRequest:
+    return read_request(read_claim(headers, US, lambda _: allowed), method, uri, body, US)
+
+
+def refused(*headers: str, keys: Any = KEYS, **request: Any) -> tuple[int, str, str]:
+    with pytest.raises(MatrixError) as refusal:
+        verify_request(read(*headers, **request), keys)
+    return refusal.value.status, refusal.value.errcode, refusal.value.text
+
+
+def test_a_good_request() -> None:
+    """Its origin, its content, and nothing said against it."""
+    body = encode({"pdus": [], "x": {"ä": 1}})
+    request = read(header(body=body), body=body)
+    verify_request(request, KEYS)
+    assert request.claim.origin == THEM
+    assert request.claim.key_ids == ["ed25519:1"]
+    assert request.content == {"pdus": [], "x": {"ä": 1}}
+
+
+def test_a_get_has_no_content() -> None:
+    """Whatever follows its head is not signed, and nobody reads it."""
+    get = header("GET", body=None)
+    for body in (b"", b'{"a": 1}', b"nonsense"):
+        request = read(get, method="GET", body=body)
+        verify_request(request, KEYS)
+        assert request.content is None
+
+
+def test_the_body_is_verified_as_json() -> None:
+    """Parsed and written again: the sender's blanks and order are his."""
+    request = read(header(body=b'{"a":1,"b":"\xc3\xa4"}'), body=b' { "b" : "\\u00e4", "a":1 }\n')
+    verify_request(request, KEYS)
+
+
+@pytest.mark.parametrize("body", [b'{"a":1.5}', b'{"a":36893488147419103232}', b'{"a":1e+22}'])
+def test_numbers_of_old_room_versions_are_verified(body: bytes) -> None:
+    """A transaction may bring events of version 5, whose numbers nobody ever restricted."""
+    verify_request(read(header(body=body), body=body), KEYS)
+
+
+def test_a_missing_destination_is_this_server() -> None:
+    """Servers before v1.3 send none, and sign it all the same."""
+    without = header().replace(f'destination="{US}",', "")
+    assert "destination" not in without
+    verify_request(read(without), KEYS)
+    elsewhere = header(destination="b.test").replace('destination="b.test",', "")
+    assert refused(elsewhere)[:2] == (401, "M_UNAUTHORIZED")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "errcode", "text"),
+    [
+        ([], 401, "M_UNAUTHORIZED", "no X-Matrix"),
+        (["Bearer token"], 401, "M_UNAUTHORIZED", "no X-Matrix"),
+        (["X-Matrix nonsense"], 401, "M_UNAUTHORIZED", "without a value"),
+        ([header(destination="b.test")], 401, "M_UNAUTHORIZED", "meant for another server"),
+        ([header(origin=US)], 403, "M_FORBIDDEN", "to itself"),
+        ([header(), header(origin="b.test")], 401, "M_UNAUTHORIZED", "contradict"),
+        ([header(), header(uri="/_matrix/b")], 401, "M_UNAUTHORIZED", "two signatures"),
+        ([header(uri="/_matrix/b")], 401, "M_UNAUTHORIZED", "key ed25519:1 of a.test is wrong"),
+        ([header(method="POST")], 401, "M_UNAUTHORIZED", "is wrong"),
+        ([header(body=b'{"a":1}')], 401, "M_UNAUTHORIZED", "is wrong"),
+        ([header(body=None)], 401, "M_UNAUTHORIZED", "is wrong"),
+        ([header(signer=key("1", "other"))], 401, "M_UNAUTHORIZED", "is wrong"),
+        ([header(signer=OTHER)], 401, "M_UNAUTHORIZED", "could be found for ed25519:2"),
+        ([header().replace("ed25519:1", "rsa:1")], 401, "M_UNAUTHORIZED", "did not sign"),
+        ([header().replace('sig="', 'sig="AA')], 401, "M_UNAUTHORIZED", "is wrong"),
+    ],
+)
+def test_each_refusal_says_why(headers: list[str], status: int, errcode: str, text: str) -> None:
+    """401 for who cannot show who he is, 403 for who may not ask."""
+    result = refused(*headers)
+    assert result[:2] == (status, errcode)
+    assert text in result[2]
+
+
+def test_strangers_are_refused_before_anything_is_read() -> None:
+    """Closed by default; and a stranger's body costs nothing."""
+    with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: .*a\.test"):
+        read_claim([header()], US, lambda _: False)
+
+
+def test_of_several_signatures_every_known_one_must_hold() -> None:
+    """One header for each key; those whose key is unknown are skipped."""
+    both = [header(), header(signer=OTHER)]
+    verify_request(read(*both), KEYS)
+    known = {**KEYS, OTHER.key_id: VerifyKey(public(OTHER), NOW + DAY)}
+    verify_request(read(*both), known)
+    assert "ed25519:2" in refused(header(), header(signer=OTHER, uri="/b"), keys=known)[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "errcode"),
+    [
+        (b"", "M_NOT_JSON"),
+        (b"nonsense", "M_NOT_JSON"),
+        (b'{"a": NaN}', "M_NOT_JSON"),
+        (b'{"a": "\\ud800"}', "M_NOT_JSON"),
+        (b"\xff", "M_NOT_JSON"),
+        (b"[]", "M_BAD_JSON"),
+        (b"null", "M_BAD_JSON"),
+        (b'{"a":' * 950 + b"1" + b"}" * 950, "M_BAD_JSON"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "M_NOT_JSON"),
+    ],
+)
+def test_a_body_that_is_no_object_is_a_bad_request(body: bytes, errcode: str) -> None:
+    """ "a (potentially empty) JSON object" """
+    assert refused(header(), body=body)[:2] == (400, errcode)
+
+
+def test_one_event_too_deep_does_not_spoil_the_signature() -> None:
+    """The event will be dropped; the transaction is who it says it is from."""
+    body = b'{"pdus":[' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"]}"
+    verify_request(read(header(body=body), body=body), KEYS)
+
+
+@given(
+    body=st.binary(),
+    # aiohttp gives bytes of the target that are no text as lone surrogates.
+    uri=st.text(st.characters() | st.just("\udcff")),
+    method=st.sampled_from(["GET", "PUT", "POST", "HEAD", "x"]),
+)
+def test_nothing_that_comes_raises_anything_else(body: bytes, uri: str, method: str) -> None:
+    """A refusal: nobody signed this."""
+
+    def check() -> None:
+        verify_request(read_request(Claim(THEM, {KEY.key_id: "AAAA"}), method, uri, body, US), KEYS)
+
+    with pytest.raises(MatrixError, match=r"40[01] M_"):
+        check()

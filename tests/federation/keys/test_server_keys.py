@@ -1,0 +1,118 @@
+"""Signing keys: formats, rotation, and the document that publishes them."""
+
+import io
+
+import pytest
+import signedjson.key
+import signedjson.sign
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.keys.server_keys import (
+    VALIDITY_MS,
+    BadKeyFile,
+    OldKey,
+    OwnKeys,
+    described,
+    format_old_keys,
+    format_own_key,
+    key_from_seed,
+    parse_old_keys,
+    parse_own_key,
+    published,
+    renew_at,
+    rotate,
+)
+
+NOW = 1_700_000_000_000
+ONE = key_from_seed("a_1", b"\x01" * 32)
+TWO = key_from_seed("a_2", b"\x02" * 32)
+
+
+def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
+    """An independent implementation accepts the signature."""
+    document = published("localhost:7676", OwnKeys(ONE), NOW)
+    key = signedjson.key.decode_verify_key_base64(
+        "ed25519", "a_1", document["verify_keys"]["ed25519:a_1"]["key"]
+    )
+    signedjson.sign.verify_signed_json(document, "localhost:7676", key)
+
+
+def test_the_document_is_valid_for_a_day_and_renewed_at_half() -> None:
+    """Readers get a document that never has less than half its life before it."""
+    document = published("localhost:7676", OwnKeys(ONE), NOW)
+    assert document["valid_until_ts"] == NOW + VALIDITY_MS
+    assert renew_at(document) == NOW + VALIDITY_MS // 2
+
+
+def test_rotation_keeps_the_old_key_with_its_expiry() -> None:
+    """What the old key signed before its expiry stays valid, so its public half stays published."""
+    keys = rotate(OwnKeys(ONE), TWO, NOW)
+    document = published("localhost:7676", keys, NOW)
+    assert set(document["verify_keys"]) == {"ed25519:a_2"}
+    assert document["old_verify_keys"] == {"ed25519:a_1": {"key": ONE.public, "expired_ts": NOW}}
+
+
+def test_a_version_names_one_key_for_ever() -> None:
+    """Using a version again would make signatures of the key before it unverifiable."""
+    with pytest.raises(AssertionError):
+        rotate(rotate(OwnKeys(ONE), TWO, NOW), key_from_seed("a_1", b"\x03" * 32), NOW)
+
+
+def test_the_file_formats_are_those_of_signedjson() -> None:
+    """An operator may move keys between this node and other servers."""
+    [theirs] = signedjson.key.read_signing_keys(io.StringIO(format_own_key(ONE)))
+    assert (theirs.version, bytes(theirs)) == ("a_1", b"\x01" * 32)
+    [old] = signedjson.key.read_old_signing_keys(
+        io.StringIO(format_old_keys([OldKey("a_1", ONE.public, NOW)]))
+    )
+    assert (old.version, old.expired, bytes(old)) == ("a_1", NOW, bytes(ONE.signing_key.verify_key))
+
+
+@given(
+    st.binary(min_size=32, max_size=32), st.from_regex(r"\A\w{1,20}\Z", fullmatch=True).filter(str.isascii)
+)
+def test_a_key_survives_its_file(seed: bytes, version: str) -> None:
+    """Written and read again it is the same key."""
+    read = parse_own_key(format_own_key(key_from_seed(version, seed)))
+    assert (read.version, bytes(read.signing_key)) == (version, seed)
+
+
+def test_old_keys_survive_their_file() -> None:
+    """In their order, with their expiry."""
+    old = (OldKey("a_1", ONE.public, 1), OldKey("a_2", TWO.public, 2))
+    assert parse_old_keys(format_old_keys(old)) == old
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ed25519 a_1\n",
+        "rsa a_1 AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE\n",
+        "ed25519 a:1 AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE\n",
+        "ed25519 a_1 AQEB\n",
+        "ed25519 a_1 not base64!\n",
+        "ed25519 a_1 §§§§\n",
+        format_own_key(ONE) + format_own_key(TWO),
+    ],
+)
+def test_a_broken_key_file_is_told_without_its_contents(text: str) -> None:
+    """The error may be logged, so it never repeats what the file held."""
+    with pytest.raises(BadKeyFile) as caught:
+        parse_own_key(text)
+    assert all(word not in str(caught.value) for word in text.split() if word != "ed25519")
+
+
+def test_a_broken_list_of_old_keys_is_told() -> None:
+    """An expiry is a number."""
+    with pytest.raises(BadKeyFile):
+        parse_old_keys(f"ed25519 a_1 soon {ONE.public}\n")
+
+
+def test_nothing_private_is_ever_shown() -> None:
+    """Neither a repr in a traceback nor what the command line prints holds the seed."""
+    keys = rotate(OwnKeys(ONE), TWO, NOW)
+    shown = repr(keys) + repr(described(keys)) + repr(published("x", keys, NOW))
+    for key in (ONE, TWO):
+        assert format_own_key(key).split()[2] not in shown

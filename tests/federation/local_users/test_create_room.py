@@ -1,0 +1,141 @@
+"""Making rooms, and naming them."""
+
+import asyncio
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from federation.rooms.creation import InitialState, RoomRequest
+from storage.connect import DatabaseAddress
+from tests.federation.local_users.homes import Home, home_on
+
+EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
+
+
+@EVERY_VERSION
+async def test_a_room_is_as_it_was_asked_for(pair: tuple[Home, Home], version: str) -> None:
+    """Whoever is named is invited, here and elsewhere; those who are not there are named."""
+    here, there = pair
+    alice, eve = await here.user("alice", "Alice"), await here.user("eve", "Eve")
+    bob = await there.user("bob")
+    request = RoomRequest(
+        creator=alice,
+        version=version,
+        name="Kitchen",
+        topic="Soup",
+        alias="kitchen",
+        listed=True,
+        room_type="io.a2c.office",
+        invite=[eve, bob, "@nobody:there.test", "@nobody:here.test"],
+        initial_state=[InitialState("io.x", {"a": 1})],
+    )
+    made = await here.rooms.create_room(request)
+    assert made.is_new
+    assert made.not_invited.keys() == {"@nobody:there.test", "@nobody:here.test"}
+    room_id = made.room_id
+    assert await here.state(room_id, "m.room.name") == {"name": "Kitchen"}
+    assert await here.state(room_id, "io.x") == {"a": 1}
+    assert await here.state(room_id, "m.room.member", alice) == {
+        "membership": "join",
+        "displayname": "Alice",
+    }
+    assert await here.state(room_id, "m.room.member", eve) == {"membership": "invite", "displayname": "Eve"}
+    assert await here.rooms.membership(room_id, bob) == "invite"
+    assert await here.rooms.resolve_alias("#kitchen:here.test") == (room_id, ("here.test",))
+    assert await there.rooms.resolve_alias("#kitchen:here.test") == (room_id, ("here.test",))
+    assert await here.homeserver.directory.is_published(room_id)
+    (invite,) = await there.rooms.invites(bob)
+    assert (invite.room_id, invite.sender) == (room_id, alice)
+
+
+async def test_a_taken_alias_leaves_no_husk(home: Home) -> None:
+    """It is found before, and once more when the room is committed."""
+    alice = await home.user("alice")
+    first = await home.room(alice, alias="kitchen")
+    with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
+        await home.room(alice, alias="kitchen")
+    results = await asyncio.gather(
+        *(home.room(alice, alias="cellar") for _ in range(3)), return_exceptions=True
+    )
+    made = [one for one in results if isinstance(one, str)]
+    assert len(made) == 1
+    assert await home.rooms.joined_rooms(alice) == sorted([first, *made])
+
+
+async def test_a_room_is_found_again_by_its_key(home: Home, database_address: DatabaseAddress) -> None:
+    """Whoever was killed before the room was remembered asks again; so does another process at the same
+    moment. Keys are their creator's own."""
+    alice, eve = await home.user("alice"), await home.user("eve")
+    request = RoomRequest(creator=alice, key="delegations", alias="delegations")
+    first = await home.rooms.create_room(request)
+    assert first.is_new
+    again = await home.rooms.create_room(request)
+    assert (again.room_id, again.is_new) == (first.room_id, False)
+    other = await home.rooms.create_room(RoomRequest(creator=eve, key="delegations"))
+    assert other.room_id != first.room_id
+    async with home_on(database_address) as second:
+        both = RoomRequest(creator=alice, key="both", alias="both")
+        made = await asyncio.gather(*(one.rooms.create_room(both) for one in (home, second, home, second)))
+        assert len({one.room_id for one in made}) == 1
+        named = RoomRequest(creator=alice, key="default", version="11", room_id="agent-federation-default")
+        made = await asyncio.gather(*(one.rooms.create_room(named) for one in (home, second, home, second)))
+    assert {one.room_id for one in made} == {"!agent-federation-default:here.test"}
+    assert [one.is_new for one in made].count(True) == 1
+
+
+async def test_who_was_not_reached_is_invited_when_it_is_asked_again(pair: tuple[Home, Home]) -> None:
+    """Who has been, and has declined, is left in peace."""
+    here, there = pair
+    alice = await here.user("alice")
+    bob, eve = await there.user("bob"), await there.user("eve")
+    there.refuses_invites.add(bob)
+    request = RoomRequest(creator=alice, key="k", invite=[bob, eve], is_direct=True)
+    made = await here.rooms.create_room(request)
+    assert made.not_invited == {bob: "No, thanks."}
+    await there.rooms.leave(made.room_id, eve)
+    there.refuses_invites.clear()
+    again = await here.rooms.create_room(request)
+    assert (again.room_id, again.not_invited) == (made.room_id, {})
+    assert await here.state(made.room_id, "m.room.member", bob) == {"membership": "invite", "is_direct": True}
+    assert await here.rooms.membership(made.room_id, eve) == "leave"
+
+
+async def test_a_chosen_id_is_given_once(home: Home) -> None:
+    """In versions until 11; what is asked for without a key is refused."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice, version="11", room_id="agent-broadcast")
+    assert room_id == "!agent-broadcast:here.test"
+    with pytest.raises(MatrixError, match="409 M_ROOM_IN_USE"):
+        await home.room(alice, version="11", room_id="agent-broadcast")
+
+
+async def test_nobody_makes_rooms_for_others(home: Home) -> None:
+    """Neither for users of other servers nor for such as there are not."""
+    for creator, errcode in (("@bob:there.test", "M_FORBIDDEN"), ("@nobody:here.test", "M_NOT_FOUND")):
+        with pytest.raises(MatrixError, match=errcode):
+            await home.room(creator)
+    alice = await home.user("alice")
+    for key in ("a\0b", "x" * 256):
+        with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+            await home.room(alice, key=key)
+    assert await home.rooms.joined_rooms(alice) == []
+
+
+async def test_rooms_are_named_and_published(home: Home) -> None:
+    """By this server; saying it twice does no harm."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    for _ in range(2):
+        await home.rooms.create_alias("#a:here.test", room_id, alice)
+        await home.rooms.publish(room_id, published=True)
+    assert await home.rooms.resolve_alias("#a:here.test") == (room_id, ("here.test",))
+    assert await home.homeserver.directory.is_published(room_id)
+    for _ in range(2):
+        await home.rooms.remove_alias("#a:here.test")
+        await home.rooms.publish(room_id, published=False)
+    assert await home.rooms.resolve_alias("#a:here.test") is None
+    assert not await home.homeserver.directory.is_published(room_id)
+    with pytest.raises(MatrixError, match="502"):
+        await home.rooms.resolve_alias("#a:nowhere.invalid")
+    with pytest.raises(MatrixError, match="M_FORBIDDEN"):
+        await home.rooms.create_alias("#a:here.test", room_id, "@bob:there.test")

@@ -1,0 +1,181 @@
+"""What this server's users do that is worth something for a moment, as another server hears of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from structlog.testing import capture_logs
+
+from federation.local_users.own_ephemeral import PRESENCE_TOLD_AGAIN_MS, TYPING_TOLD_AGAIN_MS, OwnEphemeral
+from federation.transactions.edu_values import PresenceOfUser, Receipt
+from federation.transactions.ephemeral import Ephemeral, EphemeralNews, OtherFrom, TypingNow
+from storage.federation.edus import fetch_receipts
+from tests.federation.local_users.homes import Home, homes
+from tests.support.postgres import Server
+
+TYPES = ("m.typing", "m.presence", "m.receipt", "io.x")
+
+
+@dataclass
+class Ours:
+    """`room_id` is one that a user of ours and one of another server are in; `heard` is what that one
+    hears."""
+
+    here: Home
+    there: Home
+    room_id: str
+    user: str
+    own: OwnEphemeral
+    news: EphemeralNews
+    reports: "asyncio.Queue[str]"
+    heard: "asyncio.Queue[Ephemeral]" = field(default_factory=asyncio.Queue)
+    now: int = 1_000_000
+
+
+@pytest.fixture
+async def ours(postgres_server: Server, migrated_template: str) -> AsyncIterator[Ours]:
+    async with (
+        homes(postgres_server, migrated_template) as running,
+        made_of(*await running.start("here.test", "there.test")) as made,
+    ):
+        yield made
+
+
+@asynccontextmanager
+async def made_of(here: Home, there: Home) -> AsyncIterator[Ours]:
+    alice, bob = await here.user("alice"), await there.user("bob")
+    room_id = await here.room(alice)
+    await there.rooms.join(room_id, bob, via=["here.test"])
+    made: Ours
+    reports: asyncio.Queue[str] = asyncio.Queue()
+
+    def now_ms() -> int:
+        return made.now
+
+    news = EphemeralNews("here.test", here.database, now_ms=now_ms)
+    own = OwnEphemeral(
+        here.database,
+        here.graph,
+        here.homeserver.outbox,
+        news,
+        now_ms=now_ms,
+        report=reports.put_nowait,
+    )
+    made = Ours(here, there, room_id, alice, own, news, reports)
+    for type_ in TYPES:
+        there.rooms.listen(type_, made.heard.put_nowait)
+    own.start()
+    try:
+        yield made
+    finally:
+        await own.close()
+        await news.close()
+
+
+async def test_who_types_is_told_of_and_so_is_that_they_have_stopped(ours: Ours) -> None:
+    """Not each time that a key is struck, but often enough for servers that forget after a minute."""
+    for _ in range(3):
+        await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
+    assert await ours.heard.get() == TypingNow(ours.room_id, (ours.user,))
+    told_at = ours.own._typing_told[ours.room_id]
+    assert told_at == {ours.user: ours.now}
+    ours.now += TYPING_TOLD_AGAIN_MS
+    await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
+    assert told_at == {ours.user: ours.now}
+    for _ in range(2):
+        await ours.own.type(ours.room_id, ours.user, typing=False, lasts_ms=30_000)
+    assert await ours.heard.get() == TypingNow(ours.room_id, ())
+    assert ours.own._typing_told == {}
+
+
+async def test_presence_goes_out_once_for_several_changes(ours: Ours) -> None:
+    """To the servers of the user's rooms; said again to those who would forget, and for a new room."""
+    online = PresenceOfUser(ours.user, "online")
+    ours.own.be(PresenceOfUser(ours.user, "unavailable"))
+    ours.own.be(online)
+    ours.own.be(online)
+    assert await ours.heard.get() == online
+    assert ours.news.presence_of(ours.user) == online
+    # Not long ago enough; then long ago.
+    ours.own.repeat()
+    ours.now += PRESENCE_TOLD_AGAIN_MS
+    ours.own.repeat()
+    assert await ours.heard.get() == online
+    ours.own.meet("@never:here.test")
+    ours.own.meet(ours.user)
+    assert await ours.heard.get() == online
+    ours.own.be(PresenceOfUser(ours.user, "offline"))
+    assert await ours.heard.get() == PresenceOfUser(ours.user, "offline")
+    ours.now += PRESENCE_TOLD_AGAIN_MS
+    ours.own.repeat()
+    assert ours.own._changed == set()
+
+
+async def test_the_last_of_several_receipts_goes_out(ours: Ours) -> None:
+    """Each is committed when it is said; the same again is nothing."""
+    for number in (1, 2, 2):
+        await ours.own.read(Receipt(ours.room_id, ours.user, f"${number}", number))
+    async with ours.here.database.transaction() as connection:
+        assert [row.event_id for row in await fetch_receipts(connection, ours.room_id)] == ["$2"]
+    # On a machine that has much to do the first one may have gone out before the second was said.
+    while await ours.heard.get() != Receipt(ours.room_id, ours.user, "$2", 2):
+        continue
+    assert ours.own._unsent == {}
+    assert ours.heard.empty()
+
+
+async def test_what_could_not_be_told_is_reported_and_the_next_goes_out(ours: Ours) -> None:
+    """One failure does not silence the node."""
+    async with ours.here.database.connection() as connection:
+        await connection.execute("ALTER TABLE rooms RENAME TO gone")
+        with capture_logs() as logs:
+            await ours.own.read(Receipt(ours.room_id, ours.user, "$1", 1))
+            while not any(entry.get("task") == "receipts and presence" for entry in logs):
+                await asyncio.sleep(0.01)
+        await connection.execute("ALTER TABLE gone RENAME TO rooms")
+    await ours.own.read(Receipt(ours.room_id, ours.user, "$2", 2))
+    assert await ours.heard.get() == Receipt(ours.room_id, ours.user, "$2", 2)
+
+
+async def test_presence_is_repeated_after_an_unforeseen_error(
+    ours: Ours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was: an exception ended that silently once."""
+    monkeypatch.setattr("federation.local_users.own_ephemeral.LOOKED_AT", 0.01)
+    now, fails, failed = 1_000_000, False, asyncio.Event()
+
+    def now_ms() -> int:
+        nonlocal fails
+        if fails:
+            fails = False
+            failed.set()
+            raise ValueError("broken")
+        return now
+
+    own = OwnEphemeral(
+        ours.here.database, ours.here.graph, ours.here.homeserver.outbox, ours.news, now_ms=now_ms
+    )
+    own.start()
+    try:
+        async with asyncio.timeout(30):
+            own.be(PresenceOfUser(ours.user, "online", 0, True))
+            assert isinstance(await ours.heard.get(), PresenceOfUser)
+            fails = True
+            await failed.wait()
+            now += PRESENCE_TOLD_AGAIN_MS
+            assert isinstance(await ours.heard.get(), PresenceOfUser)
+    finally:
+        await own.close()
+
+
+async def test_an_edu_of_ones_own_takes_the_place_of_the_one_before(ours: Ours) -> None:
+    """Of its type, room and name; others stay beside it."""
+    for number, name in enumerate(["a", "b", "a"]):
+        await ours.own.send(ours.room_id, "io.x", {"name": name, "n": number}, name)
+    newest: dict[object, object] = {}
+    while newest != {"a": 2, "b": 1}:
+        said = await ours.heard.get()
+        assert isinstance(said, OtherFrom)
+        newest[said.edu.content["name"]] = said.edu.content["n"]

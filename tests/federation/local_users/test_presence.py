@@ -1,0 +1,165 @@
+"""What is worth something for a moment, between two homeservers."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from federation.transactions.edu_making import to_device
+from federation.transactions.edu_values import (
+    MAX_OWN_EDU_BYTES,
+    MAX_STATUS_BYTES,
+    PresenceOfUser,
+    Receipt,
+    ToDevice,
+)
+from federation.transactions.ephemeral import Ephemeral, OtherFrom, TypingNow
+from tests.federation.local_users.homes import PATIENCE, Home
+
+
+class Heard:
+    """What a listener was told."""
+
+    def __init__(self, home: Home, *types: str) -> None:
+        self.said: list[Ephemeral] = []
+        self._changed = asyncio.Event()
+        self._ends = [home.rooms.listen(type_, self._hear) for type_ in types]
+
+    def _hear(self, said: Ephemeral) -> None:
+        self.said.append(said)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[Ephemeral], object]) -> Ephemeral:
+        async with asyncio.timeout(PATIENCE):
+            while not (found := [one for one in self.said if condition(one)]):
+                self._changed.clear()
+                await self._changed.wait()
+        return found[-1]
+
+    def end(self) -> None:
+        for end in self._ends:
+            end()
+
+
+async def meeting(pair: tuple[Home, Home]) -> tuple[str, str, str]:
+    """A room, and one of each home in it."""
+    here, there = pair
+    alice, bob = await here.user("alice"), await there.user("bob")
+    room_id = await here.room(alice)
+    await there.rooms.join(room_id, bob, via=["here.test"])
+    return room_id, alice, bob
+
+
+async def test_who_types_is_seen_typing_until_they_stop(pair: tuple[Home, Home]) -> None:
+    """Here and elsewhere; by saying so, or by not saying any more that they type."""
+    here, there = pair
+    room_id, alice, _ = await meeting(pair)
+    heard = [Heard(home, "m.typing") for home in pair]
+    for says_so in (True, False):
+        await here.rooms.set_typing(room_id, alice, typing=True, lasts_ms=60_000)
+        for one in heard:
+            await one.until(lambda said: said == TypingNow(room_id, (alice,)))
+        assert there.rooms.typing(room_id) == (alice,)
+        # Or for a millisecond more, and then no more.
+        await here.rooms.set_typing(room_id, alice, typing=not says_so, lasts_ms=1)
+        for one in heard:
+            await one.until(lambda said: said == TypingNow(room_id, ()))
+            one.said.clear()
+    assert here.rooms.typing(room_id) == there.rooms.typing(room_id) == ()
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await here.rooms.set_typing(room_id, await here.user("eve"), typing=True)
+
+
+async def test_presence_reaches_those_whom_one_meets(pair: tuple[Home, Home]) -> None:
+    """In the rooms of today and in one that is joined later. Of strangers nothing is kept."""
+    here, there = pair
+    alice, stranger = await here.user("alice"), await here.user("stranger")
+    heard = Heard(there, "m.presence")
+    await here.rooms.set_presence(alice, "online", status="cooking")
+    await here.rooms.set_presence(stranger, "online")
+    assert here.rooms.presence(alice) == PresenceOfUser(alice, "online", 0, True, "cooking")
+    bob = await there.user("bob")
+    room_id = await there.room(bob)
+    await here.rooms.join(room_id, alice, via=["there.test"])
+    online = await heard.until(lambda said: isinstance(said, PresenceOfUser) and said.user_id == alice)
+    assert online == there.rooms.presence(alice) == here.rooms.presence(alice)
+    await here.rooms.set_presence(alice, "offline")
+    await heard.until(lambda said: said == PresenceOfUser(alice, "offline"))
+    assert there.rooms.presence(stranger) is None
+    for wrong in ({"presence": "dnd"}, {"presence": "online", "status": "x" * (MAX_STATUS_BYTES + 1)}):
+        with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+            await here.rooms.set_presence(alice, **wrong)
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await here.rooms.set_presence(bob, "online")
+
+
+async def test_how_far_one_has_read_is_known_on_both_sides(pair: tuple[Home, Home]) -> None:
+    """It is kept, by thread; the newest counts."""
+    here, there = pair
+    room_id, alice, bob = await meeting(pair)
+    said = [await here.say(room_id, alice, str(number)) for number in range(2)]
+    await there.until_event(said[1])
+    heard = Heard(here, "m.receipt")
+    for event_id in (said[0], said[1], said[1]):
+        await there.rooms.mark_read(room_id, bob, event_id)
+    await there.rooms.mark_read(room_id, bob, said[0], thread_id="main")
+    for event_id, thread_id in ((said[1], None), (said[0], "main")):
+        await heard.until(
+            lambda one, event_id=event_id, thread_id=thread_id: (
+                isinstance(one, Receipt)
+                and (one.user_id, one.event_id, one.thread_id) == (bob, event_id, thread_id)
+            )
+        )
+    for home in pair:
+        receipts = await home.rooms.receipts(room_id)
+        assert [(one.user_id, one.event_id, one.thread_id) for one in receipts] == [
+            (bob, said[1], None),
+            (bob, said[0], "main"),
+        ]
+    assert await here.rooms.receipts("\0") == []
+    for event_id, thread_id, code in (
+        ("$unknown", None, "404 M_NOT_FOUND"),
+        (said[0], "thread", "400 M_INVALID_PARAM"),
+    ):
+        with pytest.raises(MatrixError, match=code):
+            await there.rooms.mark_read(room_id, bob, event_id, thread_id=thread_id)
+
+
+async def test_edus_of_ones_own_reach_the_servers_of_a_room(pair: tuple[Home, Home]) -> None:
+    """Whoever listens to their type is told who sent them."""
+    here, there = pair
+    room_id, alice, _ = await meeting(pair)
+    heard = Heard(there, "io.cis.agent.heartbeat")
+    await here.rooms.send_edu(room_id, "io.cis.agent.heartbeat", {"agent": alice}, name=alice)
+    said = await heard.until(lambda said: isinstance(said, OtherFrom))
+    assert isinstance(said, OtherFrom)
+    assert (said.origin, said.edu.content) == ("here.test", {"agent": alice})
+    heard.end()
+    heard.end()
+    for type_, content, code in (
+        ("m.typing", {}, "M_INVALID_PARAM"),
+        ("io.x", {"a": 0.5}, "M_BAD_JSON"),
+        ("io.x", {"a": "x" * MAX_OWN_EDU_BYTES}, "M_TOO_LARGE"),
+    ):
+        with pytest.raises(MatrixError, match=code):
+            await here.rooms.send_edu(room_id, type_, content)
+
+
+async def test_messages_to_devices_wait_until_they_are_read(pair: tuple[Home, Home]) -> None:
+    """Whoever listens is told when they can be read. For whom there is not nothing is kept."""
+    here, there = pair
+    _, alice, bob = await meeting(pair)
+    heard = Heard(here, "m.direct_to_device")
+    content = {"odd": "\0", "n": 1}
+    message = ToDevice(bob, "m.x", "1", {alice: {"*": content}, "@nobody:here.test": {"*": content}})
+    async with there.database.transaction() as connection:
+        await there.homeserver.outbox.queue_edu(connection, ["here.test"], to_device(message))
+    await heard.until(lambda said: said == message)
+    (kept,) = await here.rooms.device_messages(alice)
+    assert (kept.user_id, kept.device_id, kept.sender, kept.type) == (alice, "*", bob, "m.x")
+    assert kept.content == content
+    async with here.database.transaction() as connection:
+        await here.rooms.forget_device_messages(connection, alice, [kept.position])
+    assert await here.rooms.device_messages(alice) == []
+    assert await here.rooms.device_messages("@nobody:here.test") == []

@@ -1,0 +1,55 @@
+"""Rooms in spaces, and which servers a room is open to."""
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from tests.federation.local_users.homes import Home
+
+
+async def test_a_room_is_put_into_a_space_and_taken_out(home: Home) -> None:
+    """Both say so. Done twice it is done once."""
+    alice = await home.user("alice")
+    space = await home.room(alice, room_type="m.space")
+    room_id = await home.room(alice)
+    for _ in range(2):
+        await home.rooms.add_to_space(space, room_id, alice, order="1", suggested=True)
+    assert await home.state(space, "m.space.child", room_id) == {
+        "via": ["here.test"],
+        "order": "1",
+        "suggested": True,
+    }
+    assert await home.state(room_id, "m.space.parent", space) == {"via": ["here.test"]}
+    before = await home.graph.room(space)
+    await home.rooms.add_to_space(space, room_id, alice, order="1", suggested=True)
+    assert await home.graph.room(space) == before
+    for _ in range(2):
+        await home.rooms.remove_from_space(space, room_id, alice)
+    assert await home.state(space, "m.space.child", room_id) == {}
+    assert await home.state(room_id, "m.space.parent", space) == {}
+
+
+async def test_the_word_of_the_space_counts(home: Home) -> None:
+    """A room that the user may not change, or that is not known here, is in the space all the same; without
+    power in the space nothing is."""
+    alice, bob = await home.user("alice"), await home.user("bob")
+    space, room_id = await home.room(alice, room_type="m.space"), await home.room(bob)
+    await home.rooms.add_to_space(space, room_id, alice)
+    await home.rooms.add_to_space(space, "!elsewhere:there.test", alice)
+    assert await home.state(room_id, "m.space.parent", space) is None
+    children = await home.rooms.state(space, "m.space.child")
+    assert {event.state_key for event in children} == {room_id, "!elsewhere:there.test"}
+    with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
+        await home.rooms.add_to_space(space, room_id, bob, order="1")
+
+
+async def test_an_acl_is_set_that_lets_us_in(home: Home) -> None:
+    """And no other."""
+    alice = await home.user("alice")
+    room_id = await home.room(alice)
+    assert await home.rooms.server_acl(room_id) is None
+    await home.rooms.set_server_acl(room_id, alice, deny=["evil.example"])
+    acl = await home.rooms.server_acl(room_id)
+    assert acl == {"allow": ["*"], "deny": ["evil.example"], "allow_ip_literals": True}
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        await home.rooms.set_server_acl(room_id, alice, deny=["*.test"])
+    assert await home.rooms.server_acl(room_id) == acl

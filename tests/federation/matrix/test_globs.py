@@ -1,0 +1,103 @@
+"""Patterns of names."""
+
+import fnmatch
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from federation.matrix.globs import Glob, fits
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("a.example", "a.example", True),
+        ("a.example", "axexample", False),
+        ("a.example", "a.example.org", False),
+        ("a.example", "aa.example", False),
+        ("*", "", True),
+        ("*", "anything", True),
+        ("", "", True),
+        ("", "a", False),
+        ("?", "a", True),
+        ("?", "", False),
+        ("?", "ab", False),
+        ("a?c", "abc", True),
+        ("*.example", "a.example", True),
+        ("*.example", "example", False),
+        ("a*a", "a", False),
+        ("a*a", "aa", True),
+        ("a*b*c", "aXbYc", True),
+        ("a*b*c", "aXcYb", False),
+        ("*b*", "abc", True),
+        ("a**c", "abc", True),
+        ("*ab?", "xabab1", True),
+        ("[ab]", "a", False),
+        ("[ab]", "[ab]", True),
+        ("a.+", "a.+", True),
+        ("a.+", "abb", False),
+        ("*\n", "x\n", True),
+    ],
+)
+def test_globs(pattern: str, text: str, expected: bool) -> None:
+    """`*` for any number of characters, `?` for exactly one, everything else for itself."""
+    assert Glob(pattern).matches(text) is expected
+
+
+@given(st.text("ab*?.", max_size=12), st.text("ab.", max_size=12))
+@example("*a*b", "aab")
+@example("a*a", "a")
+def test_globs_are_what_regular_expressions_would_make_of_them(pattern: str, text: str) -> None:
+    """The same answer as the standard library's, which tries everything out."""
+    assert Glob(pattern).matches(text) == (re.fullmatch(fnmatch.translate(pattern), text) is not None)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 5_000 + "b", "a*" * 5_000 + "?", "*" * 50_000 + "b", "?" * 20_000, "*?a" * 3_000 + "b"]
+)
+def test_no_pattern_takes_long(pattern: str) -> None:
+    """As a regular expression, the first of these would not be done before the sun is cold: a test that ends
+    has passed."""
+    assert not Glob(pattern).matches("a" * 230)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("kitchen", ["kitchen"], ["", "Kitchen", "kitchen ", "kitchens", "a kitchen", "kitchen\n"]),
+        ("*", ["", "a", "a\nb", "office@node"], []),
+        ("team-*", ["team-", "team-a", "team-a@there.test"], ["team", "Team-a", "a team-a"]),
+        ("*@there.test", ["@there.test", "a@there.test"], ["a@there.test.evil", "there.test"]),
+        ("a*a", ["aa", "aba"], ["a", ""]),
+        ("a**b", ["ab", "a*b"], ["a", "b"]),
+        ("*ab*ab*", ["abab", "xabyabz"], ["ab", "aab", "ba"]),
+        ("ab*b", ["abb", "abab"], ["ab"]),
+        ("", [""], ["a"]),
+    ],
+)
+def test_a_star_is_any_characters(pattern: str, good: list[str], bad: list[str]) -> None:
+    """Or none; the rest has to be as it is, from the beginning to the end."""
+    assert [text for text in good if not fits(pattern, text)] == []
+    assert [text for text in bad if fits(pattern, text)] == []
+
+
+@pytest.mark.parametrize("sign", ["?", ".", "[a-z]", "\\", "+", "{1}", "^", "$", "%", "_"])
+def test_nothing_else_is_a_sign(sign: str) -> None:
+    """An office may be called so, and no other is meant."""
+    assert fits(sign, sign)
+    assert fits(f"{sign}*", f"{sign}x")
+    assert not fits(sign, "a")
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", max_size=12))
+def test_stars_are_what_a_regular_expression_would_make_of_them(pattern: str, text: str) -> None:
+    """Without the time that one may take."""
+    said = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
+    assert fits(pattern, text) is (said is not None)
+
+
+def test_no_pattern_of_stars_takes_long() -> None:
+    """A regular expression of so many stars would not come to an end."""
+    assert not fits("*a" * 100 + "*b", "a" * 100_000)

@@ -1,0 +1,196 @@
+"""What messages say in the words of Matrix."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.matrix.message_content import (
+    Html,
+    bold,
+    code,
+    code_block,
+    details,
+    edit,
+    formatted,
+    in_thread,
+    italic,
+    link,
+    listed,
+    mention,
+    new_content,
+    paragraph,
+    quote,
+    reaction,
+    reference,
+    relations_of,
+    reply,
+    sanitised,
+    text,
+)
+
+ALICE = "@alice:a.example"
+
+
+class Seen(HTMLParser):
+    """What a client makes of it."""
+
+    def __init__(self, html: Html) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.said = ""
+        self.feed(str(html))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "br":
+            self.said += "\n"
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+
+def test_a_text_says_whom_it_is_meant_for() -> None:
+    """Also when that is nobody, so that no client looks for names in it. What is no user is left out."""
+    assert text("hi") == {"msgtype": "m.text", "body": "hi", "m.mentions": {}}
+    said = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
+    assert said["m.mentions"] == {"user_ids": [ALICE]}
+    with_form = formatted("hi", bold("hi"))
+    assert (with_form["format"], with_form["formatted_body"]) == (
+        "org.matrix.custom.html",
+        "<strong>hi</strong>",
+    )
+
+
+@pytest.mark.parametrize("said", ["hi", "a < b & c", "two\nlines", ""])
+def test_plain_words_have_no_form(said: str) -> None:
+    """They look the same without; whatever is more than one paragraph of them has one."""
+    for html in (Html(said), paragraph(said)):
+        assert formatted(said, html) == text(said)
+    for html in (bold(said), paragraph(said) + paragraph(said), Html(f"{said}.")):
+        assert formatted(said, html)["formatted_body"] == str(html)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")))
+def test_text_never_becomes_a_tag(said: str) -> None:
+    """Whatever an agent says is read as what it said, and nothing of it as HTML."""
+    for made, tags in (
+        (Html(said), []),
+        (bold(said), ["strong"]),
+        (italic(said), ["em"]),
+        (code(said), ["code"]),
+        (code_block(said, said), ["pre", "code"]),
+        (quote(said), ["blockquote"]),
+        (paragraph(said), ["p"]),
+        (listed([said]), ["ul", "li"]),
+        (listed([said], ordered=True), ["ol", "li"]),
+        (details("more", said), ["details", "summary"]),
+        (link("https://a.example/" + said, "there"), ["a"]),
+        (Html("") + said, []),
+    ):
+        assert [tag for tag in Seen(made).tags if tag != "br"] == tags
+    assert Seen(Html(said)).said == said
+    assert Seen(bold(said) + Html(" ") + italic(said)).said == f"{said} {said}"
+
+
+@pytest.mark.parametrize(
+    ("html", "safe"),
+    [
+        ("<script>alert(1)</script>a", "a"),
+        ('<a href="javascript:x" onclick="y">a</a>', "<a>a</a>"),
+        ('<a href="https://e.org" target="_blank">a</a>', '<a href="https://e.org">a</a>'),
+        ("<img src=x onerror=y><b>a</b><!-- b -->", "a"),
+        ('<code class="x">a</code>', "<code>a</code>"),
+        ('<code class="language-c++">a</code>', '<code class="language-c++">a</code>'),
+        ("<p>a<br/>b", "<p>a<br>b</p>"),
+    ],
+)
+def test_html_from_elsewhere_is_sanitised(html: str, safe: str) -> None:
+    """Nothing is left in it that this node does not write itself."""
+    assert str(sanitised(html)) == safe
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", " https://a", "data:text/html,x", "//a", ""])
+def test_a_link_to_what_clients_do_not_permit_is_none(address: str) -> None:
+    """Its text stays."""
+    assert str(link(address, "here")) == "here"
+    assert Seen(link('https://a/"><script>', "x")).attributes == [("href", 'https://a/"><script>')]
+    assert str(mention(ALICE, "A")) == '<a href="https://matrix.to/#/@alice:a.example">A</a>'
+
+
+def test_a_language_is_a_class_of_harmless_letters() -> None:
+    """It stands within an attribute."""
+    assert re.search('class="language-c\\+\\+"', str(code_block("x", "c++")))
+    assert "onclick=" not in str(code_block("x", '" onclick="'))
+
+
+def test_an_edit_replaces_and_falls_back() -> None:
+    """Clients that know no edits see a starred message that calls nobody again; a reply stays the reply that
+    it was."""
+    new = reply("$before", formatted("hello", bold("hello"), mentions=[ALICE]))
+    edited = edit("$original", new)
+    assert edited["body"] == "* hello"
+    assert edited["formatted_body"] == "* <strong>hello</strong>"
+    assert edited["m.mentions"] == {}
+    assert edited["m.relates_to"] == {"rel_type": "m.replace", "event_id": "$original"}
+    assert "m.relates_to" not in edited["m.new_content"]
+    assert edited["m.new_content"]["m.mentions"] == {"user_ids": [ALICE]}
+    assert new_content(edited)["body"] == "hello"
+    assert new_content({"body": "x", "m.new_content": 5})["body"] == "x"
+
+
+def test_a_reaction_is_a_short_sign() -> None:
+    """Its key has 255 bytes at most, cut between characters."""
+    assert reaction("$1", "👍")["m.relates_to"] == {
+        "rel_type": "m.annotation",
+        "event_id": "$1",
+        "key": "👍",
+    }
+    assert len(reaction("$1", "👍" * 100)["m.relates_to"]["key"].encode()) == 252
+
+
+def test_a_reply_and_a_thread() -> None:
+    """A reply may call who is answered; in a thread the answer is a fallback unless it is meant."""
+    answer = reply("$1", text("yes"), also_mention=[ALICE])
+    assert answer["m.relates_to"] == {"m.in_reply_to": {"event_id": "$1"}}
+    assert answer["m.mentions"] == {"user_ids": [ALICE]}
+    assert "m.mentions" not in reply("$1", {"body": "x"})
+    part = in_thread("$root", text("more"), latest="$last")
+    assert part["m.relates_to"] == {
+        "rel_type": "m.thread",
+        "event_id": "$root",
+        "m.in_reply_to": {"event_id": "$last"},
+        "is_falling_back": True,
+    }
+    meant = in_thread("$root", text("more"), latest="$last", replies_to="$one")
+    assert relations_of(meant) == [("m.thread", "$root"), ("m.in_reply_to", "$one")]
+    assert relations_of(part) == [("m.thread", "$root")]
+    assert relations_of(reference("$1", {})) == [("m.reference", "$1")]
+
+
+@pytest.mark.parametrize(
+    "relates",
+    [
+        None,
+        [],
+        "m.replace",
+        {},
+        {"rel_type": "m.replace"},
+        {"rel_type": 5, "event_id": "$1"},
+        {"rel_type": "m.replace", "event_id": ["$1"]},
+        {"rel_type": "a\0b", "event_id": "$1"},
+        {"rel_type": "x" * 300, "event_id": "$1"},
+        {"rel_type": "", "event_id": "$1"},
+        {"m.in_reply_to": "$1"},
+        {"m.in_reply_to": {"event_id": {}}},
+    ],
+)
+def test_what_relates_to_nothing_readable_relates_to_nothing(relates: Any) -> None:
+    """Anybody may send anything there."""
+    assert relations_of({"m.relates_to": relates}) == []

@@ -1,0 +1,153 @@
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.matrix.networks import (
+    LOOPBACK,
+    Address,
+    Decision,
+    Pinned,
+    Plain,
+    Refusal,
+    Refuse,
+    Rules,
+    Shown,
+    Tls,
+    admit,
+    certificate_is_missing,
+    host_of,
+    is_within,
+    neighbourhood,
+    peers_of,
+    read_address,
+)
+
+HOME = ip_address("127.0.0.1")
+AWAY = ip_address("192.0.2.7")
+BOTH = Rules()
+PLAIN_ONLY = Rules(offers_tls=False)
+
+
+@pytest.mark.parametrize(
+    ("address", "first_byte", "rules", "expected"),
+    [
+        (HOME, 0x16, BOTH, Tls()),
+        (AWAY, 0x16, BOTH, Tls()),
+        (HOME, ord("G"), BOTH, Plain()),
+        (AWAY, ord("G"), BOTH, Refuse(Refusal.PLAIN_NOT_ALLOWED)),
+        (HOME, 0x00, BOTH, Plain()),
+        (AWAY, 0x80, BOTH, Refuse(Refusal.PLAIN_NOT_ALLOWED)),
+        (HOME, 0x16, PLAIN_ONLY, Refuse(Refusal.TLS_NOT_OFFERED)),
+        (HOME, ord("G"), PLAIN_ONLY, Plain()),
+        (HOME, None, BOTH, Refuse(Refusal.GONE)),
+    ],
+)
+def test_the_first_byte_and_the_address_decide(
+    address: Address, first_byte: int | None, rules: Rules, expected: Decision
+) -> None:
+    """0x16 is a TLS handshake from anybody; anything else is plain HTTP, from the allowed networks only."""
+    assert admit(address, first_byte, rules) == expected
+
+
+@given(st.ip_addresses(), st.integers(0, 255))
+def test_plain_is_never_admitted_from_outside_the_networks(address: Address, first_byte: int) -> None:
+    """Whatever the first byte, `Plain` means that a network holds the address."""
+    rules = Rules(plain_networks=(IPv4Network("10.0.0.0/8"), IPv6Network("fd00::/8")))
+    if admit(address, first_byte, rules) == Plain():
+        assert any(address in network for network in rules.plain_networks)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("::1", "::1"),
+    ],
+)
+def test_an_address_is_read_as_the_one_the_configuration_would_name(host: str, expected: str) -> None:
+    """A mapped IPv4 address is that IPv4 address, so that a network of the configuration matches it."""
+    assert read_address(host) == ip_address(expected)
+
+
+def test_loopback_is_allowed_by_default_in_both_families() -> None:
+    """Without configuration only this machine may speak plain HTTP."""
+    assert is_within(read_address("127.3.2.1"), LOOPBACK)
+    assert is_within(read_address("::1"), LOOPBACK)
+    assert not is_within(AWAY, LOOPBACK)
+
+
+def test_a_host_is_counted_once_however_many_addresses_it_has() -> None:
+    """An IPv6 host owns its whole /64; in IPv4 each address counts by itself."""
+    one, other = ip_address("2001:db8::1"), ip_address("2001:db8::ffff:2")
+    assert neighbourhood(one) == neighbourhood(other)
+    assert neighbourhood(one) != neighbourhood(ip_address("2001:db8:0:1::1"))
+    assert neighbourhood(AWAY) != neighbourhood(ip_address("192.0.2.8"))
+
+
+LEAF = Pinned("Kitchen.local", "leaf", is_authority=False)
+AUTHORITY = Pinned("garden.local:8448", "authority", is_authority=True)
+
+
+def test_a_pinned_leaf_speaks_for_its_peer() -> None:
+    """The same certificate, and only that."""
+    assert peers_of(Shown("leaf"), [LEAF, AUTHORITY]) == {"kitchen.local"}
+    assert peers_of(Shown("another"), [LEAF, AUTHORITY]) == frozenset()
+
+
+def test_a_pinned_authority_speaks_for_its_peer_by_what_it_signed() -> None:
+    """Any certificate with its signature, whatever names that holds."""
+    assert peers_of(Shown("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]) == {
+        "garden.local:8448"
+    }
+
+
+def test_a_leaf_is_no_authority() -> None:
+    """What a pinned leaf signed speaks for nobody."""
+    assert peers_of(Shown("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
+
+
+def test_peers_that_share_an_authority_are_told_apart_by_name() -> None:
+    """Two peers under one authority cannot stand in for each other."""
+    shared = [Pinned("a.example", "ca", is_authority=True), Pinned("B.example:8448", "ca", is_authority=True)]
+    signed = frozenset({"ca"})
+    assert peers_of(Shown("x", frozenset({"A.EXAMPLE"}), signed), shared) == {"a.example"}
+    assert peers_of(Shown("y", frozenset({"b.example"}), signed), shared) == {"b.example:8448"}
+    assert peers_of(Shown("z", frozenset(), signed), shared) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown", "required", "missing"),
+    [
+        ("kitchen.local", set(), set(), False),
+        ("kitchen.local", set(), {"kitchen.local"}, True),
+        ("kitchen.local", {"kitchen.local"}, {"kitchen.local"}, False),
+        ("kitchen.local", {"garden.local"}, {"kitchen.local", "garden.local"}, True),
+        ("garden.local", {"kitchen.local"}, {"kitchen.local"}, False),
+        ("KITCHEN.local", set(), {"kitchen.local"}, True),
+        ("KITCHEN.local", {"kitchen.local"}, {"kitchen.local"}, False),
+    ],
+)
+def test_a_peer_with_a_configured_certificate_must_show_it(
+    origin: str, shown: set[str], required: set[str], missing: bool
+) -> None:
+    """A claim without the certificate counts for nothing, in whichever case it is written."""
+    assert certificate_is_missing(origin, shown, required) is missing
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("kitchen.local", "kitchen.local"),
+        ("kitchen.local:7676", "kitchen.local"),
+        ("[::1]:7676", "::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("192.0.2.7:1", "192.0.2.7"),
+    ],
+)
+def test_the_host_of_a_server_name(name: str, host: str) -> None:
+    """Certificates name hosts: no port, no brackets."""
+    assert host_of(name) == host

@@ -1,0 +1,24 @@
+"""Which of a room's events a user may see."""
+
+import pytest
+
+from federation.events.room_event import user_sees
+
+SEEN_BY = {
+    "world_readable": {"join", "invite", "leave", None, "now"},
+    "shared": {"join", "now"},
+    "invited": {"join", "invite"},
+    "joined": {"join"},
+    "unheard of": {"join", "now"},
+    7: {"join", "now"},
+    None: {"join", "now"},
+}
+
+
+@pytest.mark.parametrize("visibility", SEEN_BY)
+def test_visibility(visibility: object) -> None:
+    """The table of the specification, by the user's membership then, and by whether the user is there now."""
+    content = None if visibility is None else {"history_visibility": visibility}
+    seen = {one for one in ("join", "invite", "leave", None) if user_sees(content, one, is_joined_now=False)}
+    seen |= {"now"} if user_sees(content, "leave", is_joined_now=True) else set()
+    assert seen == SEEN_BY[visibility]

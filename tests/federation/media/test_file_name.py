@@ -1,0 +1,69 @@
+"""File names that others chose."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.media.file_name import MOST_BYTES, safe_file_name
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("a.png", "a.png"),
+        ("Grüße aus Köln.txt", "Grüße aus Köln.txt"),
+        ("日本.txt", "日本.txt"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\Windows\\system.ini", "system.ini"),
+        ("/", None),
+        ("..", None),
+        (".", None),
+        ("", None),
+        (None, None),
+        (".bashrc", "bashrc"),
+        ("a.exe . ", "a.exe"),
+        ("a\r\nSet-Cookie: x=1", "a Set-Cookie x=1"),
+        ("a\0.png", "a .png"),
+        ('a";filename="b.exe', "a ;filename= b.exe"),
+        ("a\u202egnp.exe", "a gnp.exe"),
+        ("a\u2028b\u200b\ufeff", "a b"),
+        ("\ud800x", "x"),
+        ("\ue000\U0010ffff", None),
+        ("u\u0308.txt", "ü.txt"),
+        ("  a \t b  ", "a b"),
+        ("COM1|<>:*?", "COM1"),
+    ],
+)
+def test_a_name_is_made_harmless(name: str | None, safe: str | None) -> None:
+    """No directory, no hidden file, no second line, nothing that turns what is read around."""
+    assert safe_file_name(name) == safe
+
+
+def test_a_long_name_keeps_its_suffix() -> None:
+    """And is cut between characters."""
+    safe = safe_file_name("ä" * 200 + ".jpeg")
+    assert safe is not None
+    assert safe.endswith("ä.jpeg")
+    assert MOST_BYTES - 1 <= len(safe.encode()) <= MOST_BYTES
+    assert safe_file_name("a" * 300) == "a" * MOST_BYTES
+    assert safe_file_name("a." + "b" * 300) == ("a." + "b" * 300)[:MOST_BYTES]
+
+
+def test_a_huge_name_costs_nothing() -> None:
+    """Of ten megabytes only the end is looked at."""
+    assert safe_file_name("a/" * 5_000_000 + "b.txt") == "b.txt"
+    assert safe_file_name("../" * 3_000_000) is None
+
+
+@given(st.text())
+def test_every_name_is_safe_or_none(name: str) -> None:
+    """And what is safe stays as it is."""
+    safe = safe_file_name(name)
+    if safe is not None:
+        assert 0 < len(safe.encode()) <= MOST_BYTES
+        assert not set(safe) & set('/\\"<>|:*?')
+        assert safe == safe.strip(" .")
+        assert all(unicodedata.category(one)[0] != "C" for one in safe)
+        assert safe_file_name(safe) == safe

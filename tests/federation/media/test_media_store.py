@@ -1,0 +1,150 @@
+"""Files and rows, changed together."""
+
+import asyncio
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from federation.matrix.errors import MatrixError
+from federation.media.media import MediaInfo, Mxc
+from federation.media.store import GRACE, TOUCHED_EVERY
+from storage.media import media as rows
+from tests.federation.media.repository import ALICE, BEGINNING, US, Repository
+
+OURS = Mxc(US, "ours")
+THEIRS = Mxc("them.test", "theirs")
+
+
+def bytes_of(repository: Repository, info: MediaInfo) -> bytes | None:
+    file = repository.store.open(info)
+    if file is None:
+        return None
+    with file:
+        return file.readall()
+
+
+async def last_used(repository: Repository, mxc: Mxc) -> int:
+    async with repository.database.transaction() as connection:
+        row = await rows.fetch(connection, mxc.server, mxc.media_id)
+    assert row is not None
+    return row.last_used_at
+
+
+async def test_what_is_kept_is_found(media_repository: Repository) -> None:
+    """With its hash, its size, and the type it may be served as."""
+    kept = await media_repository.keep(OURS, b"hello", ALICE)
+    assert kept == MediaInfo(
+        OURS, hashlib.sha256(b"hello").hexdigest(), 5, "text/plain", "a.txt", ALICE, BEGINNING
+    )
+    assert await media_repository.store.find(OURS) == kept
+    assert bytes_of(media_repository, kept) == b"hello"
+    assert await media_repository.store.find(THEIRS) is None
+
+
+async def test_the_same_bytes_are_kept_once(media_repository: Repository) -> None:
+    """Under as many addresses as they have, until the last of them goes."""
+    ours = await media_repository.keep(OURS, b"hello", ALICE)
+    await media_repository.keep(THEIRS, b"hello")
+    assert media_repository.left() == ["sha256"]
+    assert await media_repository.store.prune(0, 0) == 0, "somebody has just fetched it"
+    media_repository.times.now += GRACE
+    assert await media_repository.store.prune(0, 0) == 1
+    assert await media_repository.store.find(THEIRS) is None
+    assert bytes_of(media_repository, ours) == b"hello"
+
+
+async def test_ours_are_never_pruned_and_others_are(media_repository: Repository) -> None:
+    """By age and by size; their files and thumbnails go with them."""
+    await media_repository.keep(OURS, b"ours", ALICE)
+    media_repository.times.now += 1000
+    theirs = await media_repository.keep(THEIRS, b"theirs")
+    incoming = media_repository.files.begin()
+    incoming.keep_thumbnail(bytes.fromhex(theirs.sha256), "1x1-crop")
+    assert media_repository.left() == ["sha256", "sha256", "thumbnails"]
+    media_repository.times.now += GRACE
+    assert await media_repository.store.prune(100, GRACE) == 0
+    media_repository.times.now += 1
+    assert await media_repository.store.prune(100, GRACE) == 1
+    assert media_repository.left() == ["sha256"]
+    assert await media_repository.store.prune(0, 0) == 0
+
+
+async def test_pruning_goes_on_until_all_is_done(media_repository: Repository) -> None:
+    """Not only as far as one look reaches."""
+    async with media_repository.database.transaction() as connection:
+        for number in range(250):
+            sha256 = hashlib.sha256(bytes([number])).digest()
+            row = rows.MediaRow("them.test", str(number), sha256, 1, "a/b", None, None, BEGINNING, BEGINNING)
+            await rows.put(connection, row)
+    media_repository.times.now += GRACE
+    assert await media_repository.store.prune(10, 2 * GRACE) == 240
+    assert await media_repository.store.prune(10, 2 * GRACE) == 0
+
+
+async def test_bytes_that_come_while_they_go_are_kept(media_repository: Repository) -> None:
+    """Whoever prunes and whoever keeps the same bytes wait for each other: a row never loses its file."""
+    for number in range(20):
+        data = f"{number}".encode()
+        await media_repository.keep(replace(THEIRS, media_id=f"t{number}"), data)
+        media_repository.times.now += GRACE
+        kept, _ = await asyncio.gather(
+            media_repository.keep(replace(OURS, media_id=f"o{number}"), data, ALICE),
+            media_repository.store.prune(0, 0),
+        )
+        assert bytes_of(media_repository, kept) == data
+
+
+async def test_what_a_kill_has_left_is_cleared_away(media_repository: Repository) -> None:
+    """A file that got its name and no row; nothing else."""
+    kept = await media_repository.keep(OURS, b"hello", ALICE)
+    incoming = media_repository.files.begin()
+    incoming.write(b"left")
+    incoming.keep()
+    assert media_repository.left() == ["sha256", "sha256"]
+    assert await media_repository.store.clear_away() == 1
+    assert await media_repository.store.clear_away() == 0
+    assert bytes_of(media_repository, kept) == b"hello"
+
+
+async def test_clearing_away_takes_nothing_from_those_who_upload(media_repository: Repository) -> None:
+    """A file whose row is about to come is not left over."""
+    for number in range(20):
+        kept, _ = await asyncio.gather(
+            media_repository.keep(replace(OURS, media_id=f"{number}"), f"{number}".encode(), ALICE),
+            media_repository.store.clear_away(),
+        )
+        assert bytes_of(media_repository, kept) == f"{number}".encode()
+
+
+async def test_use_is_noted_now_and_then(media_repository: Repository) -> None:
+    """Not for each look: that would be a write for each."""
+    await media_repository.keep(THEIRS, b"theirs")
+    media_repository.times.now += TOUCHED_EVERY - 1
+    await media_repository.store.find(THEIRS)
+    assert await last_used(media_repository, THEIRS) == BEGINNING
+    media_repository.times.now += 1
+    await media_repository.store.find(THEIRS)
+    assert await last_used(media_repository, THEIRS) == BEGINNING + TOUCHED_EVERY
+
+
+async def test_what_is_in_quarantine_is_not_there(media_repository: Repository) -> None:
+    """Under none of its addresses, and not pruned, so that it is not fetched again."""
+    for mxc, uploader in ((OURS, ALICE), (THEIRS, None)):
+        await media_repository.keep(mxc, b"bad", uploader)
+    media_repository.times.now += GRACE
+    assert await media_repository.store.quarantine(OURS)
+    assert not await media_repository.store.quarantine(Mxc(US, "nothing"))
+    assert await media_repository.store.prune(0, 0) == 0
+    for mxc in (OURS, THEIRS):
+        with pytest.raises(MatrixError, match="M_NOT_FOUND"):
+            await media_repository.store.find(mxc)
+    assert await media_repository.store.quarantine(THEIRS, quarantined=False)
+    assert await media_repository.store.find(OURS) is not None
+
+
+async def test_a_file_that_got_lost_is_reported_as_such(media_repository: Repository) -> None:
+    """The row alone is nothing to give."""
+    kept = await media_repository.keep(OURS, b"hello", ALICE)
+    media_repository.files.delete(bytes.fromhex(kept.sha256))
+    assert media_repository.store.open(kept) is None

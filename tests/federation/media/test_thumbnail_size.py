@@ -1,0 +1,68 @@
+"""Which thumbnail is made for what is asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.matrix.errors import MatrixError
+from federation.media.thumbnail_size import BOXES, Method, choose, read_size
+
+
+@pytest.mark.parametrize(
+    ("asked", "method", "name"),
+    [
+        ((32, 32), "scale", "32x32-scale"),
+        ((1, 1), "scale", "32x32-scale"),
+        ((33, 20), "scale", "96x96-scale"),
+        ((300, 300), "scale", "480x480-scale"),
+        ((800, 600), "scale", "800x600-scale"),
+        ((100_000, 100_000), "scale", "800x600-scale"),
+        ((96, 96), "crop", "96x96-crop"),
+        ((100, 100), "crop", "256x256-crop"),
+        ((300, 225), "crop", "320x240-crop"),
+        ((257, 257), "crop", "480x480-crop"),
+        ((40, 30), "crop", "320x240-crop"),
+    ],
+)
+def test_the_smallest_that_is_large_enough(asked: tuple[int, int], method: str, name: str) -> None:
+    """To crop, the one of the same shape."""
+    assert choose(*asked, Method(method)).name == name
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9), st.sampled_from(Method))
+def test_there_are_few(width: int, height: int, method: Method) -> None:
+    """Whatever is asked for: as many as boxes, for each method."""
+    size = choose(width, height, method)
+    assert (size.width, size.height) in BOXES
+    if width <= BOXES[-1][0] and height <= BOXES[-1][1]:
+        assert size.width >= width
+        assert size.height >= height
+
+
+def test_a_query_is_read() -> None:
+    """Without a method the picture is scaled."""
+    assert read_size("96", "96", "crop").name == "96x96-crop"
+    assert read_size("640", "480", None).name == "640x480-scale"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "method", "errcode"),
+    [
+        (None, "1", None, "M_MISSING_PARAM"),
+        ("1", None, None, "M_MISSING_PARAM"),
+        ("0", "1", None, "M_INVALID_PARAM"),
+        ("-5", "1", None, "M_INVALID_PARAM"),
+        ("1.5", "1", None, "M_INVALID_PARAM"),
+        ("1", "x", None, "M_INVALID_PARAM"),
+        ("1", "", None, "M_INVALID_PARAM"),
+        ("1", "٣", None, "M_INVALID_PARAM"),
+        ("1", "9" * 5000, None, "M_INVALID_PARAM"),
+        ("1", "1", "stretch", "M_INVALID_PARAM"),
+        ("1", "1", "", "M_INVALID_PARAM"),
+    ],
+)
+def test_nonsense_is_refused(width: str | None, height: str | None, method: str | None, errcode: str) -> None:
+    """ "the caller requested non-integer dimensions, or asked for negatively-sized images" """
+    with pytest.raises(MatrixError) as refused:
+        read_size(width, height, method)
+    assert (refused.value.status, refused.value.errcode) == (400, errcode)

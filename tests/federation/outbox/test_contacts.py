@@ -1,0 +1,27 @@
+"""What is remembered of the contact with other servers."""
+
+from federation.outbox.retry_schedule import MOST, NO_CONTACT, Contact, Contacts
+
+
+def test_the_newest_of_each_kind_counts() -> None:
+    """A success does not take away why it failed before: a server that fails every other time shows it."""
+    contacts = Contacts()
+    assert contacts.of("a.test") == NO_CONTACT
+    contacts.failed("a.test", 1, "does not answer")
+    contacts.failed("a.test", 2, "answered 502")
+    contacts.reached("a.test", 3)
+    contacts.heard("a.test", 4)
+    contacts.heard("b.test", 5)
+    assert contacts.of("a.test") == Contact(3, 2, "answered 502", 4)
+    assert contacts.of("b.test") == Contact(heard_at=5)
+    assert contacts.servers() == {"a.test", "b.test"}
+
+
+def test_who_was_silent_for_the_longest_is_forgotten() -> None:
+    """Whoever makes up server names does not fill the memory."""
+    contacts = Contacts()
+    contacts.heard("first.test", 0)
+    for number in range(MOST):
+        contacts.heard(f"{number}.test", number)
+    assert contacts.of("first.test") == NO_CONTACT
+    assert len(contacts.servers()) == MOST

@@ -1,0 +1,494 @@
+"""One server that events are sent to: every state × every input, and its whole life against a model."""
+
+import random
+from collections import Counter
+from typing import Any, get_args
+
+import pytest
+
+from federation.outbox.destination import (
+    MOST_BACKLOG,
+    MOST_EDUS,
+    MOST_OBJECTIONS,
+    MOST_PDUS,
+    Destination,
+    State,
+)
+from federation.outbox.messages import (
+    Answered,
+    Backlog,
+    Failed,
+    Fate,
+    Forget,
+    Heard,
+    Input,
+    Load,
+    Loaded,
+    Outage,
+    Probe,
+    Probed,
+    Progressed,
+    Queued,
+    Remember,
+    Send,
+    Skip,
+    Survey,
+    Surveyed,
+    Timer,
+)
+from federation.outbox.pacing import FIRST_AFTER_START, TRUSTED_MS, WINDOW
+from federation.outbox.retry_schedule import OUTAGE_MS
+from federation.outbox.send_failure import Failure, FailureKind
+from federation.outbox.send_queue import EduRef, PduRef
+from tests.support.outbox_model import OutboxModel
+
+NOW = 10**12
+ROOM = "!r:us.test"
+
+
+def pdus(*positions: int, room: str = ROOM) -> tuple[PduRef, ...]:
+    return tuple(PduRef(position, room) for position in positions)
+
+
+def failed(kind: FailureKind = FailureKind.AWAY, after: int | None = None) -> Failed:
+    return Failed(Failure(kind, after), jitter=0.5)
+
+
+def idle() -> Destination:
+    """Started ten seconds ago, and nothing waits."""
+    machine = Destination()
+    assert machine.receive(Timer(), NOW - 10_000) == [Survey()]
+    assert machine.receive(Surveyed(), NOW - 10_000) == [Load(None)]
+    assert machine.receive(Loaded(None, ()), NOW - 10_000) == []
+    return machine
+
+
+def sending(count: int = 1) -> Destination:
+    machine = idle()
+    [send] = machine.receive(Queued(pdus(*range(1, count + 1))), NOW)
+    assert isinstance(send, Send)
+    return machine
+
+
+def paced() -> Destination:
+    """As many as may be on their way are, and ten more wait."""
+    machine = sending(WINDOW + 10)
+    machine.receive(Answered(), NOW)
+    machine.receive(Answered(), NOW)
+    return machine
+
+
+def backing_off() -> Destination:
+    machine = sending()
+    machine.receive(failed(), NOW)
+    return machine
+
+
+def surveying() -> Destination:
+    machine = Destination()
+    machine.receive(Timer(), NOW)
+    return machine
+
+
+IN_STATE = {
+    State.IDLE: idle,
+    State.PACED: paced,
+    State.SENDING: sending,
+    State.BACKING_OFF: backing_off,
+    State.SURVEYING: surveying,
+}
+INPUTS: dict[type[Any], Input] = {
+    type(one): one
+    for one in (
+        Queued(pdus(900)),
+        Loaded(None, (5,)),
+        Surveyed((Backlog(ROOM, 2, 9),)),
+        Answered(),
+        failed(),
+        Heard(),
+        Progressed(ROOM, 1),
+        Probed(ROOM, 1, has_it=True),
+        Timer(),
+    )
+}
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("kind", get_args(Input), ids=lambda kind: kind.__name__)
+def test_every_state_and_every_input(state: State, kind: type[Input]) -> None:
+    """The table says where each leads, and what it does not have is a bug of the shell."""
+    machine = IN_STATE[state]()
+    assert machine.state is state
+    transition = Destination.TRANSITIONS.get((state, kind))
+    if transition is None:
+        with pytest.raises(AssertionError, match="nobody asked"):
+            machine.receive(INPUTS[kind], NOW + 1)
+        assert machine.state is state
+    else:
+        machine.receive(INPUTS[kind], NOW + 1)
+        assert machine.state in transition.to
+
+
+def test_what_the_table_leaves_out() -> None:
+    """Only what was sent is answered, and only what was asked for is told."""
+    missing = {(state, kind) for state in State for kind in get_args(Input)} - set(Destination.TRANSITIONS)
+    assert missing == {
+        *((state, kind) for state in State if state is not State.SENDING for kind in (Answered, Failed)),
+        *((state, Surveyed) for state in State if state is not State.SURVEYING),
+    }
+
+
+def test_what_is_queued_is_sent_at_once() -> None:
+    """Without waiting for more: more gathers while it is in flight."""
+    machine = idle()
+    assert machine.receive(Queued(pdus(1), (EduRef(2), EduRef(3, ephemeral=True))), NOW) == [
+        Send(1, pdus(1), (EduRef(2), EduRef(3, ephemeral=True)))
+    ]
+    assert machine.receive(Queued(pdus(4)), NOW) == []
+    assert machine.receive(Queued(pdus(5)), NOW) == []
+    assert machine.receive(Answered(), NOW) == [
+        Forget(pdus(1), (EduRef(2), EduRef(3, ephemeral=True)), Fate.DELIVERED),
+        Send(2, pdus(4, 5), ()),
+    ]
+    assert machine.receive(Answered(), NOW) == [Forget(pdus(4, 5), (), Fate.DELIVERED)]
+    assert machine.state is State.IDLE
+    assert machine.deadline() is None
+
+
+def test_what_is_queued_alone_goes_at_once() -> None:
+    """One transaction after another; the same again when it failed; and not beyond the pace of its room."""
+    alone = idle()
+    for number in range(1, 4):
+        effects = alone.receive(Queued(pdus(number)), NOW)
+        assert effects == [Send(number, pdus(number), ())]
+        assert alone.receive(Answered(processed=True), NOW) == [Forget(pdus(number), (), Fate.DELIVERED)]
+        assert alone.state is State.IDLE
+    alone.receive(Queued(pdus(4)), NOW)
+    assert alone.receive(Queued(pdus(5)), NOW) == []
+    alone.receive(failed(), NOW)
+    assert alone.receive(Timer(), NOW + 5_000) == [Send(4, pdus(4), ())]
+    spent = sending(WINDOW)
+    spent.receive(Answered(), NOW)
+    spent.receive(Answered(), NOW)
+    assert spent.state is State.IDLE
+    assert spent.receive(Queued(pdus(1_000)), NOW) == []
+    assert spent.state is State.PACED
+
+
+def test_a_transaction_has_at_most_fifty_and_a_hundred() -> None:
+    """Server-server API, "Transactions": "A Transaction […] is limited in size: it can have at most 50 PDUs
+    and 100 EDUs." """
+    machine = sending()
+    rooms = [PduRef(at, f"!{at}") for at in range(10, 130)]
+    machine.receive(Queued(tuple(rooms), tuple(EduRef(at) for at in range(200, 290))), NOW)
+    machine.receive(Queued((), tuple(EduRef(at, ephemeral=True) for at in range(300, 360))), NOW)
+    _, send = machine.receive(Answered(), NOW)
+    assert isinstance(send, Send)
+    assert (len(send.pdus), len(send.edus)) == (MOST_PDUS, MOST_EDUS)
+    assert send.pdus == tuple(rooms[:50])
+
+
+def test_no_answer_means_the_same_again() -> None:
+    """The peer may have processed it; the same number, so that it answers what it answered then."""
+    machine = sending()
+    first = Send(1, pdus(1), ())
+    assert machine.receive(failed(), NOW) == [Remember(Outage(NOW, 1, NOW + 5_000))]
+    assert machine.deadline() == NOW + 5_000
+    assert machine.receive(Queued(pdus(2)), NOW) == []
+    assert machine.receive(Timer(), NOW + 4_999) == []
+    assert machine.receive(Timer(), NOW + 5_000) == [first]
+    assert machine.receive(failed(), NOW + 5_000) == [Remember(Outage(NOW, 2, NOW + 15_000))]
+    assert machine.receive(Timer(), NOW + 15_000) == [first]
+    assert machine.receive(Answered(), NOW + 15_000) == [
+        Forget(pdus(1), (), Fate.DELIVERED),
+        Remember(None),
+        Send(2, pdus(2), ()),
+    ]
+
+
+def test_hearing_from_it_wakes() -> None:
+    """But not more often than every five seconds: it may reach us while we don't reach it."""
+    machine = sending()
+    machine.receive(failed(), NOW)
+    machine.receive(Timer(), NOW + 5_000)
+    machine.receive(failed(), NOW + 5_000)
+    assert machine.deadline() == NOW + 15_000
+    assert machine.receive(Heard(), NOW + 5_001) == []
+    assert machine.deadline() == NOW + 10_000
+    assert machine.receive(Heard(), NOW + 11_000) == [Send(1, pdus(1), ())]
+    assert machine.receive(failed(), NOW + 11_000) == [Remember(Outage(NOW, 1, NOW + 16_000))]
+
+
+def test_a_busy_server_is_given_the_time_that_it_asks_for() -> None:
+    """Whether it is heard from or not. It is no outage."""
+    machine = sending()
+    assert machine.receive(failed(FailureKind.BUSY, 30_000), NOW) == []
+    assert machine.receive(Heard(), NOW + 20_000) == []
+    assert machine.deadline() == NOW + 30_000
+    assert machine.receive(Timer(), NOW + 30_000) == [Send(1, pdus(1), ())]
+    machine.receive(failed(), NOW + 30_000)
+    machine.receive(Timer(), NOW + 40_000)
+    assert machine.receive(failed(FailureKind.BUSY), NOW + 40_000) == [Remember(None)]
+
+
+def test_what_the_peer_objects_to_is_found_and_left_out() -> None:
+    """By halves; the rest arrives, and the next transactions grow again."""
+    bad = 6
+    machine = idle()
+    effects = machine.receive(Queued(pdus(*range(1, 9))), NOW)
+    fates: dict[int, Fate] = {}
+    tries = 0
+    while machine.state is State.SENDING:
+        for effect in effects:
+            if isinstance(effect, Forget):
+                fates |= {pdu.position: effect.fate for pdu in effect.pdus}
+        [send] = [effect for effect in effects if isinstance(effect, Send)]
+        tries += 1
+        objected = any(pdu.position == bad for pdu in send.pdus)
+        effects = machine.receive(failed(FailureKind.OBJECTED) if objected else Answered(), NOW)
+    for effect in effects:
+        assert isinstance(effect, Forget)
+        fates |= {pdu.position: effect.fate for pdu in effect.pdus}
+    assert fates == {at: Fate.OBJECTED if at == bad else Fate.DELIVERED for at in range(1, 9)}
+    assert tries <= 9
+
+
+def test_who_objects_to_everything_objects_to_something_else() -> None:
+    """A few events are given up, not all of them; then it is an outage like another."""
+    machine = idle()
+    effects = machine.receive(Queued(pdus(*range(1, 60))), NOW)
+    given_up = 0
+    while machine.state is State.SENDING:
+        given_up += sum(isinstance(effect, Forget) for effect in effects)
+        effects = machine.receive(failed(FailureKind.OBJECTED), NOW)
+    assert given_up == MOST_OBJECTIONS
+    assert effects == [Remember(Outage(NOW, 1, NOW + 5_000))]
+
+
+def test_a_room_is_paced() -> None:
+    """Eighty on their way, then only what the peer works off, or what time does when it does not say how far
+    it is; another room is not held up."""
+    machine = idle()
+    [first] = machine.receive(Queued(pdus(*range(WINDOW + 10))), NOW)
+    assert isinstance(first, Send)
+    effects = machine.receive(Answered(), NOW)
+    [second] = [effect for effect in effects if isinstance(effect, Send)]
+    assert len(first.pdus) + len(second.pdus) == WINDOW
+    effects = machine.receive(Answered(), NOW)
+    assert machine.state is State.PACED
+    [elsewhere] = machine.receive(Queued(pdus(500, room="!other")), NOW)
+    assert elsewhere == Send(3, pdus(500, room="!other"), ())
+    machine.receive(Answered(), NOW)
+    assert machine.state is State.PACED
+    assert machine.deadline() == NOW + 200
+    machine.receive(Timer(), NOW + 200)
+    assert machine.deadline() == NOW + 1_000 + TRUSTED_MS
+    [third] = machine.receive(Timer(), NOW + 1_000 + TRUSTED_MS)
+    assert isinstance(third, Send)
+    assert third.pdus == pdus(*range(WINDOW, WINDOW + 10))
+
+
+def test_the_peer_is_asked_how_far_it_is() -> None:
+    """And its answer lets more go at once."""
+    machine = sending(WINDOW + 10)
+    assert machine.deadline() is None
+    machine.receive(Answered(), NOW)
+    # Half of the window lies with the peer and more waits: soon it is time to ask, while the next is sent.
+    assert machine.deadline() == NOW + 200
+    [probe] = machine.receive(Timer(), NOW + 200)
+    assert isinstance(probe, Probe)
+    machine.receive(Answered(), NOW + 200)
+    assert machine.receive(Probed(ROOM, probe.position, has_it=False), NOW + 200) == []
+    assert machine.state is State.PACED
+    assert machine.deadline() == NOW + 400
+    [again] = machine.receive(Timer(), NOW + 400)
+    assert isinstance(again, Probe)
+    [send] = machine.receive(Probed(ROOM, again.position, has_it=True), NOW + 450)
+    assert isinstance(send, Send)
+    assert send.pdus == pdus(*range(WINDOW + 1, WINDOW + 11))
+
+
+def test_the_first_seconds_are_careful() -> None:
+    """Just before the restart a full window may have been sent."""
+    machine = Destination()
+    machine.receive(Timer(), NOW)
+    machine.receive(Surveyed((Backlog(ROOM, 90, 90),)), NOW)
+    machine.receive(Loaded(ROOM, tuple(range(1, 91))), NOW)
+    [send, *_] = machine.receive(Loaded(None, ()), NOW)
+    assert isinstance(send, Send)
+    assert len(send.pdus) == FIRST_AFTER_START
+    assert WINDOW + FIRST_AFTER_START < 100
+
+
+def test_other_signs_count_too() -> None:
+    """An event of the peer that refers to ours, or a receipt."""
+    machine = paced()
+    [send] = machine.receive(Progressed(ROOM, 40), NOW)
+    assert isinstance(send, Send)
+
+
+def test_a_peer_that_answers_when_it_is_done_is_not_paced() -> None:
+    """Another node of ours."""
+    machine = idle()
+    effects = machine.receive(Queued(pdus(*range(100))), NOW)
+    sent = 0
+    while machine.state is State.SENDING:
+        [send] = [effect for effect in effects if isinstance(effect, Send)]
+        sent += len(send.pdus)
+        effects = machine.receive(Answered(processed=True), NOW)
+    assert sent == 100
+    assert machine.state is State.IDLE
+
+
+def long_outage() -> tuple[Destination, int]:
+    """Down for more than an hour, with something in flight."""
+    machine = sending()
+    now = NOW
+    while now < NOW + OUTAGE_MS or machine.state is not State.BACKING_OFF:
+        if machine.state is State.SENDING:
+            machine.receive(failed(), now)
+        else:
+            deadline = machine.deadline()
+            assert deadline is not None
+            now = deadline
+            machine.receive(Timer(), now)
+    return machine, now
+
+
+def test_in_an_outage_ephemeral_things_are_dropped() -> None:
+    """Nobody wants to know who was typing an hour ago. The rest stays in Postgres, and is not held."""
+    machine, now = long_outage()
+    typing = EduRef(9, ephemeral=True)
+    assert machine.receive(Queued(pdus(7, 8), (typing, EduRef(10))), now) == [
+        Forget((), (typing,), Fate.STALE)
+    ]
+    assert machine.view().catching_up
+    earlier = sending()
+    earlier.receive(Queued((), (typing,)), NOW)
+    earlier.receive(failed(), NOW)
+    assert earlier.receive(Timer(), NOW + 2 * OUTAGE_MS) == [Send(1, pdus(1), ())]
+    effects = earlier.receive(failed(), NOW + 2 * OUTAGE_MS)
+    assert effects[1:] == [Forget((), (typing,), Fate.STALE)]
+
+
+def test_what_wakes_a_sender_is_sent_also_if_it_is_ephemeral() -> None:
+    """It comes before anything has been counted, and nothing is known against the server."""
+    machine, typing = Destination(), EduRef(9, ephemeral=True)
+    assert machine.receive(Queued((), (typing,)), NOW) == []
+    assert machine.receive(Timer(), NOW) == [Survey()]
+    receipt = EduRef(10, ephemeral=True)
+    assert machine.receive(Queued((), (receipt,)), NOW) == []
+    effects = machine.receive(Surveyed(), NOW)
+    assert Send(1, (), (typing, receipt)) in effects
+
+
+def test_after_an_outage_it_is_counted_and_caught_up() -> None:
+    """What was in flight goes first and unchanged; a short queue is sent whole, of a long one the newest."""
+    machine, now = long_outage()
+    machine.receive(Queued(pdus(700, room="!new")), now)
+    assert machine.receive(Heard(), now + 10_000) == [Survey()]
+    assert machine.receive(Queued(pdus(701, room="!newest")), now + 10_000) == []
+    short, long = Backlog("!short", MOST_BACKLOG, 600), Backlog("!long", MOST_BACKLOG + 1, 690)
+    counted = Surveyed((short, long, Backlog(ROOM, 1, 1), Backlog("!new", 1, 700)))
+    effects = machine.receive(counted, now + 10_000)
+    assert effects[0] == Skip("!long", 690)
+    lanes = [effect.lane for effect in effects if isinstance(effect, Load)]
+    assert Counter(lanes) == Counter(["!short", "!long", ROOM, "!new", "!newest", None])
+    assert effects[-1] == Send(1, pdus(1), ())
+    for lane, positions in (("!long", (690,)), (ROOM, (1,)), ("!new", (700,)), (None, ())):
+        assert machine.receive(Loaded(lane, positions), now + 10_001) == []
+    assert machine.receive(Answered(), now + 10_002) == [
+        Forget(pdus(1), (), Fate.DELIVERED),
+        Remember(None),
+        Send(2, (*pdus(690, room="!long"), *pdus(700, room="!new")), ()),
+    ]
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    """With the outage that was remembered. Nothing is sent before the oldest of every room is known: so the
+    first transaction is the one that was in flight, if nothing else was queued since."""
+    machine = Destination(Outage(NOW - 5, 3, NOW + 20_000))
+    assert machine.deadline() == NOW + 20_000
+    assert machine.receive(Timer(), NOW) == []
+    assert machine.receive(Timer(), NOW + 20_000) == [Survey()]
+    counted = Surveyed((Backlog(ROOM, 2, 4), Backlog("!other", 1, 3)))
+    assert machine.receive(counted, NOW + 20_000) == [Load(ROOM), Load("!other"), Load(None)]
+    assert machine.receive(Loaded(ROOM, (1, 4)), NOW + 20_000) == []
+    assert machine.receive(Loaded(None, (2,)), NOW + 20_000) == []
+    [send] = machine.receive(Loaded("!other", (3,)), NOW + 20_000)
+    assert send == Send(1, (*pdus(1), *pdus(3, room="!other"), *pdus(4)), (EduRef(2),))
+
+
+def test_a_person_sees_how_it_stands() -> None:
+    """For `palaver queue`."""
+    machine = sending(3)
+    view = machine.view()
+    assert (view.state, view.catching_up, view.retry_at) == (State.SENDING, False, None)
+    assert view.in_flight == Send(1, pdus(1, 2, 3), ())
+    machine.receive(failed(), NOW)
+    view = machine.view()
+    assert (view.failures, view.failing_since, view.retry_at) == (1, NOW, NOW + 5_000)
+    assert surveying().view().catching_up
+
+
+Seen = set[tuple[State, type[Input], State]]
+
+
+def told(machine: Destination, message: Input, at: int = NOW + 1) -> tuple[State, type[Input], State]:
+    before = machine.state
+    machine.receive(message, at)
+    return before, type(message), machine.state
+
+
+def by_hand() -> Seen:
+    """Each input in each state, and what seldom happens by chance."""
+    seen = {told(IN_STATE[state](), INPUTS[kind]) for state, kind in Destination.TRANSITIONS}
+    full = sending(WINDOW)
+    full.receive(Answered(), NOW)
+    full.receive(Answered(), NOW)
+    return seen | {
+        told(full, Queued(pdus(500))),
+        told(sending(), failed(FailureKind.OBJECTED)),
+        told(loading(), Loaded(ROOM, positions(101, 131)), NOW + 60_000),
+        told(loading_the_rest(), Loaded(ROOM, positions(101, 131))),
+    }
+
+
+def positions(start: int, end: int) -> tuple[int, ...]:
+    return tuple(range(start, end))
+
+
+def loading() -> Destination:
+    """The pace of a room is spent, and what waits of it is being loaded."""
+    machine = idle()
+    machine.receive(Queued(pdus(*range(1, 131))), NOW)
+    machine.receive(Answered(), NOW)
+    machine.receive(Answered(), NOW)
+    return machine
+
+
+def loading_the_rest() -> Destination:
+    """What was held of it has been sent meanwhile."""
+    machine = loading()
+    machine.receive(Progressed(ROOM, 25), NOW)
+    machine.receive(Answered(), NOW)
+    return machine
+
+
+def test_its_whole_life() -> None:
+    """Against a model of Postgres and of a Synapse, with failures, restarts and outages at random: everything
+    arrives once and in order, or is skipped, objected to or stale; never is too much of a room on its way;
+    and every transition that the table promises happens."""
+    seen = by_hand()
+    for seed in range(60):
+        model = OutboxModel(random.Random(seed))
+        model.live()
+        model.settle()
+        model.check()
+        seen |= model.seen
+    promised = {
+        (state, kind, to)
+        for (state, kind), transition in Destination.TRANSITIONS.items()
+        for to in transition.to
+    }
+    assert seen == promised

@@ -1,0 +1,78 @@
+"""EDUs that are held in memory only."""
+
+import pytest
+
+from federation.outbox.lossy_edus import MOST_HELD, PassingEdus
+from federation.outbox.send_queue import EduRef
+from federation.transactions.edu_making import TYPING_LIVES_MS, Outgoing, receipt, to_device, typing
+from federation.transactions.edu_values import Receipt, ToDevice, Typing
+
+ROOM, BOB = "!room:a.example", "@bob:b.example"
+TYPES, STOPS = typing(Typing(ROOM, BOB, True)), typing(Typing(ROOM, BOB, False))
+READS = receipt(Receipt(ROOM, BOB, "$e", 1))
+
+
+def test_a_newer_one_takes_the_place_of_the_one_that_waits() -> None:
+    """Under its position, so that nothing new has been queued."""
+    edus = PassingEdus()
+    ref = edus.put(TYPES, 0)
+    assert ref == EduRef(1, ephemeral=True)
+    assert edus.put(STOPS, 1) is None
+    assert edus.put(READS, 1) == EduRef(2, ephemeral=True)
+    assert edus.take([ref], 2) == [("m.typing", STOPS.content)]
+
+
+def test_what_is_on_its_way_is_not_replaced() -> None:
+    """It may have arrived; the newer one goes after it."""
+    edus = PassingEdus()
+    first = edus.put(TYPES, 0)
+    assert first is not None
+    edus.take([first], 0)
+    second = edus.put(STOPS, 1)
+    assert second is not None
+    assert edus.take([first, second], 2) == [("m.typing", TYPES.content), ("m.typing", STOPS.content)]
+    edus.forget([first, second])
+    assert len(edus) == 0
+    assert edus.put(STOPS, 1) is not None
+
+
+def test_what_has_waited_too_long_is_not_sent() -> None:
+    """Who typed a minute ago does not type any more."""
+    edus = PassingEdus()
+    ref = edus.put(TYPES, 0)
+    assert ref is not None
+    assert edus.take([ref], TYPING_LIVES_MS) == []
+    assert edus.take([EduRef(99, ephemeral=True)], 0) == []
+
+
+def test_what_was_forgotten_is_gone() -> None:
+    """Its name is free again."""
+    edus = PassingEdus()
+    ref = edus.put(TYPES, 0)
+    assert ref is not None
+    edus.forget([ref, EduRef(99, ephemeral=True)])
+    assert edus.put(STOPS, 0) == EduRef(2, ephemeral=True)
+
+
+def test_one_without_a_name_stands_for_itself() -> None:
+    """Of some every one counts."""
+    edus = PassingEdus()
+    beat = Outgoing("io.cis.agent.heartbeat", {}, None, 1_000)
+    assert [edus.put(beat, 0), edus.put(beat, 0)] == [EduRef(1, ephemeral=True), EduRef(2, ephemeral=True)]
+    edus.forget([EduRef(1, ephemeral=True)])
+    assert len(edus.take([EduRef(2, ephemeral=True)], 0)) == 1
+
+
+def test_what_must_arrive_is_not_held_here() -> None:
+    """A restart would lose it."""
+    with pytest.raises(AssertionError, match="must arrive"):
+        PassingEdus().put(to_device(ToDevice(BOB, "t", "m", {})), 0)
+
+
+def test_of_too_many_the_oldest_go() -> None:
+    """A server that is away takes no memory for what it will not get."""
+    edus = PassingEdus()
+    refs = [edus.put(Outgoing("t", {"n": number}, None, 1_000), 0) for number in range(MOST_HELD + 2)]
+    held = [ref for ref in refs if ref is not None]
+    assert len(edus) == MOST_HELD
+    assert [content["n"] for _, content in edus.take(held[:4], 0)] == [2, 3]

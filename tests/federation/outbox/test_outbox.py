@@ -1,0 +1,589 @@
+"""The outbox against servers on loopback, over TLS and Postgres."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from federation.client.client import FederationClient
+from federation.client.requests import Content, RequestTarget
+from federation.observer import Outcome, Waiting
+from federation.outbox.destination import MOST_BACKLOG, State
+from federation.outbox.messages import Fate
+from federation.outbox.retry_schedule import NO_CONTACT, Contact
+from federation.rooms.ports import Committed
+from federation.transactions.edu_making import receipt, to_device, typing
+from federation.transactions.edu_values import Receipt, ToDevice, Typing
+from storage.database import Database, connect_once
+from storage.federation import outbox as table
+from storage.federation.outbox import fetch_outage
+from tests.federation.outbox.receiving_server import ReceivingServer
+from tests.federation.sending import Clock, Sending, committed, queue, rooms, says, sending, write
+from tests.support.neighbourhood import OWN_KEYS, OWN_NAME, Neighbourhood, answering
+from tests.support.postgres import end_sessions
+from tests.support.rooms import ALICE, public_room
+
+PEER = "peer.test"
+
+
+class Unhappy(Exception):
+    """Why a transaction does not end well."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+BOB = "@bob:us.test"
+
+
+@pytest.fixture
+async def peer() -> ReceivingServer:
+    return ReceivingServer()
+
+
+@pytest.fixture
+async def client(neighbourhood: Neighbourhood, peer: ReceivingServer) -> FederationClient:
+    server = await neighbourhood.server(peer, PEER)
+    neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
+    return neighbourhood.reach().client
+
+
+@pytest.fixture
+async def us(database: Database, client: FederationClient) -> AsyncIterator[Sending]:
+    async with sending(database, client) as running:
+        yield running
+
+
+async def test_what_was_committed_is_sent_in_its_order(us: Sending, peer: ReceivingServer) -> None:
+    """Once, and then it has left the queue."""
+    room = public_room("11")
+    await us.send(says(room, "1", "2"), PEER)
+    await us.send(says(room, "3"), PEER)
+    await peer.until_received(3)
+    assert peer.received == ["1", "2", "3"]
+    await us.seen.until(lambda seen: sum(count for _, count in seen.left) == 3)
+    assert {fate for fate, _ in us.seen.left} == {Fate.DELIVERED}
+    assert peer.transactions[0][1]["origin"] == OWN_NAME
+    await us.settled(PEER)
+    async with us.database.transaction() as connection:
+        assert await table.destinations(connection) == []
+
+
+async def test_what_was_not_committed_is_not_sent(us: Sending, peer: ReceivingServer) -> None:
+    """Queue and event are one: where the event was never there, nobody hears of it."""
+    room = public_room("11")
+    first, second = says(room, "1", "2")
+    with contextlib.suppress(Unhappy):
+        async with us.database.transaction() as connection:
+            await write(connection, [first])
+            await queue(connection, us.outbox, committed([first], PEER), us.clock())
+            raise Unhappy
+    await us.send([second], PEER)
+    await peer.until_received(1)
+    assert peer.received == ["2"]
+
+
+async def test_one_transaction_at_a_time_of_at_most_fifty_events(us: Sending, peer: ReceivingServer) -> None:
+    """Synapse answers 429 to a second one."""
+    peer.holds.clear()
+    every = [says(room, *(f"{number}.{word}" for word in range(20))) for number, room in enumerate(rooms(7))]
+    for pdus in every:
+        await us.send(pdus, PEER)
+    await peer.until(lambda peer: peer.transactions)
+    peer.holds.set()
+    await us.until(PEER, lambda: len(peer.received) == 140)
+    assert peer.most_at_once == 1
+    assert max(len(body["pdus"]) for _, body in peer.transactions) == 50
+    assert len(set(peer.ids)) == len(peer.ids)
+
+
+async def test_a_transaction_that_was_not_accepted_is_sent_again_as_it_was(
+    us: Sending, peer: ReceivingServer
+) -> None:
+    """Under the same id and with the same body, whatever was queued meanwhile: the peer may have it."""
+    # aiohttp itself tries a PUT once more on a new connection when the one that it had kept breaks off.
+    peer.refusals += [500, 0, 0, 502]
+    room = public_room("11")
+    await us.send(says(room, "1"), PEER)
+    for attempt in range(1, 4):
+        await us.until_failed(PEER, attempt)
+        await us.send(says(room, f"later {attempt}"), PEER)
+        us.later(PEER, 3_600_000)
+    await us.until(PEER, lambda: len(peer.received) == 4)
+    assert peer.ids[:5] == [peer.ids[0]] * 5
+    assert all(body == peer.transactions[0][1] for _, body in peer.transactions[:5])
+    assert peer.received == ["1", "later 1", "later 2", "later 3"]
+    assert us.seen.ended[:3] == [Outcome.FAILED, Outcome.UNREACHABLE, Outcome.FAILED]
+
+
+async def test_a_server_that_is_heard_from_is_tried_at_once(us: Sending, peer: ReceivingServer) -> None:
+    """An hour's back-off ends with the first request that comes from there."""
+    peer.refusals += [500] * 10
+    await us.send(says(public_room("11"), "1"), PEER)
+    for attempt in range(1, 11):
+        await us.until_failed(PEER, attempt)
+        if attempt < 10:
+            us.later(PEER, 3_600_000)
+    async with us.database.transaction() as connection:
+        outage = await fetch_outage(connection, PEER)
+    assert outage is not None
+    assert outage.retry_at - us.clock.now > 1_000_000
+    us.clock.now += 5_000
+    us.outbox.heard_from(PEER)
+    us.outbox.heard_from("stranger.test")
+    await us.seen.until(lambda seen: seen.states[PEER] is State.IDLE)
+    assert len(peer.transactions) == 11
+    async with us.database.transaction() as connection:
+        assert await fetch_outage(connection, PEER) is None
+
+
+async def test_a_server_is_tried_again_when_somebody_says_so(us: Sending, peer: ReceivingServer) -> None:
+    """Who has put it right does not wait for the end of the back-off. Servers that we do not speak with, and
+    ourselves, are left alone."""
+    peer.refusals += [500] * 10
+    await us.send(says(public_room("11"), "1"), PEER)
+    for attempt in range(1, 11):
+        await us.until_failed(PEER, attempt)
+        if attempt < 10:
+            us.later(PEER, 3_600_000)
+    us.clock.now += 5_000
+    us.outbox.retry(OWN_NAME)
+    us.outbox.retry(PEER)
+    await us.seen.until(lambda seen: seen.states[PEER] is State.IDLE)
+    assert len(peer.transactions) == 11
+    assert OWN_NAME not in us.outbox._senders
+
+
+async def test_the_contact_with_a_server_is_known(us: Sending, peer: ReceivingServer) -> None:
+    """When it was reached last, why it was not before, and when it was heard from."""
+    peer.refusals.append(502)
+    assert us.outbox.contact(PEER) == NO_CONTACT
+    await us.send(says(public_room("11"), "1"), PEER)
+    await us.until_failed(PEER)
+    first = us.clock.now
+    contact = us.outbox.contact(PEER)
+    assert (contact.reached_at, contact.failed_at, contact.heard_at) == (None, first, None)
+    assert contact.failure is not None
+    assert contact.failure.startswith("answered 502")
+    us.later(PEER, 60_000)
+    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    us.clock.now += 1
+    us.outbox.heard_from(PEER)
+    assert us.outbox.contact(PEER) == Contact(first + 60_000, first, contact.failure, first + 60_001)
+    assert us.outbox.contacts() == {PEER}
+
+
+async def test_a_server_that_asks_for_time_gets_it(us: Sending, peer: ReceivingServer) -> None:
+    """429: the same transaction, a little later."""
+    peer.refusals.append(429)
+    await us.send(says(public_room("11"), "1"), PEER)
+    await us.until_failed(PEER)
+    us.later(PEER, 60_000)
+    await peer.until(lambda peer: len(peer.transactions) == 2)
+    assert len(set(peer.ids)) == 1
+
+
+async def test_an_answer_that_comes_too_late_is_none(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """The peer has the transaction all the same, and recognises it when it comes again."""
+    peer.holds.clear()
+    async with sending(database, client, patience=0.1) as us:
+        await us.send(says(public_room("11"), "1"), PEER)
+        await us.until_failed(PEER)
+        assert us.seen.ended == [Outcome.TIMED_OUT]
+        peer.holds.set()
+        us.later(PEER, 60_000)
+        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    assert peer.transactions[0] == peer.transactions[1]
+
+
+async def test_a_server_that_is_away_does_not_hold_up_another(
+    us: Sending, peer: ReceivingServer, neighbourhood: Neighbourhood
+) -> None:
+    """Each has a queue of its own."""
+    await us.send(says(public_room("11"), "1"), "nowhere.test", PEER)
+    await peer.until_received(1)
+    await us.seen.until(lambda seen: seen.states.get("nowhere.test") is State.BACKING_OFF)
+    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    await us.settled(PEER)
+    async with us.database.transaction() as connection:
+        assert await table.destinations(connection) == ["nowhere.test"]
+
+
+async def test_only_servers_that_we_may_speak_with_are_queued_for(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """Closed by default: what could never be sent would wait for ever. And nobody sends to himself."""
+    async with sending(database, client, may_contact=lambda name: name == PEER) as us:
+        await us.send(says(public_room("11"), "1"), "stranger.test", OWN_NAME, PEER)
+        await peer.until_received(1)
+        async with database.transaction() as connection:
+            assert set(await table.destinations(connection)) <= {PEER}
+
+
+async def test_after_an_outage_a_long_queue_is_not_sent_whole(us: Sending, peer: ReceivingServer) -> None:
+    """Of a room with a long queue the newest event goes, and the peer pulls the rest; a short one is sent."""
+    peer.refusals.append(500)
+    long, short = rooms(2)
+    await us.send(says(short, "short 1"), PEER)
+    await us.until_failed(PEER)
+    peer.refusals.append(500)
+    us.later(PEER, 2 * 3_600_000)
+    await us.until_failed(PEER, 2)
+    await us.send(says(long, *(f"long {number}" for number in range(MOST_BACKLOG + 10))), PEER)
+    await us.send(says(short, "short 2"), PEER)
+    us.later(PEER, 3_600_000)
+    await us.until(PEER, lambda: len(peer.received) == 3)
+    assert sorted(peer.received) == [f"long {MOST_BACKLOG + 9}", "short 1", "short 2"]
+    assert (Fate.STALE, MOST_BACKLOG + 9) in us.seen.left
+
+
+async def test_a_room_is_paced_by_what_the_peer_has_worked_off(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """A 200 only means that events are staged: of one room fewer than a hundred are on their way, and the
+    peer is asked how far it has come."""
+    peer.processed = False
+    peer.has = lambda event_id: False
+    async with sending(database, client, now_ms) as us:
+        await us.send(says(public_room("11"), *map(str, range(200))), PEER)
+        await peer.until(lambda peer: peer.probed)
+        assert len(peer.received) <= 80
+        peer.has = lambda event_id: True
+        await peer.until_received(200)
+    assert peer.received == [str(number) for number in range(200)]
+
+
+class FailsOnce:
+    """A witness of requests that fails at the first probe."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    async def request_ended(
+        self, peer: str, method: str, target: RequestTarget, content: Content, problem: BaseException | None
+    ) -> None:
+        if method == "GET" and not self.has_failed:
+            self.has_failed = True
+            raise ZeroDivisionError
+
+
+async def test_a_probe_that_fails_is_followed_by_another(
+    database: Database, neighbourhood: Neighbourhood, peer: ReceivingServer
+) -> None:
+    """Whatever it fails of: a room whose probe never ended would never be probed again."""
+    peer.processed = False
+    server = await neighbourhood.server(peer, PEER)
+    neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
+    reach = neighbourhood.reach()
+    client = FederationClient(
+        OWN_NAME,
+        lambda: OWN_KEYS,
+        reach.resolver,
+        reach.connections,
+        may_contact=lambda _: True,
+        witness=FailsOnce(),
+    )
+    async with sending(database, client, now_ms) as us:
+        await us.send(says(public_room("11"), *map(str, range(200))), PEER)
+        await peer.until(lambda peer: len(peer.probed) > 1)
+        assert us.seen.problems == [f"A probe of {PEER} failed."]
+
+
+async def test_signs_that_the_peer_has_an_event_let_the_next_go(us: Sending, peer: ReceivingServer) -> None:
+    """It has referred to it, or one of its users has read it."""
+    peer.processed = False
+    peer.has = lambda event_id: False
+    pdus = says(public_room("11"), *map(str, range(100)))
+    await us.send(pdus, PEER)
+    while len(peer.received) < 100:
+        await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
+        sent = len(peer.received)
+        us.outbox.seen_by(PEER, [pdus[sent - 1].event_id, "$unknown"])
+        us.outbox.seen_by("stranger.test", [pdus[sent - 1].event_id])
+        await peer.until_received(sent + 1)
+
+
+async def test_what_an_event_of_the_peer_follows_the_peer_has(us: Sending, peer: ReceivingServer) -> None:
+    """Taking such an event in is the surest of all signs."""
+    peer.processed = False
+    peer.has = lambda event_id: False
+    room = public_room("11")
+    pdus = says(room, *map(str, range(100)))
+    await us.send(pdus, PEER)
+    while len(peer.received) < 100:
+        await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
+        sent = len(peer.received)
+        answer = room.propose("m.room.message", ALICE, {}, after=[pdus[sent - 1]], auth=[])
+        us.outbox.queued([Committed(answer, room.version, PEER, frozenset())], [])
+        await peer.until_received(sent + 1)
+
+
+async def test_edus_that_must_arrive_are_kept(us: Sending, peer: ReceivingServer) -> None:
+    """In the transaction of what they belong to, until the peer has them."""
+    peer.refusals.append(500)
+    message = ToDevice(BOB, "t", "m1", {"@p:peer.test": {"*": {"body": "x"}}})
+    async with us.database.transaction() as connection:
+        await us.outbox.queue_edu(connection, [PEER, OWN_NAME], to_device(message))
+    await us.until_failed(PEER)
+    async with us.database.transaction() as connection:
+        assert len(await table.oldest_edus(connection, PEER, 9)) == 1
+    us.later(PEER, 3_600_000)
+    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    assert [edu["content"]["message_id"] for edu in peer.edus] == ["m1", "m1"]
+    assert len(set(peer.ids)) == 1
+
+
+async def test_a_passing_edu_is_the_first_thing_that_is_sent(us: Sending, peer: ReceivingServer) -> None:
+    """Most often it is: who reads a message says so after a while, and has had nothing else to say."""
+    us.outbox.pass_on([PEER], receipt(Receipt("!r:us.test", BOB, "$1", 1)))
+    await peer.until(lambda peer: peer.edus)
+    assert [edu["edu_type"] for edu in peer.edus] == ["m.receipt"]
+
+
+async def test_passing_edus_are_collapsed(us: Sending, peer: ReceivingServer) -> None:
+    """What waits is replaced by what is newer, and nothing of it is in the database."""
+    peer.holds.clear()
+    await us.send(says(public_room("11"), "1"), PEER)
+    await peer.until(lambda peer: peer.transactions)
+    for number in range(5):
+        us.outbox.pass_on([PEER], typing(Typing("!r:us.test", BOB, number % 2 == 0)))
+        us.outbox.pass_on([PEER, OWN_NAME], receipt(Receipt("!r:us.test", BOB, f"${number}", number)))
+    peer.holds.set()
+    await peer.until(lambda peer: len(peer.edus) == 2)
+    types, reads = sorted(peer.edus, key=lambda edu: edu["edu_type"], reverse=True)
+    assert types["content"]["typing"] is True
+    assert reads["content"]["!r:us.test"]["m.read"][BOB]["event_ids"] == ["$4"]
+
+
+async def test_an_outbox_goes_on_where_the_one_before_was(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """Also in the middle of a transaction: what was in it comes again, under its id where nothing else was
+    queued since."""
+    peer.holds.clear()
+    room = public_room("11")
+    clock = Clock()
+    async with sending(database, client, clock) as us:
+        await us.send(says(room, "1", "2"), PEER)
+        await peer.until(lambda peer: peer.transactions)
+    async with sending(database, client, clock) as us:
+        await peer.until(lambda peer: len(peer.transactions) == 2)
+        await us.send(says(room, "3"), PEER)
+    peer.holds.set()
+    async with sending(database, client, clock) as us:
+        await peer.until_received(3)
+        await us.seen.until(lambda seen: sum(count for _, count in seen.left) == 3)
+    first, again, later = peer.transactions
+    assert first == again
+    assert [pdu["content"]["body"] for pdu in later[1]["pdus"]] == ["1", "2", "3"]
+    assert later[0] != first[0]
+    async with database.transaction() as connection:
+        assert await table.destinations(connection) == [], "what was delivered is not sent once more"
+
+
+async def test_an_outage_is_not_forgotten_by_a_restart(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """A dead server is not tried by every process that starts."""
+    peer.refusals.append(500)
+    clock = Clock()
+    async with sending(database, client, clock) as us:
+        await us.send(says(public_room("11"), "1"), PEER)
+        await us.until_failed(PEER)
+    async with sending(database, client, clock) as us:
+        await us.seen.until(lambda seen: PEER in seen.waiting)
+        us.later(PEER, 1_000)
+        assert len(peer.transactions) == 1
+        us.later(PEER, 5_000)
+        await us.seen.until(lambda seen: seen.ended == [Outcome.ANSWERED])
+    assert len(peer.transactions) == 2
+
+
+async def test_two_processes_never_send_to_one_server(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """What one queues for a server that the other sends to is sent by that one, at once."""
+    room = public_room("11")
+    async with sending(database, client) as one, sending(database, client) as two:
+        await one.send(says(room, "1"), PEER)
+        await peer.until_received(1)
+        await two.send(says(room, "2"), PEER)
+        await peer.until_received(2)
+        assert two.outbox.view() == {}
+        assert two.seen.ended == []
+        await one.outbox.close()
+        await two.send(says(room, "3"), PEER)
+        await peer.until_received(3)
+        await two.seen.until(lambda seen: seen.ended)
+    assert peer.most_at_once == 1
+
+
+@pytest.mark.parametrize("how", ["heard from", "told to"])
+async def test_the_process_that_sends_hears_of_a_sign_of_life_elsewhere(
+    database: Database, client: FederationClient, peer: ReceivingServer, how: str
+) -> None:
+    """A request comes to any process, and so does a person's command."""
+    peer.refusals += [500, 500]
+    clock = Clock()
+    async with sending(database, client, clock) as one:
+        await one.send(says(public_room("11"), "1"), PEER)
+        await one.until_failed(PEER)
+        one.later(PEER, 3_600_000)
+        await one.until_failed(PEER, 2)
+        async with sending(database, client, clock) as two:
+            while two.outbox._senders or not two.seen.waiting:
+                await asyncio.sleep(0.01)
+            clock.now += 5_000
+            if how == "heard from":
+                two.outbox.heard_from(PEER)
+                two.outbox.heard_from(PEER)
+            else:
+                two.outbox.retry(PEER)
+            await peer.until_received(1)
+            assert two.seen.ended == []
+            await one.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+
+
+async def test_who_loses_the_session_sends_no_more_until_it_has_another(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """Another process may hold the locks by then. What was in flight comes again under its id."""
+    peer.holds.clear()
+    async with sending(database, client) as us:
+        await us.send(says(public_room("11"), "1"), PEER)
+        await peer.until(lambda peer: peer.transactions)
+        await end_sessions(database)
+        await peer.until(lambda peer: len(peer.transactions) == 2)
+        peer.holds.set()
+        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    assert peer.transactions[0] == peer.transactions[1]
+
+
+async def test_a_sender_with_nothing_to_do_ends(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """It leaves the server to whichever process has something for it next, and nothing that was delivered."""
+    room = public_room("11")
+    async with sending(database, client, linger=0.0) as us:
+        await us.send(says(room, "1"), PEER)
+        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        while us.outbox._running:
+            await asyncio.gather(*us.outbox._running.values())
+        assert us.outbox.view() == {}
+        async with database.transaction() as connection:
+            assert await table.destinations(connection) == []
+        await us.send(says(room, "2"), PEER)
+        await peer.until_received(2)
+
+
+async def test_a_server_that_is_away_for_long_takes_no_sender(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """Until it is tried again, or heard from. Of a thousand of them nothing is held, and no lock taken."""
+    peer.refusals += [500] * 3
+    async with sending(database, client, sweep=0.01, linger=0.0) as us:
+        await us.send(says(public_room("11"), "1"), PEER)
+        await us.until_failed(PEER)
+        us.later(PEER, 7_200_000)
+        await us.seen.until(lambda seen: len(seen.ended) == 2)
+        while us.outbox.view():
+            await asyncio.sleep(0.01)
+        us.clock.now += 7_200_000
+        await us.seen.until(lambda seen: len(seen.ended) == 3)
+        while us.outbox.view():
+            await asyncio.sleep(0.01)
+        us.seen.waiting.clear()
+        await us.seen.until(lambda seen: PEER in seen.waiting)
+        assert us.outbox.view() == {}
+        us.clock.now += 5_000
+        us.outbox.heard_from(PEER)
+        await peer.until_received(1)
+        await us.seen.until(lambda seen: seen.left)
+
+
+async def test_how_much_waits_and_for_how_long_is_told(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """For each server, every few seconds."""
+    peer.refusals.append(500)
+    async with sending(database, client, sweep=0.01) as us:
+        await us.send(says(public_room("11"), "1", "2"), PEER)
+        us.clock.now += 700
+        await us.seen.until(lambda seen: seen.waiting.get(PEER) == Waiting(PEER, 2, 0, 700))
+
+
+async def test_a_sweep_that_fails_is_followed_by_another(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """Whatever it fails of: what nothing was told of is only found by a sweep."""
+    async with sending(database, client, sweep=0.01) as us:
+        (pdu,) = says(public_room("11"), "1")
+        working, failed = us.seen.depths, asyncio.Event()
+
+        def depths(waiting: Sequence[Waiting]) -> None:
+            us.seen.depths = working  # type: ignore[method-assign]
+            failed.set()
+            raise ZeroDivisionError
+
+        us.seen.depths = depths  # type: ignore[method-assign]
+        await failed.wait()
+        async with database.transaction() as connection:
+            await write(connection, [pdu])
+            await table.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id)], us.clock.now)
+        await peer.until_received(1)
+
+
+async def test_closing_does_not_wait_for_a_database_that_does_not_answer(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """What was delivered and could not be deleted comes again; and another process can send at once."""
+    peer.holds.clear()
+    other = await connect_once(database.address)
+    try:
+        async with sending(database, client) as us:
+            await us.send(says(public_room("11"), "1"), PEER)
+            await peer.until(lambda peer: peer.transactions)
+            await other.execute("BEGIN")
+            await other.execute("SELECT * FROM outbox_pdus FOR UPDATE")
+            peer.holds.set()
+            await us.seen.until(lambda seen: seen.left)
+        lease = await database.session.try_lease(f"outbox {PEER}")
+        assert lease is not None
+        await lease.release()
+    finally:
+        await other.close()
+    async with sending(database, client) as us:
+        await us.seen.until(lambda seen: seen.left)
+    assert peer.ids[0] == peer.ids[1]
+
+
+async def test_a_sender_that_was_not_told_is_replaced(
+    database: Database, client: FederationClient, peer: ReceivingServer
+) -> None:
+    """A notification can be lost. Whoever finds something waiting for an idle sender has it counted anew."""
+    room = public_room("11")
+    async with sending(database, client, sweep=0.01) as us:
+        await us.send(says(room, "1"), PEER)
+        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        (pdu,) = says(room, "2")
+        async with database.transaction() as connection:
+            await write(connection, [pdu])
+            await table.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id)], us.clock.now)
+        us.clock.now += 31_000
+        await peer.until_received(2)
+
+
+async def test_what_the_peer_would_not_take_is_told(
+    database: Database, client: FederationClient, neighbourhood: Neighbourhood
+) -> None:
+    """It has the transaction all the same."""
+    server = await neighbourhood.server(answering({"pdus": {"$e": {"error": "No."}}}), "picky.test")
+    neighbourhood.names.add("_matrix-fed._tcp.picky.test", "SRV", f"0 0 {server.port} picky.test.")
+    async with sending(database, neighbourhood.reach().client) as us:
+        await us.send(says(public_room("11"), "1"), "picky.test")
+        await us.seen.until(lambda seen: seen.objections == [("$e", "No.")])

@@ -1,0 +1,158 @@
+"""What waits for one server in Postgres, and the transactions that are made of it."""
+
+from collections.abc import Sequence
+
+from federation.caches import WeightedCache
+from federation.events import Pdu
+from federation.matrix.canonical_json import decode
+from federation.observer import HomeserverObserver
+from federation.outbox.lossy_edus import PassingEdus
+from federation.outbox.messages import Backlog, Loaded, Outage, Send, Surveyed
+from federation.outbox.queue import DestinationQueue, Fresh
+from federation.outbox.send_queue import EduRef, PduRef
+from federation.transactions.edu_making import typing
+from federation.transactions.edu_values import Typing
+from storage.database import Database
+from storage.federation import outbox
+from storage.federation.outbox import StoredPdu
+from tests.federation.sending import says, write
+from tests.support.rooms import public_room
+
+US, PEER = "us.test", "peer.test"
+NOW = 1_000
+
+
+def queue_of(database: Database, epoch: str = "epoch", fresh: Fresh | None = None) -> DestinationQueue:
+    remembered = WeightedCache(0) if fresh is None else fresh
+    return DestinationQueue(US, PEER, database, epoch, remembered, HomeserverObserver())
+
+
+async def queued(database: Database, pdus: Sequence[Pdu]) -> tuple[PduRef, ...]:
+    async with database.transaction() as connection:
+        await write(connection, pdus)
+        rows = await outbox.queue_pdus(connection, [(PEER, pdu.room_id, pdu.event_id) for pdu in pdus], NOW)
+    rooms = {pdu.event_id: pdu.room_id for pdu in pdus}
+    return tuple(PduRef(row.position, rooms[row.event_id]) for row in rows)
+
+
+async def queued_edu(database: Database, content: bytes = b"{}") -> EduRef:
+    async with database.transaction() as connection:
+        (row,) = await outbox.queue_edu(connection, [PEER], "m.direct_to_device", content, NOW)
+    return EduRef(row.position)
+
+
+async def test_what_waits_is_counted_and_loaded(database: Database) -> None:
+    """By room, and the oldest of each."""
+    one, two = await queued(database, says(public_room("11"), "1", "2"))
+    edu = await queued_edu(database)
+    room_id, queue = one.room_id, queue_of(database)
+    assert await queue.survey() == Surveyed((Backlog(room_id, 2, two.position),))
+    assert await queue.load(room_id) == Loaded(room_id, (one.position, two.position))
+    assert await queue.load(None) == Loaded(None, (edu.position,))
+    assert await queue.skip(room_id, two.position) == 1
+    assert await queue.load(room_id) == Loaded(room_id, (two.position,))
+
+
+async def test_an_outage_is_remembered(database: Database) -> None:
+    """Until it is over."""
+    outage = Outage(1, 2, 3)
+    assert await queue_of(database).outage() is None
+    await queue_of(database).remember(outage)
+    assert await queue_of(database).outage() == outage
+    await queue_of(database).remember(None)
+    assert await queue_of(database).outage() is None
+
+
+async def test_a_transaction_that_is_sent_again_is_the_same(database: Database) -> None:
+    """The same number means the same transaction, another one a new one."""
+    pdus = says(public_room("11"), "1", "2")
+    one, two = await queued(database, pdus)
+    edu = await queued_edu(database, b'{"message_id":"m"}')
+    passing = PassingEdus()
+    types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
+    assert types is not None
+    queue = queue_of(database)
+    send = Send(1, (one,), (edu, types))
+    first = await queue.transaction(send, passing, NOW)
+    assert await queue.transaction(send, passing, NOW + 5) == first
+    body = decode(first.body)
+    assert body["origin_server_ts"] == NOW
+    assert body["pdus"] == [pdus[0].event]
+    assert [edu["edu_type"] for edu in body["edus"]] == ["m.direct_to_device", "m.typing"]
+    assert first.places == {pdus[0].event_id: one}
+    other = await queue.transaction(Send(2, (two,), ()), passing, NOW)
+    assert other.transaction_id != first.transaction_id
+
+
+async def test_the_same_rows_make_the_same_id_in_any_process(database: Database) -> None:
+    """Of the same database. What is passed on beside them does not count."""
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    edu = await queued_edu(database)
+    sent = await queue_of(database).transaction(Send(7, refs, (edu,)), PassingEdus(), NOW)
+    passing = PassingEdus()
+    types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
+    assert types is not None
+    again = await queue_of(database).transaction(Send(1, refs, (edu, types)), passing, NOW + 99)
+    assert again.transaction_id == sent.transaction_id
+    others = [
+        await queue_of(database, "another epoch").transaction(Send(1, refs, (edu,)), PassingEdus(), NOW),
+        await queue_of(database).transaction(Send(1, refs[:1], (edu,)), PassingEdus(), NOW),
+        await queue_of(database).transaction(Send(1, refs, ()), PassingEdus(), NOW),
+    ]
+    assert len({sent.transaction_id, *(other.transaction_id for other in others)}) == 4
+
+
+async def test_a_transaction_that_is_in_no_queue_has_a_random_id(database: Database) -> None:
+    """Typing notifications, receipts and presence alone; it keeps its id as long as it is in flight."""
+    passing = PassingEdus()
+    types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
+    assert types is not None
+    queue = queue_of(database)
+    first = await queue.transaction(Send(1, (), (types,)), passing, NOW)
+    assert (await queue.transaction(Send(1, (), (types,)), passing, NOW + 5)) == first
+    ids = {first.transaction_id}
+    ids.add((await queue.transaction(Send(2, (), (types,)), passing, NOW)).transaction_id)
+    ids.add((await queue_of(database).transaction(Send(1, (), (types,)), passing, NOW)).transaction_id)
+    assert len(ids) == 3
+
+
+async def test_what_this_process_has_queued_is_not_read(database: Database) -> None:
+    """As long as it has to be sent; and only if all of it is remembered."""
+    pdus = says(public_room("11"), "1", "2")
+    one, two = await queued(database, pdus)
+    fresh: Fresh = WeightedCache(100, lambda pdu: len(pdu.canonical))
+    queue = queue_of(database, fresh=fresh)
+    for ref, pdu, said in ((one, pdus[0], b'{"from":1}'), (two, pdus[1], b'{"from":2}')):
+        fresh[ref.position] = StoredPdu(ref.position, pdu.event_id, said)
+    send = Send(1, (two, one), ())
+    sent = await queue.transaction(send, PassingEdus(), NOW)
+    assert decode(sent.body)["pdus"] == [{"from": 1}, {"from": 2}]
+    assert sent.places == {pdus[0].event_id: one, pdus[1].event_id: two}
+    del fresh[one.position]
+    again = await queue.transaction(send, PassingEdus(), NOW)
+    assert again.transaction_id == sent.transaction_id
+    assert decode(again.body)["pdus"] == [pdu.event for pdu in pdus]
+    queue.forget((one, two), ())
+    assert len(fresh) == 0
+
+
+async def test_what_was_delivered_is_deleted_together(database: Database) -> None:
+    """At the latest before the queue is read."""
+    one, two, three = await queued(database, says(public_room("11"), "1", "2", "3"))
+    edu, later = await queued_edu(database), await queued_edu(database)
+    queue = queue_of(database)
+    queue.forget((one,), (edu, EduRef(9, ephemeral=True)))
+    queue.forget((two,), ())
+    assert not queue.is_settled
+    assert (await queue_of(database).load(one.room_id)).positions == (
+        one.position,
+        two.position,
+        three.position,
+    )
+    assert (await queue.load(one.room_id)).positions == (three.position,)
+    assert queue.is_settled
+    assert (await queue_of(database).load(None)).positions == (later.position,)
+    queue.forget((three,), (later,))
+    await queue.settle()
+    async with database.transaction() as connection:
+        assert await outbox.destinations(connection) == []

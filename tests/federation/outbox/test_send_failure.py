@@ -1,0 +1,45 @@
+"""What a failed transaction means."""
+
+import pytest
+
+from federation.client.errors import (
+    PeerMalformed,
+    PeerNotAllowed,
+    PeerRefused,
+    PeerTimedOut,
+    PeerTlsFailure,
+    PeerUnreachable,
+)
+from federation.matrix.errors import PeerError
+from federation.outbox.send_failure import Failure, FailureKind, failure_of
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PeerUnreachable("a", ""), FailureKind.AWAY),
+        (PeerTlsFailure("a", ""), FailureKind.AWAY),
+        (PeerTimedOut("a", ""), FailureKind.AWAY),
+        (PeerMalformed("a", ""), FailureKind.AWAY),
+        (PeerNotAllowed("a", ""), FailureKind.AWAY),
+        (PeerRefused("a", 500, "M_UNKNOWN", ""), FailureKind.AWAY),
+        (PeerRefused("a", 502, None, ""), FailureKind.AWAY),
+        (PeerRefused("a", 401, "M_UNAUTHORIZED", ""), FailureKind.AWAY),
+        (PeerRefused("a", 403, "M_FORBIDDEN", ""), FailureKind.AWAY),
+        (PeerRefused("a", 404, "M_UNRECOGNIZED", ""), FailureKind.AWAY),
+        (PeerRefused("a", 400, None, ""), FailureKind.AWAY),
+        (PeerRefused("a", 413, None, ""), FailureKind.AWAY),
+        (PeerRefused("a", 429, "M_LIMIT_EXCEEDED", ""), FailureKind.BUSY),
+        (PeerRefused("a", 400, "M_BAD_JSON", ""), FailureKind.OBJECTED),
+        (PeerRefused("a", 413, "M_TOO_LARGE", ""), FailureKind.OBJECTED),
+    ],
+)
+def test_kinds(error: PeerError, kind: FailureKind) -> None:
+    """Only what the peer says in Matrix's words of this very transaction is an objection to it."""
+    assert failure_of(error) == Failure(kind)
+
+
+def test_when_to_come_back() -> None:
+    """As the peer says."""
+    assert failure_of(PeerRefused("a", 429, None, "", 7000)) == Failure(FailureKind.BUSY, 7000)
+    assert failure_of(PeerRefused("a", 503, None, "", 7000)) == Failure(FailureKind.AWAY, 7000)

@@ -1,0 +1,156 @@
+"""The sender to one server by itself; `test_outbox` shows it at work."""
+
+import asyncio
+
+import pytest
+
+from federation.caches import WeightedCache
+from federation.client.client import FederationClient
+from federation.observer import Outcome
+from federation.outbox.destination import State
+from federation.outbox.messages import Answered, Fate, Heard, Queued
+from federation.outbox.queue import DestinationQueue
+from federation.outbox.retry_schedule import Contacts
+from federation.outbox.sender import MOST_SIGNS, DestinationSender
+from storage.database import Database
+from storage.federation import outbox
+from tests.federation.outbox.receiving_server import ReceivingServer
+from tests.federation.outbox.test_queue import queued
+from tests.federation.sending import Clock, Seen, says
+from tests.support.neighbourhood import OWN_NAME, Neighbourhood
+from tests.support.rooms import public_room
+
+PEER = "peer.test"
+
+
+async def client_of(neighbourhood: Neighbourhood, peer: ReceivingServer) -> FederationClient:
+    server = await neighbourhood.server(peer, PEER)
+    neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
+    return neighbourhood.reach().client
+
+
+def sender_of(
+    database: Database, client: FederationClient, seen: Seen, clock: Clock, linger: float = 0.0
+) -> DestinationSender:
+    return DestinationSender(
+        PEER,
+        DestinationQueue(OWN_NAME, PEER, database, "epoch", WeightedCache(0), seen),
+        client,
+        now_ms=clock,
+        jitter=lambda: 0.0,
+        observer=seen,
+        contacts=Contacts(),
+        linger=linger,
+    )
+
+
+async def test_it_ends_when_there_is_nothing_to_do(database: Database, neighbourhood: Neighbourhood) -> None:
+    """After everything that waits has been sent."""
+    peer, seen = ReceivingServer(), Seen()
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    assert sender.view() is None
+    sender.tell(Queued(refs))
+    await sender.run()
+    assert peer.received == ["1", "2"]
+    assert seen.left == [(Fate.DELIVERED, 2)]
+    view = sender.view()
+    assert view is not None
+    assert view.state is State.IDLE
+    assert sender.left_over() == ()
+
+
+async def test_a_clock_that_is_set_back_does_not_matter(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """The machine's time never runs backwards."""
+    peer, clock = ReceivingServer(), Clock()
+    sender = sender_of(database, await client_of(neighbourhood, peer), Seen(), clock)
+    before = sender._now()
+    clock.now -= 10_000
+    assert sender._now() == before
+
+
+async def test_a_mistake_of_ours_is_a_failed_attempt(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """It is reported, and tried again like any other: a sender that waits for ever would be worse."""
+    peer, seen = ReceivingServer(), Seen()
+    client = await client_of(neighbourhood, peer)
+    await queued(database, says(public_room("11"), "1"))
+    sender = sender_of(database, client, seen, Clock())
+    client._own_keys = lambda: 1 / 0  # type: ignore[assignment,return-value]  # something nobody foresaw
+    running = asyncio.create_task(sender.run())
+    try:
+        await seen.until(lambda seen: seen.states.get(PEER) is State.BACKING_OFF)
+        assert seen.problems == [f"A transaction to {PEER} could not be sent."]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_who_looks_on_and_fails_holds_nothing_up(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """What a transaction came to is known before anybody is told."""
+    peer, seen = ReceivingServer(), Seen()
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    seen.transaction_ended = lambda *_: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    sender.tell(Queued(refs))
+    await sender.run()
+    assert seen.left == [(Fate.DELIVERED, 2)]
+
+
+async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood: Neighbourhood) -> None:
+    """A request that has not been answered is given up."""
+    peer, seen = ReceivingServer(), Seen()
+    peer.holds.clear()
+    await queued(database, says(public_room("11"), "1"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
+    running = asyncio.create_task(sender.run())
+    await peer.until(lambda peer: peer.transactions)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert Outcome.ANSWERED not in seen.ended
+    peer.holds.set()
+    sender.seen(["$never sent"])
+    assert sender.left_over() == ()
+
+
+async def test_a_fault_of_the_machine_ends_the_sender(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """Nothing asked for this answer: the machine says so, and the outbox replaces the sender."""
+    seen = Seen()
+    sender = sender_of(
+        database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), linger=60.0
+    )
+    running = asyncio.create_task(sender.run())
+    await seen.until(lambda seen: seen.states.get(PEER) is State.IDLE)
+    sender.tell(Answered())
+    with pytest.raises(AssertionError, match="nobody asked"):
+        await running
+
+
+async def test_it_ends_when_it_is_told_to_stop(database: Database, neighbourhood: Neighbourhood) -> None:
+    """With what was delivered deleted, so that nothing of it is sent again."""
+    peer, seen = ReceivingServer(), Seen()
+    refs = await queued(database, says(public_room("11"), "1", "2"))
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock(), linger=60.0)
+    running = asyncio.create_task(sender.run())
+    await seen.until(lambda seen: seen.left)
+    sender.stop()
+    await running
+    async with database.transaction() as connection:
+        assert await outbox.destinations(connection) == []
+    assert len(refs) == len(peer.received)
+
+
+async def test_signs_of_life_do_not_pile_up(database: Database, neighbourhood: Neighbourhood) -> None:
+    """As long as nothing looks at them. What was queued is never dropped."""
+    sender = sender_of(database, await client_of(neighbourhood, ReceivingServer()), Seen(), Clock())
+    for _ in range(3 * MOST_SIGNS):
+        sender.tell(Heard())
+    sender.tell(Queued())
+    assert len(sender.left_over()) == MOST_SIGNS + 1

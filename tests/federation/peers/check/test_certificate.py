@@ -1,0 +1,60 @@
+"""Certificates, and what is wrong with them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from federation.peers.check.certificate import MOST_NAMES, Certificate, read_certificate, what_is_wrong
+from tests.support.tls import Authority
+
+
+def test_a_certificate_is_read() -> None:
+    """Its names, who vouches for it, and from when until when."""
+    begins = datetime(2026, 1, 1, tzinfo=UTC)
+    issued = Authority("Somebody").issue(
+        "a.test", "127.0.0.1", begins=begins, ends=begins + timedelta(days=90)
+    )
+    certificate = read_certificate(issued.der)
+    assert certificate is not None
+    assert set(certificate.names) == {"a.test", "127.0.0.1"}
+    assert (certificate.issuer, certificate.is_self_signed) == ("Somebody", False)
+    assert certificate.begins == begins.timestamp() * 1000
+    assert certificate.ends - certificate.begins == 90 * 24 * 3600 * 1000
+    itself = read_certificate(Authority("Somebody").issued.der)
+    assert itself is not None
+    assert itself.is_self_signed
+    assert read_certificate(b"junk") is None
+
+
+CERTIFICATE = Certificate(("other.test",), "Somebody", 0, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "certificate", "text", "advice"),
+    [
+        (62, CERTIFICATE, "not for a.test, but for other.test", "subjectAltName"),
+        (64, None, "not for a.test", "subjectAltName"),
+        (10, CERTIFICATE, "has expired", "renewed"),
+        (23, CERTIFICATE, "was revoked", "renewed"),
+        (9, CERTIFICATE, "is not valid yet", "clocks"),
+        (18, CERTIFICATE, "signed by itself", "[[peers]]"),
+        (19, CERTIFICATE, "authority of its own by Somebody", "[[peers]]"),
+        (20, Certificate((), "Itself", 0, 1, True), "signed by itself", "[[peers]]"),
+        (20, CERTIFICATE, "by Somebody, which nobody vouches for", "full chain"),
+        (21, None, "nobody vouches for", "full chain"),
+        (99, CERTIFICATE, "is not valid: odd", "another certificate"),
+    ],
+)
+def test_each_fault_has_its_words(code: int, certificate: Certificate | None, text: str, advice: str) -> None:
+    """By OpenSSL's number: what is wrong, and what to do about it."""
+    said, done = what_is_wrong(code, "odd.", "a.test", certificate)
+    assert text in said
+    assert advice in done
+    assert done.endswith(".")
+
+
+def test_a_certificate_of_many_names_is_not_written_out() -> None:
+    """Some have hundreds; some have none."""
+    names = tuple(f"{number}.test" for number in range(MOST_NAMES + 3))
+    assert Certificate(names, "", 0, 0, False).names_shown().endswith("and 3 more")
+    assert Certificate((), "", 0, 0, False).names_shown() == "nobody"

@@ -1,0 +1,11 @@
+"""What an examination ends in."""
+
+from federation.peers.check.facts import Verdict, fault, fine, warning, worst
+
+
+def test_the_worst_counts() -> None:
+    """A warning is worse than nothing, a fault worse than a warning."""
+    good, odd, bad = fine("a", "b"), warning("a", "b", "c"), fault("a", "b", "c")
+    assert worst([]) is worst([good]) is Verdict.FINE
+    assert worst([odd, good]) is Verdict.WARNING
+    assert worst([odd, bad, good]) is Verdict.FAULT

@@ -1,0 +1,248 @@
+"""The audit as it is written: what changes something at once, the rest a moment later."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from federation.client.errors import PeerRefused, PeerTimedOut
+from federation.client.requests import request_target
+from federation.peers.acts import Act, act_of
+from federation.peers.audit import AuditBuffer, Ending, Named
+from federation.peers.audit_trail import AuditTrail
+from federation.transactions.inbox import Inbox
+from storage.database import Database
+from storage.federation.audit import AuditRow, AuditSearch
+from tests.federation.inbox_transactions import NoEdus
+from tests.support.graph import graph_on, join, raw
+from tests.support.postgres import pool_on
+from tests.support.rooms import BOB, public_room
+
+NOW = 1_700_000_000_000
+HOUR = 3600.0
+PEER = "b.example"
+V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"
+ROOM = "!room:a.example"
+
+
+def act(method: str, template: str) -> Act:
+    found = act_of(method, template)
+    assert found is not None
+    return found
+
+
+SEND_JOIN = act("PUT", f"{V2}/send_join/{{}}/{{}}")
+STATE = act("GET", f"{V1}/state/{{}}")
+VERSION = act("GET", f"{V1}/version")
+TRANSACTION = act("PUT", f"{V1}/send/{{}}")
+
+
+class Trail(AuditTrail):
+    """What it reported."""
+
+    def __init__(self, database: Database, **how: Any) -> None:
+        self.reported: list[tuple[str, BaseException | None]] = []
+        self.has_reported = asyncio.Event()
+
+        def report(sentence: str, error: BaseException | None) -> None:
+            self.reported.append((sentence, error))
+            self.has_reported.set()
+
+        super().__init__(database, now_ms=lambda: NOW, report=report, **how)
+
+    async def rows(self) -> list[AuditRow]:
+        return (await self.search(AuditSearch(), 100))[::-1]
+
+    async def until(self, condition: Callable[[list[AuditRow]], object]) -> list[AuditRow]:
+        """Nothing tells when a row is there, so we look again and again."""
+        async with asyncio.timeout(30):
+            while not condition(rows := await self.rows()):
+                await asyncio.sleep(0.01)
+        return rows
+
+
+@asynccontextmanager
+async def trail_on(database: Database, **how: Any) -> AsyncIterator[Trail]:
+    """It writes nothing behind until it is closed, unless it is given another pause."""
+    trail = Trail(database, **{"pause": HOUR, **how})
+    trail.start()
+    try:
+        yield trail
+    finally:
+        await trail.close()
+
+
+async def test_what_changes_something_is_written_before_it_is_answered(database: Database) -> None:
+    """With whom and what it is about."""
+    async with trail_on(database) as trail:
+        await trail.obeyed(PEER, SEND_JOIN, Named(BOB, ROOM, "$e"))
+        [row] = await trail.rows()
+        when = datetime.fromtimestamp(NOW / 1000, UTC)
+        assert row == AuditRow(when, PEER, "in", "send_join", BOB, ROOM, "$e", "done", None)
+
+
+async def test_it_is_not_answered_if_it_cannot_be_written(database: Database) -> None:
+    """The other server asks again, and then it is both done and written."""
+    async with pool_on(database.address) as pool:
+        trail = Trail(pool)
+    with pytest.raises(Exception, match="closed"):
+        await trail.obeyed(PEER, SEND_JOIN, Named())
+
+
+async def test_reads_and_refusals_are_written_behind(database: Database) -> None:
+    """Together, and at the latest when it is closed."""
+    async with trail_on(database) as trail:
+        await trail.obeyed(PEER, STATE, Named(None, ROOM))
+        trail.refused(PEER, SEND_JOIN, Named(BOB, ROOM), Ending.REFUSED, "403 M_FORBIDDEN: No.\n")
+        assert await trail.rows() == []
+    rows = await trail.rows()
+    assert [(row.act, row.outcome, row.detail) for row in rows] == [
+        ("state", "done", None),
+        ("send_join", "refused", "403 M_FORBIDDEN: No. "),
+    ]
+
+
+async def test_what_was_noted_is_soon_written_by_itself(database: Database) -> None:
+    """Again and again."""
+    async with trail_on(database, pause=0.001) as trail:
+        for number in range(3):
+            await trail.obeyed(PEER, STATE, Named(subject=str(number)))
+            await trail.until(lambda rows, number=number: len(rows) == number + 1)  # type: ignore[misc]
+
+
+async def test_what_tells_nothing_is_not_written(database: Database) -> None:
+    """The version is everybody's; a transaction has been written with its own commit."""
+    async with trail_on(database) as trail:
+        await trail.obeyed(None, VERSION, Named())
+        await trail.obeyed(PEER, TRANSACTION, Named())
+        trail.refused(None, VERSION, Named(), Ending.RATE_LIMITED, "192.0.2.1: 429")
+    assert [row.outcome for row in await trail.rows()] == ["rate_limited"]
+
+
+async def test_a_transaction_is_written_with_what_it_brings(database: Database) -> None:
+    """One row in the same commit; none for a repeated one, none when it could not be taken in."""
+    room = public_room("12", BOB)
+    async with trail_on(database) as trail, graph_on(database, room) as here:
+        await join(here, room)
+        inbox = Inbox(database, here.graph, NoEdus(), audit=trail.transaction)
+        body = {"pdus": raw(room.say(BOB), room.say(BOB)), "edus": [{}]}
+        for _ in range(2):
+            await inbox.take_in(PEER, "7", body)
+        [row] = await trail.rows()
+        assert row[1:] == (
+            PEER, "in", "transaction", None, room.room_id, "7", "done", "2 accepted; 1 EDUs"
+        )  # fmt: skip
+
+        def failing(*_: object) -> None:
+            raise OSError("the disk is full")
+
+        said = room.say(BOB)
+        with pytest.raises(OSError, match="full"):
+            await Inbox(database, here.graph, NoEdus(), audit=failing).take_in(PEER, "8", {"pdus": raw(said)})
+        assert await here.graph.events([said.event_id]) == {}
+
+
+async def test_what_we_ask_of_others_is_written_too(database: Database) -> None:
+    """Whom, what, and how it ended; a change before whoever asked has the answer."""
+    async with trail_on(database) as trail:
+        read = request_target(f"{V1}/state/{{roomId}}", roomId=ROOM, query=[("event_id", "$e")])
+        await trail.request_ended(PEER, "GET", read, None, PeerTimedOut(PEER, "took too long"))
+        send = request_target(f"{V1}/send/{{txnId}}", txnId="9")
+        await trail.request_ended(PEER, "PUT", send, b"{}", None)
+        other = request_target("/_cis/v1/event/receive")
+        await trail.request_ended(PEER, "POST", other, {"secret": "secret"}, None)
+        change = request_target(f"{V2}/send_join/{{roomId}}/{{eventId}}", roomId=ROOM, eventId="$e")
+        await trail.request_ended(PEER, "PUT", change, {"sender": BOB}, PeerRefused(PEER, 403, "M_X", "No."))
+        assert await trail.rows() == []
+        await trail.request_ended(PEER, "PUT", change, {"sender": BOB}, None)
+        [row] = await trail.rows()
+        assert row[1:] == (PEER, "out", "send_join", BOB, ROOM, "$e", "done", None)
+    written = {row[2:] for row in await trail.rows()}
+    assert written == {
+        ("out", "send_join", BOB, ROOM, "$e", "done", None),
+        ("out", "send_join", BOB, ROOM, "$e", "refused", "answered 403 M_X: No."),
+        ("out", "state", None, ROOM, "$e", "timed_out", "took too long"),
+        ("out", "transaction", None, None, "9", "done", None),
+        ("out", "other", None, None, None, "done", None),
+    }
+
+
+async def test_a_change_of_ours_is_told_also_when_it_cannot_be_written(database: Database) -> None:
+    """The other server has done it: it is kept in memory, and its loss at the end is said."""
+    async with pool_on(database.address) as pool:
+        trail = Trail(pool)
+    change = request_target(f"{V2}/send_join/{{roomId}}/{{eventId}}", roomId=ROOM, eventId="$e")
+    await trail.request_ended(PEER, "PUT", change, None, None)
+    await trail.close()
+    sentences = [sentence for sentence, _ in trail.reported]
+    assert sentences == [
+        "The audit could not be written; it is kept in memory for now.",
+        "1 rows of the audit are lost: the database took none.",
+    ]
+
+
+async def test_an_outage_loses_nothing_that_fits(database: Database) -> None:
+    """It is reported once, and all is written when the table can be written again."""
+    async with trail_on(database, pause=0.001) as trail:
+        async with database.transaction() as connection:
+            await connection.execute("ALTER TABLE audit RENAME TO elsewhere")
+        await trail.obeyed(PEER, STATE, Named(subject="1"))
+        await trail.has_reported.wait()
+        await trail.obeyed(PEER, STATE, Named(subject="2"))
+        async with database.transaction() as connection:
+            await connection.execute("ALTER TABLE elsewhere RENAME TO audit")
+        rows = await trail.until(lambda rows: len(rows) == 2)
+        assert [row.subject for row in rows] == ["1", "2"]
+        assert len(trail.reported) == 1
+        assert isinstance(trail.reported[0][1], asyncpg.UndefinedTableError)
+
+
+async def test_what_was_too_much_is_counted(database: Database) -> None:
+    """In a row of its own."""
+    async with trail_on(database, buffer=AuditBuffer(most=2)) as trail:
+        for _ in range(5):
+            await trail.obeyed(PEER, STATE, Named())
+        assert trail.lost == 3
+    assert [(row.act, row.outcome, row.detail) for row in await trail.rows()][-1] == (
+        "audit",
+        "lost",
+        "3 acts were too many to be kept",
+    )
+
+
+async def test_hostile_names_are_no_error_of_ours(database: Database) -> None:
+    """NUL, surrogates and endless ids find a place in the row."""
+    async with trail_on(database) as trail:
+        hostile = request_target(f"{V1}/state/{{roomId}}", roomId="!\0" + "x" * 1000)
+        await trail.request_ended("\0" + "a" * 1000, "GET", hostile, None, PeerTimedOut("a", "\0\ud800"))
+    [row] = await trail.rows()
+    assert row.room_id is not None
+    assert row.room_id.startswith("!\ufffdx")
+    assert row.detail == "  "
+
+
+async def test_what_is_old_is_forgotten(database: Database) -> None:
+    """By its age in days; the newest stay."""
+    async with trail_on(database) as trail:
+        trail._now_ms = lambda: NOW - 2 * 86_400_000
+        await trail.obeyed(PEER, SEND_JOIN, Named(subject="old"))
+        trail._now_ms = lambda: NOW
+        await trail.obeyed(PEER, SEND_JOIN, Named(subject="new"))
+        assert await trail.prune(3) == 0
+        assert await trail.prune(1) == 1
+        assert [row.subject for row in await trail.rows()] == ["new"]
+
+
+async def test_it_is_searched_by_server_user_room_and_time(database: Database) -> None:
+    """For `palaver audit`."""
+    async with trail_on(database) as trail:
+        await trail.obeyed(PEER, SEND_JOIN, Named(BOB, ROOM, "1"))
+        await trail.obeyed("c.example", SEND_JOIN, Named(None, ROOM, "2"))
+        assert [row.subject for row in await trail.search(AuditSearch(room_id=ROOM), 1)] == ["2"]
+        assert [row.subject for row in await trail.search(AuditSearch(user_id=BOB), 9)] == ["1"]
+        later = datetime.fromtimestamp(NOW / 1000, UTC) + timedelta(seconds=1)
+        assert await trail.search(AuditSearch(since=later), 9) == []

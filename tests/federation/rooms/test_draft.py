@@ -1,0 +1,81 @@
+"""Judging events in memory."""
+
+from federation.events.received import ACCEPTED, Dropped, Rejected
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.rooms.draft import RoomDraft
+from federation.rooms.receive_checks import Genuine
+from federation.rooms.store import RoomStore
+from storage.database import Database
+from tests.support.graph import graph_on, join
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
+
+
+async def test_a_room_grows_in_a_draft(database: Database) -> None:
+    """Nothing of it is in the database, and nothing is looked for there twice."""
+    room = public_room("11", BOB)
+    async with database.transaction() as connection:
+        draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
+        for pdu in room.events.values():
+            before = await draft.state_before(pdu.prev_events)
+            verdict = await draft.judge(Genuine(pdu), before, current=await draft.current())
+            assert verdict == ACCEPTED
+            assert isinstance(verdict, type(ACCEPTED))
+            await draft.place(pdu, verdict, before)
+        current = await draft.current()
+        assert current.state == {key: pdu.event_id for key, pdu in room.state().items()}
+        assert draft.extremities == (room.head[0].event_id,)
+        assert await draft.joined() == {"a.example": 1, "b.example": 1}
+        assert [event.pdu for event in draft.timeline] == list(room.events.values())
+
+
+async def test_messages_share_the_state_of_what_they_follow(database: Database) -> None:
+    """A state gets a number once: the same state of the same parent has the parent's."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            draft = RoomDraft(store, connection, memory)
+            before = await draft.current()
+            for _ in range(3):
+                pdu = room.say(BOB)
+                event = await draft.place(pdu, ACCEPTED, await draft.state_before(pdu.prev_events))
+                assert (event.state_before, event.state_after) == (before.id, before.id)
+            assert draft.new_groups == {}
+            assert await draft.group_of(dict(before.state), before) is before
+
+
+async def test_outliers_are_judged_by_their_auth_events_alone(database: Database) -> None:
+    """Those that cannot be judged yet are not kept."""
+    room = public_room("12", BOB)
+    async with database.transaction() as connection:
+        draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
+        first, *others = room.events.values()
+        waiting = await draft.take_outlier(Genuine(others[-1]))
+        assert isinstance(waiting, Dropped)
+        for pdu in (first, *others):
+            assert await draft.take_outlier(Genuine(pdu)) == ACCEPTED
+        bad = room.propose("m.room.message", CAROL, {})
+        assert isinstance(await draft.take_outlier(Genuine(bad)), Rejected)
+        assert isinstance(await draft.take_outlier(Genuine(bad)), Rejected)
+        assert draft.rejected == {bad.event_id}
+        assert not draft.has_place(first.event_id)
+        assert draft.extremities == ()
+
+
+async def test_an_event_of_another_room_has_no_place_here(database: Database) -> None:
+    """Whoever names it as a parent."""
+    room, other = public_room("12", BOB), Room("12", another=True)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        other.join(ALICE)
+        other.join_rule(ALICE, "public")
+        joined = await join(here, other)
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            draft = RoomDraft(store, connection, memory)
+            await draft.load([joined.event_id], placed=True)
+            assert not draft.has_place(joined.event_id)
+            assert draft.version is ROOM_VERSIONS["12"]

@@ -1,0 +1,56 @@
+"""Examining many events at a time."""
+
+from collections.abc import Iterable, Mapping
+
+from federation.events import Malformed
+from federation.events.received import Dropped
+from federation.keys.server_keys import KeyNeed
+from federation.matrix.signatures import VerifyKey
+from federation.rooms.receive_checks import Genuine
+from federation.rooms.verify_events import EventExaminer
+from tests.support.graph import NOW, KnownKeys
+from tests.support.rooms import ALICE, BOB, public_room
+
+
+class Asked(KnownKeys):
+    """Remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.needs: list[KeyNeed] = []
+
+    async def keys_for(self, needs: Iterable[KeyNeed]) -> Mapping[str, Mapping[str, VerifyKey]]:
+        wanted = list(needs)
+        self.needs += wanted
+        return await super().keys_for(wanted)
+
+
+async def test_all_keys_are_asked_for_at_once_and_each_once() -> None:
+    """For the latest time at which it must be valid."""
+    room = public_room("12", BOB)
+    said = [room.say(ALICE if number % 3 else BOB) for number in range(120)]
+    keys = Asked()
+    examined = await EventExaminer(keys, lambda: NOW).examine((pdu.event, room.version) for pdu in said)
+    assert [result for _, result in examined] == [Genuine(pdu) for pdu in said]
+    latest = {pdu.sender: pdu.origin_server_ts for pdu in said}
+    assert sorted(keys.needs, key=lambda need: need.server) == [
+        KeyNeed("a.example", "ed25519:test", latest[ALICE]),
+        KeyNeed("b.example", "ed25519:test", latest[BOB]),
+    ]
+
+
+async def test_events_are_answered_in_their_order() -> None:
+    """With what is wrong with each; one whose key is not to be had counts as unsigned."""
+    room = public_room("12", BOB)
+    good, other = room.say(ALICE), room.say(BOB)
+    keys = KnownKeys()
+    del keys.keys["b.example"]
+    examined = await EventExaminer(keys, lambda: NOW).examine(
+        [(5, room.version), (other.event, room.version), (good.event, room.version)]
+    )
+    (first, dropped), (second, unknown), (_, genuine) = examined
+    assert isinstance(first, Malformed)
+    assert isinstance(dropped, Dropped)
+    assert second == other
+    assert unknown == Dropped("step 2, signature checks: no key of b.example is to be had")
+    assert genuine == Genuine(good)

@@ -1,0 +1,324 @@
+"""What is missing is fetched, and a peer that lies gets nothing by it."""
+
+from typing import Any
+
+import pytest
+
+from federation.events import Pdu
+from federation.events.received import ACCEPTED, Dropped, Rejected
+from federation.matrix.errors import MatrixError
+from storage.database import Database
+from tests.support.graph import US, graph_on, join, raw, streamed
+from tests.support.rooms import ALICE, BOB, CAROL, DAVE, Room, levels_of, public_room
+
+VERSIONS = pytest.mark.parametrize("version", ["6", "11", "12"])
+
+
+def ids(room: Room, ends: list[Pdu]) -> dict[Any, str]:
+    return {key: pdu.event_id for key, pdu in room.state(ends).items()}
+
+
+@VERSIONS
+async def test_a_small_gap_is_filled_with_what_lies_between(version: str, database: Database) -> None:
+    """One question; all events in the timeline, in their order."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        said = [room.say(BOB, str(number)) for number in range(10)]
+        results = await here.graph.receive("b.example", raw(said[-1]))
+        assert results == dict.fromkeys((pdu.event_id for pdu in said), ACCEPTED)
+        assert here.peer.asked() == ["missing_events"]
+        assert (await streamed(here.graph, 0))[-10:] == said
+
+
+@VERSIONS
+async def test_of_a_branch_only_what_is_unknown_is_taken(version: str, database: Database) -> None:
+    """A peer that does not meet our ends of the graph goes on, through what is known here, to the beginning
+    of the room. That is no news."""
+    room = public_room(version, BOB)
+    old = [room.say(BOB, str(number)) for number in range(3)]
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        common = room.say(BOB, "common")
+        await here.graph.receive("b.example", raw(common))
+        ours = await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        lost = room.say(BOB, "lost", after=[common])
+        last = room.say(BOB, "last", after=[lost])
+        here.peer.also = [pdu.event for pdu in (*old, room.create)]
+        results = await here.graph.receive("b.example", raw(last))
+        assert results == {lost.event_id: ACCEPTED, last.event_id: ACCEPTED}
+        assert (await streamed(here.graph, 0))[1:] == [common, ours, lost, last]
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert set(view.forward_extremities) == {ours.event_id, last.event_id}
+
+
+@VERSIONS
+async def test_what_lies_before_our_join_is_no_gap(version: str, database: Database) -> None:
+    """Somebody spoke who had not seen us come. What he followed gets its place and is told to nobody."""
+    room = public_room(version, BOB)
+    for number in range(3):
+        room.say(BOB, str(number))
+    before = room.head
+    async with graph_on(database, room) as here:
+        joined = await join(here, room)
+        beside = room.say(ALICE, "beside", after=before)
+        here.peer.also = [before[0].event]
+        assert await here.graph.receive("a.example", raw(beside)) == {beside.event_id: ACCEPTED}
+        assert await streamed(here.graph, 0) == [joined, beside]
+        assert await here.graph.state_at(beside.event_id) == ids(room, before)
+
+
+@VERSIONS
+async def test_a_larger_gap_takes_several_questions(version: str, database: Database) -> None:
+    """As long as each answer helps."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        said = [room.say(BOB, str(number)) for number in range(45)]
+        results = await here.graph.receive("b.example", raw(said[-1]))
+        assert len(results) == 45
+        assert here.peer.asked() == ["missing_events"] * 3
+
+
+@VERSIONS
+async def test_a_gap_that_is_too_large_is_crossed_with_the_state(version: str, database: Database) -> None:
+    """What changed in it is known afterwards, although its messages are not."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        room.join(CAROL)
+        room.topic(ALICE, "in the gap")
+        for number in range(520):
+            room.say(BOB, str(number))
+        last = room.say(CAROL, "here I am")
+        results = await here.graph.receive("b.example", raw(last))
+        assert set(results.values()) == {ACCEPTED}
+        assert here.peer.asked().count("missing_events") == 25
+        assert here.peer.asked().count("state_ids") == 1
+        assert "state" not in here.peer.asked()
+        assert await here.graph.state_at(last.event_id) == ids(room, room.head)
+        current = await here.graph.current_state(room.room_id)
+        assert current == ids(room, room.head)
+        assert "c.example" in await here.graph.servers_in_room(room.room_id)
+
+
+@VERSIONS
+async def test_much_unknown_state_is_asked_for_as_a_whole(version: str, database: Database) -> None:
+    """One by one would be a question for each member."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        for number in range(30):
+            room.join(f"@guest{number}:c.example")
+        room.say(ALICE)
+        last = room.say(ALICE)
+        here.peer.no_missing = True
+        assert await here.graph.receive("a.example", raw(last)) == {last.event_id: ACCEPTED}
+        assert here.peer.asked().count("state") == 1
+        assert await here.graph.state_at(last.event_id) == ids(room, room.head)
+
+
+@VERSIONS
+async def test_a_gap_that_nobody_fills_keeps_only_that_event_out(version: str, database: Database) -> None:
+    """The others of the transaction are taken in, and the answer says which."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        good = room.say(ALICE, after=start)
+        hidden = room.say(BOB, after=start)
+        orphan = room.say(BOB, after=[hidden])
+        here.peer.no_missing = here.peer.no_state = True
+        results = await here.graph.receive("b.example", raw(orphan, good))
+        assert results[good.event_id] == ACCEPTED
+        assert results[orphan.event_id] == Dropped(f"{hidden.event_id}, which it follows, is not to be had")
+        assert len(here.reports) == 2
+        # When it comes again together with what was missing, it is as good as any other.
+        results = await here.graph.receive("b.example", raw(orphan, hidden))
+        assert set(results.values()) == {ACCEPTED}
+
+
+@VERSIONS
+@pytest.mark.parametrize("question", ["missing_events", "state_ids", "state", "event"])
+async def test_a_gap_is_not_crossed_while_nobody_answers(
+    version: str, question: str, database: Database
+) -> None:
+    """Half of a state would be another state, and what lies in a gap that was jumped is never known here. The
+    event is to come again."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        before = await here.graph.room(room.room_id)
+        for number in range(25 if question == "state" else 5):
+            room.join(f"@guest{number}:c.example")
+        lost = room.say(BOB, "lost")
+        last = room.say(BOB, "last", after=[lost])
+        here.peer.no_missing = question != "missing_events"
+        here.peer.unreachable = {question}
+        with pytest.raises(MatrixError, match="503"):
+            await here.graph.receive("b.example", raw(last))
+        assert await here.graph.room(room.room_id) == before
+        here.peer.unreachable = set()
+        results = await here.graph.receive("b.example", raw(last))
+        assert set(results.values()) == {ACCEPTED}
+        assert await here.graph.state_at(last.event_id) == ids(room, [lost])
+
+
+@VERSIONS
+async def test_an_unknown_auth_event_is_fetched(version: str, database: Database) -> None:
+    """It stands on another branch, which this server has not seen."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        levels = room.power_levels(ALICE, {**levels_of(room), "ban": 60}, after=start)
+        auth = [levels if pdu.type == "m.room.power_levels" else pdu for pdu in room.propose_auth(ALICE)]
+        odd = room.propose("m.room.message", ALICE, {}, after=start, auth=auth)
+        room.events[odd.event_id] = odd
+        results = await here.graph.receive("a.example", raw(odd))
+        assert results == {odd.event_id: ACCEPTED}
+        assert here.peer.asked() == ["event_auth"]
+
+
+@VERSIONS
+async def test_an_auth_event_that_is_not_to_be_had_is_no_reason_to_reject(
+    version: str, database: Database
+) -> None:
+    """The event is dropped, and judged when it comes again."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        levels = room.power_levels(ALICE, {**levels_of(room), "ban": 60}, after=start)
+        auth = [levels if pdu.type == "m.room.power_levels" else pdu for pdu in room.propose_auth(ALICE)]
+        odd = room.propose("m.room.message", ALICE, {}, after=start, auth=auth)
+        room.events[odd.event_id] = odd
+        here.peer.hidden = {levels.event_id}
+        results = await here.graph.receive("a.example", raw(odd))
+        assert results == {
+            odd.event_id: Dropped(
+                f"step 4, auth events: {levels.event_id}, on which it rests, is not to be had"
+            )
+        }
+        here.peer.hidden = set()
+        assert await here.graph.receive("a.example", raw(odd)) == {odd.event_id: ACCEPTED}
+
+
+@VERSIONS
+async def test_a_rejected_auth_event_rejects(version: str, database: Database) -> None:
+    """Rule 3.3, also when it is fetched and was never sent."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        coup = room.propose("m.room.power_levels", BOB, {"users": {BOB: 100}}, "", after=start)
+        room.add(coup, rejected=True)
+        auth = [coup if pdu.type == "m.room.power_levels" else pdu for pdu in room.propose_auth(BOB)]
+        using_it = room.propose("m.room.topic", BOB, {"topic": "mine"}, "", after=start, auth=auth)
+        room.events[using_it.event_id] = using_it
+        rejected = (await here.graph.receive("b.example", raw(using_it)))[using_it.event_id]
+        assert isinstance(rejected, Rejected)
+        assert "themselves rejected" in rejected.text
+
+
+@VERSIONS
+async def test_events_nobody_asked_for_are_not_taken_in(version: str, database: Database) -> None:
+    """An answer may be full of them: of another room, unsigned, or simply beside the gap."""
+    room, other = public_room(version, BOB), public_room(version, another=True)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        start = room.head
+        beside = room.say(BOB, "beside", after=start)
+        lost = room.say(BOB, "lost", after=start)
+        last = room.say(BOB, "last", after=[lost])
+        forged = {**beside.event, "signatures": {}}
+        here.peer.also = [
+            beside.event,
+            other.create.event,
+            other.events[other.head[0].event_id].event,
+            forged,
+            5,
+        ]
+        results = await here.graph.receive("b.example", raw(last))
+        assert results == {lost.event_id: ACCEPTED, last.event_id: ACCEPTED}
+
+
+@VERSIONS
+async def test_a_state_that_is_a_lie_is_judged_event_by_event(version: str, database: Database) -> None:
+    """The peer names Dave's coup as part of the state before the gap. It was never allowed, so it is none."""
+    room = public_room(version, BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        true_levels = room.state()["m.room.power_levels", ""]
+        coup = room.propose("m.room.power_levels", DAVE, {"users": {DAVE: 100}}, "")
+        room.events[coup.event_id] = coup
+        room.state_after[coup.event_id] = {}
+        lost = room.say(ALICE, "lost")
+        last = room.say(ALICE, "last", after=[lost])
+        room.state_after[room.events[lost.event_id].prev_events[0]][true_levels.key] = coup.event_id
+        here.peer.no_missing = True
+        await here.graph.receive("d.example", raw(last))
+        state = await here.graph.current_state(room.room_id)
+        assert state.get(("m.room.power_levels", "")) != coup.event_id
+        known = await here.graph.known_events([coup.event_id])
+        assert known[coup.event_id].verdict == "rejected"
+
+
+async def test_our_own_events_go_on_while_a_gap_is_being_filled(database: Database) -> None:
+    """Nothing is locked while a peer thinks about its answer."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        lost = room.say(BOB, "lost")
+        last = room.say(BOB, "last", after=[lost])
+        answer = here.peer.missing_events
+
+        async def slow(*args: Any, **how: Any) -> Any:
+            await here.graph.send_event(room.room_id, "m.room.message", {"body": "meanwhile"}, US)
+            return await answer(*args, **how)
+
+        here.peer.missing_events = slow  # type: ignore[method-assign]  # this peer is slow
+        results = await here.graph.receive("b.example", raw(last))
+        assert set(results.values()) == {ACCEPTED}
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert len(view.forward_extremities) == 2
+        healed = await here.graph.send_event(room.room_id, "m.room.message", {"body": "healed"}, US)
+        assert set(healed.prev_events) == set(view.forward_extremities)
+
+
+@VERSIONS
+async def test_history_is_fetched_for_who_comes_late(version: str, database: Database) -> None:
+    """Back to the beginning, a part at a time; it is read like any other, and the stream tells nobody."""
+    room = public_room(version, BOB)
+    old = [room.say(BOB, str(number)) for number in range(30)]
+    async with graph_on(database, room) as here:
+        joined = await join(here, room)
+        assert await here.graph.fetch_history("a.example", room.room_id, 20) == 19
+        found = await here.graph.backfill(room.room_id, [joined.event_id], 100)
+        assert found[:21] == [joined, *reversed(old[10:])]
+        assert await here.graph.fetch_history("a.example", room.room_id, 100) > 0
+        assert await here.graph.fetch_history("a.example", room.room_id, 100) == 0
+        everything = await here.graph.backfill(room.room_id, [joined.event_id], 100)
+        assert everything == list(reversed(room.events.values()))
+        for pdu in old:
+            expected = ids(room, [room.events[one] for one in pdu.prev_events])
+            assert await here.graph.state_at(pdu.event_id) == expected
+        assert await streamed(here.graph, 0) == [joined]
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert view.forward_extremities == (joined.event_id,)
+
+
+async def test_history_that_is_not_to_be_had(database: Database) -> None:
+    """Of a silent server, or of an unknown room."""
+    room = public_room("12", BOB)
+    room.say(BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        here.peer.no_missing = True
+        assert await here.graph.fetch_history("a.example", room.room_id) == 0
+        assert len(here.reports) == 1
+        with pytest.raises(MatrixError, match="404"):
+            await here.graph.fetch_history("a.example", "!unknown:a.example")

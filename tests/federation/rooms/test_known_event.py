@@ -1,0 +1,22 @@
+"""Events and their verdicts."""
+
+import pytest
+
+from federation.events.received import ACCEPTED, Rejected, SoftFailed, Verdict
+from federation.rooms.receive_checks import known
+from tests.support.rooms import Room
+
+
+@pytest.mark.parametrize(
+    "verdict", [ACCEPTED, SoftFailed("5.3.7", "Otherwise, reject."), Rejected("6", "a: b: c")], ids=str
+)
+def test_a_verdict_is_remembered(verdict: Verdict) -> None:
+    """With the rule's number and text, whatever colons are in it."""
+    event = known(Room("12").create, verdict, 1, 2)
+    assert event.receipt == verdict
+    assert not event.is_outlier
+
+
+def test_an_outlier_has_no_place() -> None:
+    """Nothing is known of the state before it."""
+    assert known(Room("12").create, ACCEPTED).is_outlier

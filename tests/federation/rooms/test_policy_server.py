@@ -1,0 +1,74 @@
+"""Rooms that have every event signed by a server of their choice."""
+
+from typing import Any
+
+import pytest
+
+from federation.events import Pdu, parse
+from federation.events.event_signatures import add_signature
+from federation.matrix.signatures import encode_base64
+from federation.rooms.policy_server import KEY_ID, PolicyServer, is_signed, merged, named_by, needs_signature
+from tests.support.rooms import ALICE, BOB, Room, public_room, signer
+
+SIGNER = signer("policy.example")
+PUBLIC = bytes(SIGNER.key.verify_key)
+SERVER = PolicyServer("policy.example", PUBLIC)
+CONTENT = {"via": "policy.example", "public_keys": {"ed25519": encode_base64(PUBLIC)}}
+
+
+def policy_event(content: dict[str, Any]) -> Pdu:
+    return public_room("12").send("m.room.policy", ALICE, content, "")
+
+
+def signed(room: Room, pdu: Pdu, key_id: str = KEY_ID) -> dict[str, Any]:
+    return add_signature(pdu.event, room.version, "policy.example", key_id, SIGNER.key)
+
+
+def test_a_room_names_its_policy_server() -> None:
+    """With its public key."""
+    assert named_by(policy_event(CONTENT)) == SERVER
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {**CONTENT, "via": 5},
+        {**CONTENT, "via": "no server name"},
+        {**CONTENT, "public_keys": []},
+        {**CONTENT, "public_keys": {"ed25519": "AAAA"}},
+    ],
+)
+def test_what_names_no_server_properly_is_as_nothing(content: dict[str, Any]) -> None:
+    """Otherwise a mistake would silence the room."""
+    assert named_by(policy_event(content)) is None
+
+
+def test_its_signature_is_by_one_key() -> None:
+    """Of which the room says what it is; no other key of that server will do."""
+    room = public_room("12", BOB)
+    said = room.say(BOB)
+    assert not is_signed(said, room.version, SERVER)
+    for key_id, holds in ((KEY_ID, True), ("ed25519:test", False)):
+        parsed = parse(signed(room, said, key_id), room.version)
+        assert isinstance(parsed, Pdu)
+        assert is_signed(parsed, room.version, SERVER) == holds
+        assert not is_signed(parsed, room.version, PolicyServer("policy.example", b"\0" * 32))
+
+
+def test_the_event_that_names_it_needs_no_signature() -> None:
+    """A room must be able to get rid of it."""
+    room = public_room("12", BOB)
+    assert not needs_signature(policy_event(CONTENT))
+    assert needs_signature(room.say(BOB))
+
+
+def test_an_answer_is_merged() -> None:
+    """Ours stays. What the answer holds beside the one signature is not looked at."""
+    room = public_room("12", BOB)
+    said = room.say(BOB)
+    made = signed(room, said)["signatures"]["policy.example"]
+    event = merged(said.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}})
+    assert event == signed(room, said)
+    for answer in (None, {}, {"policy.example": 5}, {"policy.example": {KEY_ID: 5}}):
+        assert merged(said.event, SERVER, answer) is None

@@ -1,0 +1,262 @@
+"""Events in a room that has a policy server."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from federation.client.errors import PeerRefused, PeerTimedOut, PeerUnreachable
+from federation.events import Signer
+from federation.events.event_signatures import add_signature
+from federation.events.received import ACCEPTED, SoftFailed
+from federation.matrix.errors import MatrixError, PeerError
+from federation.matrix.signatures import encode_base64
+from federation.rooms.policy_server import KEY_ID, named_by
+from federation.rooms.policy_server import POLICY as POLICY_EVENT
+from federation.rooms.policy_signing import PolicySigning
+from federation.rooms.store import RoomStore
+from storage.database import Database
+from tests.support.graph import HERE, US, Graph, graph_on, join, raw
+from tests.support.postgres import pool_on
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
+
+POLICY, OTHER_POLICY = signer("c.example"), signer("b.example")
+
+
+def watched_room(**content: Any) -> Room:
+    """Carol's server decides what is said in it."""
+    room = public_room("12", BOB, CAROL, **content)
+    room.send("m.room.policy", ALICE, policy_content("c.example", POLICY), "")
+    return room
+
+
+def policy_content(server: str, policy: Signer) -> dict[str, Any]:
+    return {"via": server, "public_keys": {"ed25519": encode_base64(bytes(policy.key.verify_key))}}
+
+
+def agree(here: Graph, room: Room) -> None:
+    def sign(event: Mapping[str, Any]) -> Any:
+        signed = add_signature(event, room.version, "c.example", KEY_ID, POLICY.key)
+        return {"c.example": {KEY_ID: signed["signatures"]["c.example"][KEY_ID]}}
+
+    here.peer.policy = sign
+
+
+def refuse(here: Graph) -> None:
+    def sign(event: Mapping[str, Any]) -> Any:
+        raise PeerRefused("c.example", 400, "M_FORBIDDEN", "spam")
+
+    here.peer.policy = sign
+
+
+async def test_our_events_are_signed_there_first(database: Database) -> None:
+    """And are refused as they are refused there."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        agree(here, room)
+        await join(here, room)
+        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        assert set(said.signatures) == {HERE, "c.example"}
+        refuse(here)
+        with pytest.raises(MatrixError) as refused:
+            await here.graph.send_event(room.room_id, "m.room.message", {"body": "bad"}, US)
+        assert (refused.value.status, refused.value.errcode) == (403, "M_FORBIDDEN")
+        assert "spam" in refused.value.text
+        here.peer.policy = lambda event: {}
+        with pytest.raises(PeerError, match="without a signature"):
+            await here.graph.send_event(room.room_id, "m.room.message", {"body": "odd"}, US)
+
+
+async def test_events_of_others_without_it_fail_softly(database: Database) -> None:
+    """Step 7. A fresh signature is asked for before that."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        agree(here, room)
+        await join(here, room)
+        good, bad = room.say(BOB, "good"), room.say(BOB, "bad")
+        assert await here.graph.receive("b.example", raw(good)) == {good.event_id: ACCEPTED}
+        kept = (await here.graph.events([good.event_id]))[good.event_id]
+        assert set(kept.signatures) == {"b.example", "c.example"}
+        refuse(here)
+        result = (await here.graph.receive("b.example", raw(bad)))[bad.event_id]
+        assert result == SoftFailed("step 7", "the room's policy server, c.example, has not signed it")
+
+
+async def test_a_policy_server_that_does_not_answer_is_asked_once(database: Database) -> None:
+    """Not for each event of the transaction."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        agree(here, room)
+        await join(here, room)
+        said = [room.say(BOB, str(number)) for number in range(5)]
+
+        def silent(event: Mapping[str, Any]) -> Any:
+            raise PeerError("c.example", "did not answer")
+
+        here.peer.policy = silent
+        here.peer.calls.clear()
+        results = await here.graph.receive("b.example", raw(*said))
+        assert {type(one) for one in results.values()} == {SoftFailed}
+        assert here.peer.asked() == ["sign"]
+        assert len(here.reports) == 1
+
+
+class Silent:
+    """A policy server that does not answer, until the end of the test."""
+
+    def __init__(self, here: Graph) -> None:
+        self.asked = asyncio.Semaphore(0)
+        self.ended = asyncio.Event()
+        here.peer.sign = self.sign  # type: ignore[method-assign]
+
+    async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
+        self.asked.release()
+        await self.ended.wait()
+        raise PeerUnreachable(server, "broke off the connection")
+
+
+async def test_rooms_wait_for_their_policy_server_without_holding_connections(database: Database) -> None:
+    """Fourteen rooms, for a database with two connections: everything else goes on."""
+    rooms = [watched_room(number=number) for number in range(14)]
+    other = public_room("12", BOB)
+    async with pool_on(database.address, maximum=2) as pool, graph_on(pool, other) as here:
+        for room in (*rooms, other):
+            await join(here, room)
+        silent = Silent(here)
+        waiting = [
+            asyncio.create_task(here.graph.send_event(room.room_id, "m.room.message", {}, US))
+            for room in rooms
+        ]
+        for _ in rooms:
+            await silent.asked.acquire()
+        ours = await here.graph.send_event(other.room_id, "m.room.message", {"body": "x"}, US)
+        said = other.say(BOB, after=[other.add(ours)])
+        assert await here.graph.receive("b.example", raw(said)) == {said.event_id: ACCEPTED}
+        silent.ended.set()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(result) for result in results} == {PeerUnreachable}
+
+
+async def test_the_rooms_of_a_transaction_wait_together(database: Database) -> None:
+    """And not one after the other."""
+    rooms = [watched_room(number=number) for number in range(5)]
+    async with graph_on(database, rooms[0]) as here:
+        for room in rooms:
+            await join(here, room)
+        silent = Silent(here)
+        said = [room.say(BOB) for room in rooms]
+        receiving = asyncio.create_task(here.graph.receive("b.example", raw(*said)))
+        for _ in rooms:
+            await silent.asked.acquire()
+        silent.ended.set()
+        assert {type(result) for result in (await receiving).values()} == {SoftFailed}
+
+
+async def test_a_policy_server_that_did_not_answer_is_not_asked_again_for_a_while(
+    database: Database,
+) -> None:
+    """Neither in this room nor in another one that uses it."""
+    rooms = [watched_room(number=number) for number in range(2)]
+    async with graph_on(database, rooms[0]) as here:
+        for room in rooms:
+            await join(here, room)
+        silent = Silent(here)
+        silent.ended.set()
+        for room in (*rooms, rooms[0]):
+            with pytest.raises(PeerUnreachable):
+                await here.graph.send_event(room.room_id, "m.room.message", {}, US)
+        await silent.asked.acquire()
+        assert silent.asked.locked()
+
+
+async def test_a_policy_server_has_a_bounded_time_to_answer(database: Database) -> None:
+    """After that its rooms go on without it."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        silent = Silent(here)
+        signing = PolicySigning(HERE, here.peer, RoomStore(database), here.reports.append, timeout=0.01)
+        policy = named_by(room.state()[POLICY_EVENT])
+        assert policy is not None
+        with pytest.raises(PeerTimedOut):
+            await signing.signed(room.say(BOB), room.version, policy)
+        await silent.asked.acquire()
+
+
+async def test_a_policy_server_that_is_named_while_another_one_is_asked_is_asked_too(
+    database: Database,
+) -> None:
+    """The event is not sent with the signature of a policy server that the room has given up."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        agree(here, room)
+        sign = here.peer.policy
+        servers: list[str] = []
+
+        async def sign_and_replace(server: str, event: Mapping[str, Any]) -> Any:
+            servers.append(server)
+            if server == "b.example":
+                signed = add_signature(event, room.version, server, KEY_ID, OTHER_POLICY.key)
+                return {server: {KEY_ID: signed["signatures"][server][KEY_ID]}}
+            replaced = room.send("m.room.policy", ALICE, policy_content("b.example", OTHER_POLICY), "")
+            assert await here.graph.receive("a.example", raw(replaced)) == {replaced.event_id: ACCEPTED}
+            return sign(event)
+
+        here.peer.sign = sign_and_replace  # type: ignore[method-assign]
+        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        assert servers == ["c.example", "b.example"]
+        assert set(said.signatures) == {HERE, "b.example"}
+
+
+async def test_an_event_that_was_signed_while_the_room_went_on_is_sent(database: Database) -> None:
+    """It stands beside what came meanwhile, and is not signed again."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        agree(here, room)
+        sign = here.peer.policy
+        meanwhile: list[str] = []
+
+        async def sign_later(server: str, event: Mapping[str, Any]) -> Any:
+            if not meanwhile:
+                other = room.say(BOB)
+                meanwhile.append(other.event_id)
+                assert await here.graph.receive("b.example", raw(other)) == {other.event_id: ACCEPTED}
+            return sign(event)
+
+        here.peer.sign = sign_later  # type: ignore[method-assign]
+        said = await here.graph.send_event(room.room_id, "m.room.message", {"body": "good"}, US)
+        view = await here.graph.room(room.room_id)
+        assert view is not None
+        assert set(view.forward_extremities) == {said.event_id, *meanwhile}
+
+
+async def test_an_event_that_was_sent_before_is_not_signed_again(database: Database) -> None:
+    """By its transaction id."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        agree(here, room)
+        message = room.room_id, "m.room.message", {"body": "good"}, US
+        first = await here.graph.send_event(*message, transaction_id="1")
+        refuse(here)
+        assert await here.graph.send_event(*message, transaction_id="1") == first
+
+
+async def test_it_counts_only_while_somebody_of_it_is_joined(database: Database) -> None:
+    """And the event that names it needs no signature."""
+    room = watched_room()
+    async with graph_on(database, room) as here:
+        refuse(here)
+        await join(here, room)
+        without = room.send("m.room.policy", ALICE, {}, "", after=room.head)
+        assert await here.graph.receive("a.example", raw(without)) == {without.event_id: ACCEPTED}
+    room = watched_room()
+    room.member(ALICE, CAROL, "ban")
+    async with graph_on(database, room) as here:
+        refuse(here)
+        await join(here, room)
+        said = room.say(BOB)
+        assert await here.graph.receive("b.example", raw(said)) == {said.event_id: ACCEPTED}

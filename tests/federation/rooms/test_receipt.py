@@ -1,0 +1,219 @@
+"""The checks performed on receipt of a PDU: every verdict, every row of the specification's table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from federation.auth_rules import state_needed
+from federation.events import Pdu, StateKey, parse, redacted
+from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.matrix.signatures import NeedKeys
+from federation.rooms.policy_server import PolicyServer
+from federation.rooms.receive_checks import (
+    Genuine,
+    NeedEvents,
+    authorise,
+    authorise_by_auth_events,
+    examine,
+    needed_for_step_4,
+    unsigned,
+)
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer, verify_keys
+
+KEYS = verify_keys("a.example", "b.example", "c.example")
+NOW = 10_000
+VERSIONS = pytest.mark.parametrize("version", ROOM_VERSIONS)
+
+
+def changed(pdu: Pdu, room: Room, **fields: Any) -> Any:
+    return parse({**pdu.event, **fields}, room.version)
+
+
+def step_4(room: Room, pdu: Pdu, **how: Any) -> object:
+    return authorise_by_auth_events(Genuine(pdu), room.version, how.pop("known", room.events), **how)
+
+
+def in_place(
+    room: Room, pdu: Pdu, before: Mapping[StateKey, Pdu], current: Mapping[StateKey, Pdu] | None
+) -> object:
+    keys = state_needed(pdu, room.version)
+    return authorise(
+        Genuine(pdu),
+        room.version,
+        room.events,
+        {key: before[key] for key in keys if key in before},
+        None if current is None else {key: current[key] for key in keys if key in current},
+    )
+
+
+@VERSIONS
+def test_a_good_event_is_accepted(version: str) -> None:
+    """All seven steps."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {"body": "hello"})
+    genuine = examine(parse(pdu.event, room.version), room.version, KEYS, NOW)
+    assert genuine == Genuine(pdu)
+    assert step_4(room, pdu) == ACCEPTED
+    assert in_place(room, pdu, room.state(), room.state()) == ACCEPTED
+
+
+@VERSIONS
+def test_step_1_what_is_no_event_is_dropped(version: str) -> None:
+    """It has no id by which it could be remembered."""
+    dropped = examine(
+        parse({"type": "m.room.message"}, ROOM_VERSIONS[version]), ROOM_VERSIONS[version], {}, NOW
+    )
+    assert isinstance(dropped, Dropped)
+    assert str(dropped).startswith("step 1, not a valid event: ")
+
+
+@VERSIONS
+def test_step_2_an_unsigned_event_is_dropped(version: str) -> None:
+    """The sender's server must have signed."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    dropped = examine(changed(pdu, room, signatures={}), room.version, KEYS, NOW)
+    assert dropped == Dropped("step 2, signature checks: b.example has not signed it")
+
+
+@VERSIONS
+def test_step_2_a_forged_event_is_dropped(version: str) -> None:
+    """What is signed has been changed after that."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    dropped = examine(changed(pdu, room, depth=77), room.version, KEYS, NOW)
+    assert dropped == Dropped("step 2, signature checks: the signature by ed25519:test of b.example is wrong")
+
+
+@VERSIONS
+def test_step_2_keys_are_asked_for_and_then_the_event_is_dropped(version: str) -> None:
+    """An unknown key is named; when it is not to be had, the signature counts as absent."""
+    room = public_room(version, BOB)
+    need = examine(room.propose("m.room.message", BOB, {}), room.version, {}, NOW)
+    assert need == NeedKeys({"b.example": ("ed25519:test",)})
+    assert unsigned(need) == Dropped("step 2, signature checks: no key of b.example is to be had")
+
+
+@VERSIONS
+def test_step_3_changed_content_is_taken_out(version: str) -> None:
+    """The event goes on in its redacted form, under the same id."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {"body": "true"})
+    genuine = examine(changed(pdu, room, content={"body": "false"}), room.version, KEYS, NOW)
+    assert isinstance(genuine, Genuine)
+    assert genuine.pdu == pdu
+    assert genuine.pdu.content == {}
+    assert genuine.pdu.event == redacted(pdu, room.version).event
+
+
+@VERSIONS
+def test_step_4_auth_events_are_asked_for(version: str) -> None:
+    """All that are missing at once. If nobody has them it is too early to say anything for good."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    assert step_4(room, pdu, known={}) == NeedEvents(frozenset(needed_for_step_4(pdu, room.version)))
+    needed = needed_for_step_4(pdu, room.version)
+    first = min(needed)
+    assert step_4(room, pdu, known={}, absent=set(needed)) == Dropped(
+        f"step 4, auth events: {first}, on which it rests, is not to be had"
+    )
+
+
+@VERSIONS
+def test_step_4_an_event_that_its_auth_events_do_not_allow_is_rejected(version: str) -> None:
+    """Carol names no membership of hers."""
+    room = public_room(version, BOB)
+    rejected = step_4(room, room.propose("m.room.message", CAROL, {}))
+    assert isinstance(rejected, Rejected)
+    assert "membership state is not join" in str(rejected)
+
+
+@VERSIONS
+def test_step_4_what_rests_on_a_rejected_event_is_rejected(version: str) -> None:
+    """Rule 3.3, by number and text."""
+    room = public_room(version, BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    rejected = step_4(room, pdu, rejected={room.state()["m.room.member", BOB].event_id})
+    assert isinstance(rejected, Rejected)
+    assert "which were themselves rejected" in rejected.text
+
+
+def test_step_4_in_version_12_the_create_event_has_to_be_known() -> None:
+    """No event names it; the room id does."""
+    room = public_room("12", BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    assert needed_for_step_4(pdu, room.version) == (*pdu.auth_events, room.create.event_id)
+    assert needed_for_step_4(room.create, room.version) == ()
+    known = {one: event for one, event in room.events.items() if one != room.create.event_id}
+    assert step_4(room, pdu, known=known) == NeedEvents(frozenset({room.create.event_id}))
+    verdict = step_4(room, pdu, rejected={room.create.event_id})
+    assert isinstance(verdict, Rejected)
+    assert verdict.rule.startswith("2")
+
+
+def test_before_version_12_step_4_needs_what_the_event_names() -> None:
+    """Among it the create event."""
+    room = public_room("11", BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    assert needed_for_step_4(pdu, room.version) == pdu.auth_events
+
+
+@VERSIONS
+def test_step_5_an_event_that_the_state_before_it_does_not_allow_is_rejected(version: str) -> None:
+    """Although its auth events, which are older, would."""
+    room = public_room(version, BOB)
+    auth = room.propose_auth(BOB)
+    room.member(ALICE, BOB, "ban")
+    pdu = room.propose("m.room.message", BOB, {}, auth=auth)
+    assert step_4(room, pdu) == ACCEPTED
+    assert isinstance(in_place(room, pdu, room.state(), None), Rejected)
+
+
+@VERSIONS
+def test_step_6_an_event_that_the_current_state_does_not_allow_fails_softly(version: str) -> None:
+    """Bob was banned, and says that he wrote before that."""
+    room = public_room(version, BOB)
+    before = room.state()
+    pdu = room.propose("m.room.message", BOB, {})
+    room.member(ALICE, BOB, "ban")
+    verdict = in_place(room, pdu, before, room.state())
+    assert isinstance(verdict, SoftFailed)
+    assert "membership state is not join" in str(verdict)
+    assert in_place(room, pdu, before, None) == ACCEPTED
+
+
+def test_an_event_that_used_to_be_short_enough_is_kept_as_rejected() -> None:
+    """Until version 10 servers counted code points."""
+    room = public_room("10", BOB)
+    pdu = room.propose("m.room.message", BOB, {})
+    rejected = authorise_by_auth_events(
+        Genuine(pdu, "type is longer than 255 bytes"), room.version, room.events
+    )
+    assert rejected == Rejected("size limits", "type is longer than 255 bytes")
+
+
+def test_an_overlong_event_is_examined_like_any_other() -> None:
+    """Its signature must hold, or anybody could have made it."""
+    room = Room("10")
+    room.join(ALICE)
+    event = dict(room.propose("m.room.message", ALICE, {}).event) | {"type": "ü" * 200}
+    parsed = parse(event, room.version)
+    assert isinstance(examine(parsed, room.version, KEYS, NOW), Dropped)
+
+
+def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> None:
+    """If the room uses a policy server; the event that names it is exempt."""
+    room = public_room("12", BOB)
+    policy = PolicyServer("c.example", bytes(signer("c.example").key.verify_key))
+    for pdu, expected in (
+        (
+            room.propose("m.room.message", BOB, {}),
+            SoftFailed("step 7", "the room's policy server, c.example, has not signed it"),
+        ),
+        (room.propose("m.room.policy", ALICE, {}, ""), ACCEPTED),
+    ):
+        state = {key: room.state()[key] for key in state_needed(pdu, room.version) if key in room.state()}
+        verdict = authorise(Genuine(pdu), room.version, room.events, state, None, policy=policy)
+        assert verdict == expected

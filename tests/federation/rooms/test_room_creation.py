@@ -1,0 +1,239 @@
+"""The events that a new room begins with."""
+
+from typing import Any
+
+import pytest
+
+from federation.auth_rules import Allowed
+from federation.events import Template, build
+from federation.events.room_event import NewEvent
+from federation.matrix.errors import MatrixError
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.rooms.creation import MOST_INVITED, MOST_STATE, Creation, InitialState, RoomRequest, plan
+from tests.support.rooms import Room, signer
+
+SERVER = "a.example"
+ALICE, EVE, BOB = "@alice:a.example", "@eve:a.example", "@bob:b.example"
+EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
+
+
+def planned(creator: str = ALICE, **request: Any) -> Creation:
+    return plan(RoomRequest(creator=creator, **request), SERVER, opaque="random")
+
+
+def types(creation: Creation) -> list[str]:
+    return [event.type for event in creation.events]
+
+
+def content(creation: Creation, type_: str, key: str = "") -> Any:
+    (found,) = [one for one in creation.events if (one.type, one.state_key) == (type_, key)]
+    return found.content
+
+
+def enacted(creation: Creation) -> Room:
+    """The room, each event of it allowed by the rules."""
+    first = creation.events[0]
+    room = Room(creation.version.id, creator=ALICE, **first.content)
+    for event in creation.events[1:]:
+        pdu = room.propose(event.type, event.sender, event.content, event.state_key)
+        assert isinstance(room.verdict(pdu), Allowed), event
+        room.add(pdu)
+    return room
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("preset", ["private_chat", "trusted_private_chat", "public_chat"])
+def test_every_room_is_one_that_the_rules_allow(version: str, preset: str) -> None:
+    """Each event follows from those before it, whatever was asked for."""
+    room = enacted(
+        planned(
+            version=version,
+            preset=preset,
+            name="Kitchen",
+            topic="Soup",
+            avatar_url="mxc://a.example/1",
+            alias="kitchen",
+            room_type="io.a2c.office",
+            invite=[EVE, BOB, ALICE],
+            initial_state=[InitialState("io.a2c.office.member", {"role": "agent"}, "x")],
+            power_levels={"events": {"io.a2c.office.member": 0}, "users": {"@carol:c.example": 10}},
+            join_rule="restricted",
+            allow=["!condition:a.example"],
+            history_visibility="invited",
+            federate=False,
+        )
+    )
+    state = room.state()
+    assert state["m.room.create", ""].content["m.federate"] is False
+    assert state["m.room.name", ""].content == {"name": "Kitchen"}
+    assert state["m.room.member", ALICE].content == {"membership": "join"}
+    assert state["m.room.member", EVE].content == {"membership": "invite"}
+    assert state["io.a2c.office.member", "x"].content == {"role": "agent"}
+
+
+def test_the_order_is_that_of_the_specification() -> None:
+    """Create, the creator, power levels, alias, preset, initial state, name and topic, invites."""
+    creation = planned(
+        name="N",
+        topic="T",
+        avatar_url="mxc://a/1",
+        alias="a",
+        invite=[EVE],
+        initial_state=[InitialState("x", {})],
+    )
+    assert types(creation) == [
+        "m.room.create",
+        "m.room.member",
+        "m.room.power_levels",
+        "m.room.canonical_alias",
+        "m.room.join_rules",
+        "m.room.history_visibility",
+        "m.room.guest_access",
+        "x",
+        "m.room.name",
+        "m.room.topic",
+        "m.room.avatar",
+        "m.room.member",
+    ]
+    assert creation.alias == "#a:a.example"
+    assert content(creation, "m.room.canonical_alias") == {"alias": "#a:a.example"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "rule", "guests", "invite"),
+    [
+        ("private_chat", "invite", "can_join", 0),
+        ("trusted_private_chat", "invite", "can_join", 0),
+        ("public_chat", "public", "forbidden", 50),
+    ],
+)
+def test_a_preset_says_who_may_come_in(preset: str, rule: str, guests: str, invite: int) -> None:
+    """The table of the specification; what is asked for explicitly takes its place."""
+    creation = planned(preset=preset)
+    assert content(creation, "m.room.join_rules") == {"join_rule": rule}
+    assert content(creation, "m.room.guest_access") == {"guest_access": guests}
+    assert content(creation, "m.room.history_visibility") == {"history_visibility": "shared"}
+    assert content(creation, "m.room.power_levels")["invite"] == invite
+    given = InitialState("m.room.guest_access", {"guest_access": "forbidden"})
+    again = planned(preset=preset, join_rule="knock", history_visibility="joined", initial_state=[given])
+    assert content(again, "m.room.join_rules") == {"join_rule": "knock"}
+    assert content(again, "m.room.history_visibility") == {"history_visibility": "joined"}
+    assert content(again, "m.room.guest_access") == {"guest_access": "forbidden"}
+
+
+def test_a_restricted_room_names_its_conditions() -> None:
+    """By the rooms whose members may join."""
+    creation = planned(join_rule="knock_restricted", allow=["!r:a.example"])
+    assert content(creation, "m.room.join_rules") == {
+        "join_rule": "knock_restricted",
+        "allow": [{"type": "m.room_membership", "room_id": "!r:a.example"}],
+    }
+
+
+@EVERY_VERSION
+def test_whom_one_trusts_has_the_same_power(version: str) -> None:
+    """In version 12 as a creator; before, as somebody with power 100."""
+    creation = planned(version=version, preset="trusted_private_chat", invite=[BOB, EVE])
+    create, levels = content(creation, "m.room.create"), content(creation, "m.room.power_levels")
+    if ROOM_VERSIONS[version].creators_have_infinite_power:
+        assert create["additional_creators"] == [BOB, EVE]
+        assert levels["users"] == {}
+        assert levels["events"]["m.room.tombstone"] == 150
+    else:
+        assert "additional_creators" not in create
+        assert levels["users"] == {ALICE: 100, BOB: 100, EVE: 100}
+        assert levels["events"]["m.room.tombstone"] == 100
+
+
+def test_creators_are_not_listed_in_power_levels() -> None:
+    """Version 12 would refuse such a room; the one who asks is told before it is made."""
+    for users in ({ALICE: 100}, {BOB: 50}):
+        with pytest.raises(MatrixError, match=r"M_INVALID_PARAM.*creators"):
+            planned(power_levels={"users": users}, creation_content={"additional_creators": [BOB]})
+    assert content(planned(version="11", power_levels={"users": {BOB: 50}}), "m.room.power_levels")[
+        "users"
+    ] == {ALICE: 100, BOB: 50}
+
+
+def test_power_levels_are_laid_over_the_usual_ones() -> None:
+    """One level for one event does not take away all the others."""
+    levels = content(planned(power_levels={"events": {"x": 0}, "invite": 100}), "m.room.power_levels")
+    assert (levels["events"]["x"], levels["events"]["m.room.name"], levels["invite"]) == (0, 50, 100)
+
+
+def test_invites_of_other_servers_are_left_to_them() -> None:
+    """They have to sign first. Those of this server are part of the room from its first commit on."""
+    creation = planned(invite=[BOB, EVE, EVE, ALICE], is_direct=True)
+    assert creation.invite_elsewhere == (BOB,)
+    assert content(creation, "m.room.member", EVE) == {"membership": "invite", "is_direct": True}
+    request = RoomRequest(creator=ALICE, invite=[EVE])
+    named = plan(
+        request, SERVER, opaque="r", profiles={ALICE: {"displayname": "A"}, EVE: {"displayname": "E"}}
+    )
+    assert content(named, "m.room.member", ALICE) == {"displayname": "A", "membership": "join"}
+    assert content(named, "m.room.member", EVE) == {"displayname": "E", "membership": "invite"}
+
+
+def test_the_create_event_says_what_was_asked_for_and_nothing_that_the_server_says() -> None:
+    """The version and, where it is written there, the creator are not the client's to choose."""
+    asked = {"m.federate": True, "room_version": "1", "creator": BOB, "io.x": 1}
+    creation = planned(version="11", creation_content=asked, room_type="m.space", federate=False)
+    assert content(creation, "m.room.create") == {"m.federate": False, "io.x": 1, "type": "m.space"}
+
+
+def test_the_id_of_a_room_is_chosen_where_the_server_names_it() -> None:
+    """Until version 11; from 12 on it is the hash of the first event."""
+    assert planned(version="11").room_id == "!random:a.example"
+    chosen = planned(version="11", room_id="agent-federation-default")
+    assert chosen.room_id == "!agent-federation-default:a.example"
+    assert planned().room_id is None
+    with pytest.raises(MatrixError, match="nobody chooses"):
+        planned(room_id="x")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"creator": BOB},
+        {"creator": "alice"},
+        {"preset": "open"},
+        {"invite": ["bob"]},
+        {"invite": [f"@u{n}:a.example" for n in range(MOST_INVITED + 1)]},
+        {"initial_state": [InitialState("x", {}, str(n)) for n in range(MOST_STATE + 1)]},
+        {"initial_state": [InitialState("m.room.create", {})]},
+        {"initial_state": [InitialState("m.room.member", {"membership": "join"}, ALICE)]},
+        {"initial_state": [InitialState("m.room.power_levels", {})]},
+        {"initial_state": [InitialState("m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})]},
+        {"history_visibility": "secret"},
+        {"join_rule": "open"},
+        {"join_rule": "restricted"},
+        {"join_rule": "restricted", "allow": ["kitchen"]},
+        {"join_rule": "public", "allow": ["!r:a.example"]},
+        {"alias": "a:evil.example"},
+        {"alias": "x" * 300},
+        {"version": "11", "room_id": "a:evil.example"},
+        {"version": "11", "room_id": ""},
+        {"version": "11", "room_id": "a\0b"},
+        {"creation_content": {"additional_creators": "bob"}},
+        {"creation_content": {"additional_creators": ["bob"]}},
+    ],
+)
+def test_what_cannot_be_is_refused(request_: dict[str, Any]) -> None:
+    """Before anything is made, in a sentence."""
+    with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
+        planned(**request_)
+
+
+@pytest.mark.parametrize("version", ["1", "9", "13", ""])
+def test_rooms_of_old_and_unknown_versions_are_not_made(version: str) -> None:
+    """They are taken part in where they are."""
+    with pytest.raises(MatrixError, match="M_UNSUPPORTED_ROOM_VERSION"):
+        planned(version=version)
+
+
+def test_a_room_of_thousands_of_levels_is_still_an_event() -> None:
+    """What is too large to be one is refused by whoever builds it, and not here."""
+    creation = planned(power_levels={"users": {f"@u{n}:a.example": 1 for n in range(5_000)}})
+    event: NewEvent = creation.events[2]
+    made = build(Template(event.type, ALICE, event.content, 1, "!r", ""), creation.version, signer(SERVER))
+    assert "larger" in getattr(made, "problem", "")

@@ -1,0 +1,107 @@
+"""Taking a batch into a draft."""
+
+from federation.client.peer_events import StateIds
+from federation.events import Pdu
+from federation.events.received import ACCEPTED, Dropped
+from federation.rooms.draft import RoomDraft
+from federation.rooms.gap_filling import RoomBatch
+from federation.rooms.receive import must_have_place, state_of, take_in, take_outliers
+from federation.rooms.receive_checks import Genuine
+from federation.rooms.store import RoomStore
+from storage.database import Database
+from tests.support.graph import graph_on, join
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
+
+
+def batch_of(room: Room, *pdus: Pdu) -> RoomBatch:
+    return RoomBatch(room.room_id, room.version, {pdu.event_id: Genuine(pdu) for pdu in pdus})
+
+
+async def test_history_is_told_to_nobody(database: Database) -> None:
+    """It gets its place; the ends of the graph and the current state stay."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            draft = RoomDraft(store, connection, memory)
+            before = draft.extremities
+            said = room.say(BOB)
+            results = await take_in(draft, batch_of(room, said), in_timeline=False)
+            assert results == {said.event_id: ACCEPTED}
+            assert draft.has_place(said.event_id)
+            assert (draft.extremities, draft.timeline) == (before, [])
+
+
+async def test_a_gap_is_crossed_only_with_a_state_that_holds(database: Database) -> None:
+    """Without a create event, or without the event behind the gap, it is none."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        state = StateIds(tuple(pdu.event_id for pdu in room.state().values()), ())
+        lost = room.say(BOB, "lost")
+        last = room.say(BOB, "last", after=[lost])
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            for states, outliers in (
+                ({}, {}),
+                ({lost.event_id: state}, {}),
+                ({lost.event_id: StateIds((), ())}, {lost.event_id: Genuine(lost)}),
+            ):
+                draft = RoomDraft(store, connection, memory)
+                batch = batch_of(room, last)
+                batch.states, batch.outliers = states, outliers
+                assert must_have_place(batch) == {lost.event_id, last.event_id}
+                results = await take_in(draft, batch)
+                dropped = Dropped(f"{lost.event_id}, which it follows, is not to be had")
+                assert results == {last.event_id: dropped}
+            draft = RoomDraft(store, connection, memory)
+            batch.states = {lost.event_id: state}
+            assert await take_in(draft, batch) == {last.event_id: ACCEPTED}
+            assert draft.has_place(lost.event_id)
+            # Sent later by its own server it has its place already, so others hear of it now.
+            assert [event.pdu for event in draft.timeline] == [lost, last]
+
+
+async def test_what_lies_right_behind_a_gap_is_held_against_today(database: Database) -> None:
+    """Somebody who was banned could otherwise speak on through a friend, who refers to what he says."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        state = StateIds(tuple(pdu.event_id for pdu in room.state().values()), ())
+        start = room.head
+        banned = room.member(ALICE, BOB, "ban", after=start)
+        late = room.say(BOB, "late", after=[room.say(BOB, "lost", after=start)])
+        friends = room.say(ALICE, "listen to him", after=[late, banned])
+        await here.graph.receive("a.example", [banned.event])
+        store = RoomStore(database)
+        async with database.transaction() as connection:
+            memory = (await store.rooms([room.room_id]))[room.room_id]
+            for first_depth, verdict in ((0, "soft_failed"), (late.depth + 1, "accepted")):
+                draft = RoomDraft(store, connection, memory)
+                batch = batch_of(room, friends)
+                batch.outliers, batch.states = {late.event_id: Genuine(late)}, {late.event_id: state}
+                batch.first_depth = first_depth
+                assert await take_in(draft, batch) == {friends.event_id: ACCEPTED}
+                assert draft.known[late.event_id].verdict == verdict
+                assert [event.pdu for event in draft.timeline] == [friends]
+
+
+async def test_a_state_holds_what_is_of_the_room_and_was_not_rejected(database: Database) -> None:
+    """Messages, events of other rooms, unknown ones and a second entry for one key are left out."""
+    room, other = public_room("12", BOB), public_room("12", another=True)
+    async with database.transaction() as connection:
+        draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
+        said = room.say(BOB)
+        first, second = room.topic(ALICE, "first"), room.topic(ALICE, "second")
+        bad = room.propose("m.room.name", CAROL, {}, "")
+        everything = [*room.events.values(), bad, other.create]
+        await take_outliers(draft, {pdu.event_id: Genuine(pdu) for pdu in reversed(everything)})
+        ids = [said, first, second, bad, other.create, room.create]
+        state = await state_of(draft, StateIds((*(pdu.event_id for pdu in ids), "$unknown"), ()))
+        assert state == {
+            ("m.room.topic", ""): first.event_id,
+            ("m.room.create", ""): room.create.event_id,
+        }

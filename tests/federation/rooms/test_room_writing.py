@@ -1,0 +1,226 @@
+"""One writer for each room."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from federation.events.received import ACCEPTED
+from federation.rooms.receive import Transaction
+from storage.connect import ConnectionLost
+from storage.database import Database
+from storage.federation.incoming_transactions import Answered
+from tests.support.graph import HERE, US, graph_on, join, raw, streamed
+from tests.support.postgres import pool_on
+from tests.support.rooms import ALICE, BOB, public_room
+
+
+async def test_two_processes_write_to_one_room_in_turn(database: Database) -> None:
+    """What one has done the other sees: all events form one chain."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        await join(here, room)
+        async with graph_on(pool, room) as there:
+            made = await asyncio.gather(
+                *(
+                    one.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
+                    for number in range(40)
+                    for one in (here, there)
+                )
+            )
+            assert len({pdu.prev_events for pdu in made}) == len(made)
+            assert all(len(pdu.prev_events) == 1 for pdu in made)
+            depths = sorted(pdu.depth for pdu in made)
+            assert depths == list(range(depths[0], depths[0] + 80))
+            assert [pdu.depth for pdu in (await streamed(here.graph))[1:]] == depths
+            assert await there.graph.servers_in_room(room.room_id) == {"a.example", "b.example", HERE}
+
+
+async def test_the_state_that_another_process_has_changed_is_seen(database: Database) -> None:
+    """The generation says that what is remembered does not hold any more."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here, pool_on(database.address) as pool:
+        await join(here, room)
+        async with graph_on(pool, room) as there:
+            assert "b.example" in await there.graph.servers_in_room(room.room_id)
+            banned = room.member(ALICE, BOB, "ban")
+            await here.graph.receive("a.example", raw(banned))
+            assert "b.example" not in await there.graph.servers_in_room(room.room_id)
+            said = await there.graph.send_event(room.room_id, "m.room.message", {}, US)
+            assert said.prev_events == (banned.event_id,)
+
+
+async def test_rooms_in_any_order_never_wait_for_each_other(database: Database) -> None:
+    """Two transactions with the same rooms, from two servers and in two processes."""
+    rooms = [public_room("12", BOB, number=number) for number in range(5)]
+    async with graph_on(database, rooms[0]) as here, pool_on(database.address) as pool:
+        for room in rooms:
+            await join(here, room)
+        async with graph_on(pool, rooms[0]) as there:
+            for _ in range(10):
+                starts = {room.room_id: room.head for room in rooms}
+                first = [room.say(ALICE, after=starts[room.room_id]) for room in rooms]
+                second = [room.say(BOB, after=starts[room.room_id]) for room in reversed(rooms)]
+                results = await asyncio.gather(
+                    here.graph.receive("a.example", raw(*first)),
+                    there.graph.receive("b.example", raw(*second)),
+                )
+                assert [len(one) for one in results] == [5, 5]
+            views = [await here.graph.room(room.room_id) for room in rooms]
+            assert all(view is not None and len(view.forward_extremities) == 2 for view in views)
+
+
+NAMED = {"membership": "join", "displayname": "Us"}
+"""State is written in a session."""
+
+
+async def test_what_is_rolled_back_is_not_remembered(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails after everything has been written; then it does not."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        before = await here.graph.room(room.room_id)
+
+        def fail(*_: object) -> None:
+            raise OSError("no space left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(here.hook, "to_queue", fail)
+            with pytest.raises(OSError, match="no space"):
+                await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+            with pytest.raises(OSError, match="no space"):
+                await here.graph.receive("a.example", raw(room.propose("m.room.topic", ALICE, {}, "")))
+        assert await here.graph.room(room.room_id) == before
+        assert len(here.hook.committed) == 1
+        said = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+        assert said.prev_events == (room.head[0].event_id,)
+
+
+async def test_a_lost_connection_is_an_error_and_then_all_is_well(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the commit was done is seen from the room's generation."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+
+        def cut(*_: object) -> list[tuple[str, str]]:
+            # Nothing else happens meanwhile.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, end_all_others(database)).result()
+            return []
+
+        with monkeypatch.context() as patched:
+            patched.setattr(here.hook, "to_queue", cut)
+            with pytest.raises(ConnectionLost):
+                await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+        said = await here.graph.send_event(room.room_id, "m.room.member", NAMED, US, US)
+        assert said.prev_events == (room.head[0].event_id,)
+
+
+async def end_all_others(database: Database) -> None:
+    async with pool_on(database.address) as pool, pool.connection() as other:
+        await other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+async def test_a_message_is_written_without_a_transaction(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a room that is remembered, also the first one of its kind; the outbox gets it as ever."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+
+        def fail(**_: object) -> None:
+            raise AssertionError("a transaction is begun")
+
+        monkeypatch.setattr(database, "transaction", fail)
+        texts = [{"body": str(number)} for number in range(5)]
+        said = [await here.graph.send_event(room.room_id, "m.room.message", text, US) for text in texts]
+        assert here.hook.ids[-5:] == [pdu.event_id for pdu in said]
+        assert here.hook.committed[-1].destinations == {"a.example", "b.example"}
+
+
+async def test_whoever_remembers_the_room_as_it_was_speaks_after_what_there_is(database: Database) -> None:
+    """Two processes take turns: the head is compared when it is written, and looked up when it is another."""
+    room = public_room("12", BOB)
+    async with (
+        graph_on(database, room) as here,
+        pool_on(database.address) as pool,
+        graph_on(pool, room) as there,
+    ):
+        await join(here, room)
+        said = [room.head[0].event_id]
+        for number in range(3):
+            for one in (here, there):
+                pdu = await one.graph.send_event(room.room_id, "m.room.message", {"body": str(number)}, US)
+                assert pdu.prev_events == (said[-1],)
+                said.append(pdu.event_id)
+        both = await asyncio.gather(
+            *(one.graph.send_event(room.room_id, "m.room.message", {}, US) for one in (here, there))
+        )
+        first, second = sorted(both, key=lambda pdu: pdu.depth)
+        assert second.prev_events == (first.event_id,)
+
+
+async def test_a_connection_that_is_lost_while_a_message_is_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent again with its transaction id, it is the same event whether it was written or not."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+
+        def cut(*_: object) -> list[tuple[str, str]]:
+            # Nothing else happens meanwhile.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(asyncio.run, end_all_others(database)).result()
+            return []
+
+        with monkeypatch.context() as patched:
+            patched.setattr(here.hook, "to_queue", cut)
+            with pytest.raises(ConnectionLost):
+                await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        said = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        again = await here.graph.send_event(room.room_id, "m.room.message", {}, US, transaction_id="1")
+        assert said == again
+        assert said.prev_events == (room.head[0].event_id,)
+
+
+@pytest.mark.parametrize(
+    "what", ["a message", "state", "a message of another server", "state of another server"]
+)
+async def test_what_fails_after_the_commit_does_not_make_the_event_look_failed(
+    database: Database, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Its sender would send it again, and without a transaction id there would be two of it. Readers of the
+    stream get it all the same."""
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        begin = await here.graph.stream.last_position()
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a mistake of ours")
+
+        monkeypatch.setattr(here.hook, "queued", fail)
+        reading = asyncio.create_task(here.graph.stream.reader(begin).next())
+        if what == "a message":
+            pdu = await here.graph.send_event(room.room_id, "m.room.message", {"body": "x"}, US)
+        elif what == "state":
+            content = {"membership": "join", "displayname": "Us"}
+            pdu = await here.graph.send_event(room.room_id, "m.room.member", content, US, US)
+        else:
+            pdu = room.say(BOB) if what == "a message of another server" else room.topic(ALICE, "Soup")
+            answered = Answered("b.example", "1", b"{}")
+            transaction = Transaction("1", lambda _: answered)
+            results = await here.graph.receive_transaction("b.example", raw(pdu), transaction)
+            assert results == {pdu.event_id: ACCEPTED}
+        assert [entry.event.event_id for entry in await reading] == [pdu.event_id]
+        after = await here.graph.send_event(room.room_id, "m.room.message", {"body": "y"}, US)
+        assert after.prev_events == (pdu.event_id,)

@@ -1,0 +1,66 @@
+"""Server ACLs (client-server API, `m.room.server_acl`)."""
+
+from typing import Any
+
+import pytest
+
+from federation.rooms.server_acl import NO_ACL, server_acl
+
+
+def allows(content: dict[str, Any] | None, server: str) -> bool:
+    return server_acl(content).allows(server)
+
+
+def test_no_event_allows_everybody() -> None:
+    """1. If there is no event in the room state, allow; but what is no server name is nobody."""
+    for server in ("a.example", "a.example:8448", "1.2.3.4", "[::1]:8448"):
+        assert allows(None, server)
+        assert NO_ACL.allows(server)
+    assert not allows(None, "not a server")
+
+
+@pytest.mark.parametrize("server", ["1.2.3.4", "1.2.3.4:8448", "[::1]", "[2001:db8::1]:8448"])
+def test_ip_literals(server: str) -> None:
+    """2. Denied if `allow_ip_literals` is `false`; anything else there means `true`."""
+    assert not allows({"allow": ["*"], "allow_ip_literals": False}, server)
+    for said in ({}, {"allow_ip_literals": True}, {"allow_ip_literals": None}, {"allow_ip_literals": 0}):
+        assert allows({"allow": ["*"], **said}, server)
+    assert allows({"allow": ["*"], "allow_ip_literals": False}, "a.example")
+
+
+def test_deny_comes_before_allow() -> None:
+    """3. and 4."""
+    content = {"allow": ["*"], "deny": ["*.evil.example", "evil.example"]}
+    assert not allows(content, "evil.example")
+    assert not allows(content, "very.evil.example")
+    assert allows(content, "notevil.example")
+    assert not allows({"allow": ["a.example"], "deny": ["a.example"]}, "a.example")
+
+
+def test_otherwise_deny() -> None:
+    """5. Without an `allow` list that matches, nobody is allowed."""
+    content: dict[str, Any]
+    for content in ({}, {"deny": []}, {"allow": []}, {"allow": ["b.example"]}):
+        assert not allows(content, "a.example")
+
+
+def test_the_port_does_not_matter() -> None:
+    """evil.com, evil.com:8448 and evil.com:1234 match rules that apply to evil.com; and so the rule has no
+    port."""
+    for server in ("evil.com", "evil.com:8448", "evil.com:1234"):
+        assert not allows({"allow": ["*"], "deny": ["evil.com"]}, server)
+        assert allows({"allow": ["*"], "deny": ["evil.com:8448"]}, server)
+    assert not allows({"allow": ["*"], "deny": ["[::1]"]}, "[::1]:8448")
+
+
+def test_case_does_not_matter() -> None:
+    """v1.19, MSC4436."""
+    assert not allows({"allow": ["*"], "deny": ["EVIL.com"]}, "evil.COM")
+    assert allows({"allow": ["*.Example"]}, "A.EXAMPLE")
+
+
+@pytest.mark.parametrize("rubbish", [None, 3, "*", {"*": 1}, [3, None, ["*"]], True])
+def test_rubbish_denies(rubbish: Any) -> None:
+    """What is no list of strings matches nothing."""
+    assert not allows({"allow": rubbish}, "a.example")
+    assert allows({"allow": [rubbish, "*"], "deny": rubbish}, "a.example")

@@ -1,0 +1,171 @@
+"""What a room takes along when it goes on under another version."""
+
+from typing import Any
+
+import pytest
+
+from federation.auth_rules import Allowed
+from federation.matrix.errors import MatrixError
+from federation.matrix.room_version import ROOM_VERSIONS
+from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
+from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
+
+EVERY_STEP = pytest.mark.parametrize(
+    ("before", "after"), [("6", "10"), ("10", "11"), ("11", "12"), ("12", "12"), ("12", "11"), ("10", "12")]
+)
+ERIN = "@erin:a.example"
+
+
+def furnished(version: str) -> Room:
+    """With all that is taken along, and some that is not."""
+    room = public_room(version, BOB, CAROL, type="io.a2c.office", predecessor={"room_id": "!older:a.example"})
+    room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
+    room.topic(ALICE, "Soup")
+    room.send("m.room.server_acl", ALICE, {"allow": ["*"], "deny": ["evil.example"]}, "")
+    room.send("m.room.encryption", ALICE, {"algorithm": "m.megolm.v1.aes-sha2"}, "")
+    room.send("m.room.pinned_events", ALICE, {"pinned": ["$1"]}, "")
+    room.send("m.space.child", ALICE, {"via": ["a.example"], "order": "1"}, "!child:a.example")
+    room.send("m.space.child", ALICE, {}, "!gone:a.example")
+    room.send("io.a2c.office.agent", ALICE, {"agent": ALICE}, "")
+    room.send("io.a2c.office.member", ALICE, {"role": "agent"}, ALICE)
+    room.send("io.a2c.office.member", BOB, {"role": "computer"}, BOB)
+    room.member(ALICE, CAROL, "ban", content={"reason": "spam"})
+    return room
+
+
+def upgraded(room: Room, version: str, user: str = ALICE, **how: Any) -> Upgrade:
+    old = OldRoom(room.room_id, room.version, room.state(), room.head[0].event_id)
+    return plan(old, user, version, shown={"displayname": "A"}, **how)
+
+
+def enacted(upgrade: Upgrade, user: str = ALICE) -> Room:
+    """The new room, each event of it allowed by the rules."""
+    room = Room(upgrade.version.id, creator=user, **upgrade.events[0].content)
+    for event in upgrade.events[1:]:
+        pdu = room.propose(event.type, event.sender, event.content, event.state_key)
+        assert isinstance(room.verdict(pdu), Allowed), event
+        room.add(pdu)
+    return room
+
+
+@EVERY_STEP
+def test_a_room_takes_along_what_makes_it_that_room(before: str, after: str) -> None:
+    """Every event of it is allowed, whatever the versions."""
+    old = furnished(before)
+    new = enacted(upgraded(old, after, also=["io.a2c.office.agent", "io.a2c.office.member"]))
+    state = {key: pdu.content for key, pdu in new.state().items()}
+    create = state["m.room.create", ""]
+    assert create["type"] == "io.a2c.office"
+    pointer = {"room_id": old.room_id}
+    if not ROOM_VERSIONS[after].create_event_is_room_id:
+        pointer["event_id"] = old.head[0].event_id
+    assert create["predecessor"] == pointer
+    assert state["m.room.member", ALICE] == {"displayname": "A", "membership": "join"}
+    assert state["m.room.name", ""] == {"name": "Kitchen"}
+    assert state["m.room.topic", ""] == {"topic": "Soup"}
+    assert state["m.room.join_rules", ""] == {"join_rule": "public"}
+    assert state["m.room.server_acl", ""]["deny"] == ["evil.example"]
+    assert state["m.space.child", "!child:a.example"] == {"via": ["a.example"], "order": "1"}
+    assert state["m.room.member", CAROL] == {"membership": "ban", "reason": "spam"}
+    assert state["io.a2c.office.agent", ""] == {"agent": ALICE}
+    assert state["io.a2c.office.member", ALICE] == {"role": "agent"}
+    # Bob says himself what he is, and is not there yet.
+    for key in (
+        ("io.a2c.office.member", BOB),
+        ("m.room.member", BOB),
+        ("m.room.encryption", ""),
+        ("m.room.pinned_events", ""),
+        ("m.space.child", "!gone:a.example"),
+    ):
+        assert key not in state
+
+
+@EVERY_STEP
+def test_who_had_power_has_it(before: str, after: str) -> None:
+    """Whoever is above all power levels in the new room is not listed; whoever was in the old one is."""
+    old = furnished(before)
+    levels = enacted(upgraded(old, after)).state()["m.room.power_levels", ""].content
+    if ROOM_VERSIONS[after].creators_have_infinite_power:
+        assert levels["users"] == {BOB: 50}
+        assert levels["events"]["m.room.tombstone"] == 150
+    else:
+        assert levels["users"] == {ALICE: 100, BOB: 50}
+
+
+@pytest.mark.parametrize("after", ["11", "12"])
+def test_somebody_of_less_power_may_upgrade(after: str) -> None:
+    """Until version 11 they have all power while the room is made, and what they had afterwards. Who created
+    the old one keeps what can be kept."""
+    old = public_room("11", BOB, levels={"events": {"m.room.tombstone": 50, "io.x": 200}})
+    old.send("m.room.history_visibility", ALICE, {"history_visibility": "joined"}, "")
+    new = enacted(upgraded(old, after, BOB), BOB)
+    levels = new.state()["m.room.power_levels", ""].content
+    expected = {ALICE: 100} if after == "12" else {ALICE: 100, BOB: 50}
+    assert levels["users"] == expected
+    assert levels["events"]["io.x"] == 200
+    twelve = public_room("12", BOB, levels={"events": {"m.room.tombstone": 50}})
+    kept = enacted(upgraded(twelve, "12", BOB), BOB).state()["m.room.power_levels", ""].content
+    assert kept["users"] == {ALICE: 100}
+
+
+def test_levels_that_were_written_in_another_way_become_integers() -> None:
+    """Until version 9 that was allowed; from 10 on such an event is no event."""
+    old = public_room("6", BOB, levels={"ban": "60", "events": {"io.x": "5", "io.y": 7}})
+    levels = upgraded(old, "12").events[2].content
+    assert (levels["ban"], levels["events"]["io.x"], levels["events"]["io.y"]) == (60, 5, 7)
+
+
+def test_a_room_without_power_levels() -> None:
+    """Its creator had 100."""
+    old = Room("11")
+    old.join(ALICE)
+    levels = enacted(upgraded(old, "11")).state()["m.room.power_levels", ""].content
+    assert levels["users"] == {ALICE: 100}
+
+
+def test_others_are_made_creators_where_there_can_be_others() -> None:
+    """They are not taken over from the old room, but named anew."""
+    old = public_room("12", BOB, additional_creators=[CAROL])
+    new = enacted(upgraded(old, "12", additional_creators=[BOB, ALICE, BOB]))
+    assert new.create.content["additional_creators"] == [BOB]
+    assert new.state()["m.room.power_levels", ""].content["users"] == {CAROL: 100}
+    for how in (
+        {"version": "11", "additional_creators": [BOB]},
+        {"version": "12", "additional_creators": ["bob"]},
+        {"version": "12", "also": ["m.room.member"]},
+        {"version": "12", "also": ["m.room.encryption"]},
+    ):
+        with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
+            upgraded(old, **how)
+    with pytest.raises(MatrixError, match="M_UNSUPPORTED_ROOM_VERSION"):
+        upgraded(old, "9")
+
+
+def test_an_old_room_falls_silent() -> None:
+    """Nobody without power says anything any more; what already took more still does."""
+    assert muted({}, ROOM_VERSIONS["12"]) == {"events_default": 50, "invite": 50, "events": {}}
+    levels = {
+        "users": {ALICE: 100},
+        "users_default": 60,
+        "invite": 80,
+        "events": {"m.reaction": 0, "m.room.name": 90},
+    }
+    assert muted(levels, ROOM_VERSIONS["11"]) == {
+        "users": {ALICE: 100},
+        "users_default": 60,
+        "events_default": 61,
+        "invite": 80,
+        "events": {"m.reaction": 61, "m.room.name": 90},
+    }
+    assert tombstone("!new")["replacement_room"] == "!new"
+
+
+def test_rooms_for_members_of_the_old_one_follow() -> None:
+    """Those of the new one are admitted too; said once."""
+    rule = {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": "!old"}]}
+    followed = following(rule, "!old", "!new")
+    assert followed is not None
+    assert [one["room_id"] for one in followed["allow"]] == ["!old", "!new"]
+    assert following(followed, "!old", "!new") is None
+    assert following(rule, "!other", "!new") is None
+    assert following({"join_rule": "public", "allow": 5}, "!old", "!new") is None

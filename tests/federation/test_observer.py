@@ -1,0 +1,22 @@
+"""What a homeserver reports."""
+
+from federation.observer import HomeserverObserver, Outcome, Waiting
+from federation.outbox.destination import State
+from federation.outbox.messages import Fate
+
+
+def test_an_observer_need_not_look_at_everything() -> None:
+    """What it does not override does nothing."""
+    observer = HomeserverObserver()
+    observer.event_received("accepted")
+    observer.state_resolved(0.1)
+    observer.event_sent()
+    observer.kept_from("No history.")
+    observer.request_ended("/_matrix/federation/v1/version", "GET", Outcome.ANSWERED, 0.1)
+    observer.keys_fetched("direct", Outcome.ANSWERED)
+    observer.transaction_ended("peer.test", Outcome.ANSWERED, 1, 0, 0.1)
+    observer.left_queue("peer.test", Fate.DELIVERED, 1)
+    observer.state_changed("peer.test", State.IDLE)
+    observer.objected("peer.test", "$e", "No.")
+    observer.depths([Waiting("peer.test", 1, 0, 0)])
+    observer.problem("Something.", None)

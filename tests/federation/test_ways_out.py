@@ -1,0 +1,40 @@
+"""Everything that asks other servers."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from federation.client.errors import PeerNotAllowed, PeerUnreachable
+from federation.client.requests import request_target
+from federation.homeserver import HomeserverSettings, open_ways_out
+from federation.observer import HomeserverObserver
+from federation.peers.audit_trail import AuditTrail
+from federation.peers.policy import policy
+from storage.database import Database
+from tests.federation.nodes import keys_of, now_ms
+from tests.support.ports import lasting_port
+
+VERSION = request_target("/_matrix/federation/v1/version")
+
+
+async def test_the_policy_and_the_blocked_networks_hold(database: Database, tmp_path: Path) -> None:
+    """An open node asks strangers, but is not led by them into its own network."""
+    keys = keys_of("us.test")
+    settings = HomeserverSettings(
+        "us.test", "1", tmp_path, policy=policy((), is_open=True, refused=["refused.test"])
+    )
+    async with AsyncExitStack() as stack:
+        ways = open_ways_out(
+            stack,
+            settings,
+            database,
+            lambda: keys,
+            now_ms=now_ms,
+            observer=HomeserverObserver(),
+            witness=AuditTrail(database, now_ms=now_ms),
+        )
+        with pytest.raises(PeerNotAllowed):
+            await ways.client.request("GET", "refused.test", VERSION)
+        with pytest.raises(PeerUnreachable, match="address"):
+            await ways.client.request("GET", f"127.0.0.1:{lasting_port()}", VERSION)

@@ -1,0 +1,155 @@
+"""Typing, receipts and presence as other servers send them."""
+
+from typing import Any
+
+import pytest
+
+from federation.transactions.edu_reading import Malformed, read
+from federation.transactions.edu_values import (
+    MAX_PRESENCES,
+    MAX_RECEIPTS,
+    Presence,
+    PresenceOfUser,
+    Receipt,
+    Receipts,
+    Typing,
+)
+
+ORIGIN = "b.example"
+BOB, EVE = "@bob:b.example", "@eve:e.example"
+ROOM = "!room:a.example"
+
+
+def edu(edu_type: str, content: Any) -> dict[str, Any]:
+    return {"edu_type": edu_type, "content": content}
+
+
+def test_somebody_types() -> None:
+    """Room, user, and whether."""
+    read_ = read(edu("m.typing", {"room_id": ROOM, "user_id": BOB, "typing": True}), ORIGIN)
+    assert read_ == Typing(ROOM, BOB, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"user_id": EVE}, "user_id"),
+        ({"room_id": "room"}, "room_id"),
+        ({"typing": 1}, "typing"),
+        ({"typing": None}, "typing"),
+    ],
+)
+def test_typing_that_is_none(change: dict[str, Any], problem: str) -> None:
+    """A server speaks for its own users only; every field is required."""
+    content = {"room_id": ROOM, "user_id": BOB, "typing": True, **change}
+    malformed = read(edu("m.typing", content), ORIGIN)
+    assert isinstance(malformed, Malformed)
+    assert problem in malformed.problem
+
+
+def receipt(ts: Any = 5, **data: Any) -> dict[str, Any]:
+    return {"data": {"ts": ts, **data}, "event_ids": ["$e"]}
+
+
+def test_receipts_are_read_by_room_and_user() -> None:
+    """One for each user and room, with its thread where it has one."""
+    content = {
+        ROOM: {"m.read": {BOB: receipt()}},
+        "!other:a.example": {"m.read": {BOB: receipt(7, thread_id="$t")}},
+        "!third:a.example": {"m.read": {BOB: receipt(8, thread_id="main")}},
+    }
+    assert read(edu("m.receipt", content), ORIGIN) == Receipts(
+        (
+            Receipt(ROOM, BOB, "$e", 5),
+            Receipt("!other:a.example", BOB, "$e", 7, "$t"),
+            Receipt("!third:a.example", BOB, "$e", 8, "main"),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {ROOM: {"m.read": {EVE: receipt()}}},
+        {ROOM: {"m.read.private": {BOB: receipt()}}},
+        {ROOM: {"m.read": [receipt()]}},
+        {ROOM: []},
+        {"room": {"m.read": {BOB: receipt()}}},
+        {ROOM: {"m.read": {BOB: "now"}}},
+        {ROOM: {"m.read": {BOB: {"data": {"ts": 5}, "event_ids": []}}}},
+        {ROOM: {"m.read": {BOB: {"data": {"ts": 5}, "event_ids": "$e"}}}},
+        {ROOM: {"m.read": {BOB: {"data": {"ts": 5}, "event_ids": [{}]}}}},
+        {ROOM: {"m.read": {BOB: {"data": {"ts": "5"}, "event_ids": ["$e"]}}}},
+        {ROOM: {"m.read": {BOB: {"data": 5, "event_ids": ["$e"]}}}},
+        {ROOM: {"m.read": {BOB: receipt(thread_id=["$t"])}}},
+    ],
+)
+def test_a_receipt_that_cannot_be_read_is_left_out(content: dict[str, Any]) -> None:
+    """Private ones, those of other servers' users and those of no form go; readable ones beside them stay."""
+    beside = {"!good:a.example": {"m.read": {BOB: receipt()}}}
+    assert read(edu("m.receipt", {**content, **beside}), ORIGIN) == Receipts(
+        (Receipt("!good:a.example", BOB, "$e", 5),)
+    )
+
+
+def test_no_more_receipts_are_read_than_anybody_sends() -> None:
+    """A limit exists for every input."""
+    content = {f"!{number}:a.example": {"m.read": {BOB: receipt()}} for number in range(MAX_RECEIPTS + 1)}
+    receipts = read(edu("m.receipt", content), ORIGIN)
+    assert isinstance(receipts, Receipts)
+    assert len(receipts.receipts) == MAX_RECEIPTS
+
+
+def test_presence_is_read_user_by_user() -> None:
+    """All fields but the first two may be missing, or be of no use and count as missing."""
+    push = [
+        {
+            "user_id": BOB,
+            "presence": "online",
+            "last_active_ago": 5,
+            "currently_active": True,
+            "status_msg": "hm",
+        },
+        {
+            "user_id": "@b2:b.example",
+            "presence": "offline",
+            "last_active_ago": -1,
+            "currently_active": 1,
+            "status_msg": "\0",
+        },
+        {"user_id": "@b3:b.example", "presence": "unavailable", "status_msg": "x" * 2000},
+    ]
+    assert read(edu("m.presence", {"push": push}), ORIGIN) == Presence(
+        (
+            PresenceOfUser(BOB, "online", 5, True, "hm"),
+            PresenceOfUser("@b2:b.example", "offline"),
+            PresenceOfUser("@b3:b.example", "unavailable"),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"user_id": EVE, "presence": "online"},
+        {"user_id": BOB, "presence": "busy"},
+        {"user_id": BOB, "presence": ["online"]},
+        {"user_id": BOB},
+        "online",
+    ],
+)
+def test_presence_that_cannot_be_read_is_left_out(update: Any) -> None:
+    """Of other servers' users, or of no known state."""
+    beside = {"user_id": BOB, "presence": "online"}
+    assert read(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence(
+        (PresenceOfUser(BOB, "online"),)
+    )
+
+
+def test_presence_is_a_list_of_a_length_that_somebody_sends() -> None:
+    """Fifty users are read of one EDU, and what is no list is none."""
+    push = [{"user_id": f"@{number}:b.example", "presence": "online"} for number in range(MAX_PRESENCES + 1)]
+    presence = read(edu("m.presence", {"push": push}), ORIGIN)
+    assert isinstance(presence, Presence)
+    assert len(presence.users) == MAX_PRESENCES
+    assert isinstance(read(edu("m.presence", {"push": {}}), ORIGIN), Malformed)

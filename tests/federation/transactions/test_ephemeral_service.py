@@ -1,0 +1,203 @@
+"""What is worth something for a moment, as it comes in."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from federation.transactions import ephemeral
+from federation.transactions.edu_values import (
+    DeviceListUpdate,
+    Other,
+    Presence,
+    PresenceOfUser,
+    Receipt,
+    Receipts,
+    SigningKeyUpdate,
+    ToDevice,
+    Typing,
+)
+from federation.transactions.ephemeral import (
+    MOST_DEVICE_MESSAGES,
+    Ephemeral,
+    EphemeralNews,
+    OtherFrom,
+    TypingNow,
+)
+from storage.database import Database
+from storage.federation.edus import fetch_messages
+from storage.federation.users import insert_user
+from storage.rooms.outside_memberships import OutsideMembership
+from storage.rooms.rooms import CurrentStateRow, write_current_state
+
+US, THEM, ROOM = "@us:here.test", "@them:there.test", "!r:there.test"
+
+
+@dataclass
+class News:
+    news: EphemeralNews
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+    woken: int = 0
+    heard: "asyncio.Queue[Ephemeral]" = field(default_factory=asyncio.Queue)
+    now: int = 1_000_000
+
+    def listen(self, *types: str) -> None:
+        for type_ in types:
+            self.news.listen(type_, self.heard.put_nowait)
+
+
+@asynccontextmanager
+async def news_on(database: Database) -> AsyncIterator[News]:
+    made: News
+    reports: list[str] = []
+
+    def seen_by(server: str, event_ids: Iterable[str]) -> None:
+        made.seen += [(server, event_id) for event_id in event_ids]
+
+    def woken() -> None:
+        made.woken += 1
+
+    news = EphemeralNews(
+        "here.test",
+        database,
+        now_ms=lambda: made.now,
+        seen_by=seen_by,
+        woken=woken,
+        report=reports.append,
+    )
+    made = News(news, reports=reports)
+    try:
+        yield made
+    finally:
+        await news.close()
+
+
+async def test_typing_is_believed_for_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says nothing any more is not waited for."""
+    async with news_on(database) as made:
+        made.listen("m.typing")
+        made.news.typing(Typing(ROOM, THEM, True))
+        made.news.typing(Typing(ROOM, THEM, True))
+        assert made.heard.get_nowait() == TypingNow(ROOM, (THEM,))
+        assert made.heard.empty()
+        made.news.typing(Typing(ROOM, THEM, False))
+        assert made.heard.get_nowait() == TypingNow(ROOM, ())
+        monkeypatch.setattr(ephemeral, "TYPING_BELIEVED_MS", 1)
+        made.news.typing(Typing(ROOM, THEM, True))
+        assert made.heard.get_nowait() == TypingNow(ROOM, (THEM,))
+        made.now += 1
+        assert await made.heard.get() == TypingNow(ROOM, ())
+        assert made.news.typing_in(ROOM) == ()
+
+
+async def test_receipts_are_told_and_are_signs_of_progress(database: Database) -> None:
+    """What a user has read, that user's server has."""
+    async with news_on(database) as made:
+        made.listen("m.receipt")
+        receipts = (Receipt(ROOM, THEM, "$1", 5), Receipt(ROOM, THEM, "$2", 6, "main"))
+        made.news.receipts(Receipts(receipts))
+        assert [made.heard.get_nowait() for _ in receipts] == list(receipts)
+        assert made.seen == [("there.test", "$1"), ("there.test", "$2")]
+
+
+async def test_presence_is_kept_of_those_whom_somebody_meets(database: Database) -> None:
+    """Others could fill the memory with users whom nobody here has heard of."""
+    async with database.transaction() as connection:
+        row = CurrentStateRow(ROOM, "m.room.member", THEM, "$m", "join", "there.test")
+        await write_current_state(connection, [row])
+    async with news_on(database) as made:
+        made.listen("m.presence")
+        met, stranger = PresenceOfUser(THEM, "online"), PresenceOfUser("@stranger:there.test", "online")
+        made.news.presence(Presence((stranger, met)))
+        made.news.presence(Presence((met,)))
+        assert await made.heard.get() == met
+        assert made.news.presence_of(THEM) == met
+        assert made.news.presence_of("@stranger:there.test") is None
+
+
+async def test_a_flood_of_presence_is_cut_off(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be looked up is bounded; of those who wait the newest word counts."""
+    monkeypatch.setattr(ephemeral, "MOST_WAITING", 2)
+    async with database.transaction() as connection:
+        rows = [
+            CurrentStateRow(ROOM, "m.room.member", f"@{n}:there.test", "$m", "join", "there.test")
+            for n in range(3)
+        ]
+        await write_current_state(connection, rows)
+    async with news_on(database) as made:
+        made.listen("m.presence")
+        for state in ("online", "offline"):
+            made.news.presence(Presence(tuple(PresenceOfUser(f"@{n}:there.test", state) for n in range(3))))
+        told = {await made.heard.get() for _ in range(2)}
+        assert told == {PresenceOfUser(f"@{n}:there.test", "offline") for n in range(2)}
+        assert made.news.presence_of("@2:there.test") is None
+
+
+async def test_messages_to_devices_are_kept_for_users_that_there_are(database: Database) -> None:
+    """Told of when they can be read, and not when they are rolled back; the oldest make way."""
+    async with database.transaction() as connection:
+        await insert_user(connection, US, 1)
+    async with news_on(database) as made:
+        made.listen("m.direct_to_device")
+        message = ToDevice(THEM, "m.x", "1", {US: {"D": {"n": 1}, "*": {}}, THEM: {"*": {}}})
+        with contextlib.suppress(KeyError):
+            async with database.transaction() as connection:
+                await made.news.to_device(connection, message)
+                raise KeyError
+        async with database.transaction() as connection:
+            await made.news.to_device(connection, message)
+            assert made.heard.empty()
+        assert await made.heard.get() == message
+        many = ToDevice(THEM, "m.x", "2", {US: {f"D{n}": {} for n in range(MOST_DEVICE_MESSAGES)}})
+        async with database.transaction() as connection:
+            await made.news.to_device(connection, many)
+        async with database.transaction() as connection:
+            kept = await fetch_messages(connection, US, 2 * MOST_DEVICE_MESSAGES)
+        assert len(kept) == MOST_DEVICE_MESSAGES
+        assert kept[0].device_id == "D0"
+
+
+async def test_whatever_else_comes_is_told_under_its_type(database: Database) -> None:
+    """Devices and keys, and what only some servers know. Who has stopped listening hears nothing."""
+    async with news_on(database) as made:
+        made.listen("m.device_list_update", "m.signing_key_update", "io.x")
+        other, end = (
+            Other("io.x", {"a": 1}),
+            made.news.listen("io.x", lambda said: made.reports.append("late")),
+        )
+        end()
+        device = DeviceListUpdate(THEM, "D", 1, (), False, None, None)
+        keys = SigningKeyUpdate(THEM, None, None)
+        made.news.device_list(device)
+        made.news.device_list(keys)
+        made.news.other("there.test", other)
+        made.news.other("there.test", Other("io.y", {}))
+        assert [made.heard.get_nowait() for _ in range(3)] == [device, keys, OtherFrom("there.test", other)]
+        assert made.heard.empty()
+        assert made.reports == []
+
+
+async def test_a_listener_that_falls_over_is_no_harm_to_others(database: Database) -> None:
+    """Whoever runs the node hears of it."""
+
+    def fall(said: Ephemeral) -> None:
+        raise KeyError("gone")
+
+    async with news_on(database) as made:
+        made.news.listen("io.x", fall)
+        made.listen("io.x")
+        made.news.other("there.test", Other("io.x", {}))
+        assert made.heard.qsize() == 1
+        assert made.reports == ["A listener to io.x fell over: KeyError('gone')"]
+
+
+async def test_an_invite_wakes_those_who_read_the_stream(database: Database) -> None:
+    """It has its place there since it was committed."""
+    async with news_on(database) as made:
+        invite = OutsideMembership(ROOM, US, "invite", "12", "$1", THEM, "there.test", b"{}", b"[]", 5)
+        made.news.invited(invite, None)
+        assert made.woken == 1

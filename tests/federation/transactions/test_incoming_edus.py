@@ -1,0 +1,162 @@
+"""The EDUs of transactions, on a room graph and a database."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from federation.transactions.edu_making import device_list_update, presence, receipt, to_device, typing
+from federation.transactions.edu_values import (
+    DeviceListUpdate,
+    Other,
+    Presence,
+    PresenceOfUser,
+    Receipt,
+    Receipts,
+    SigningKeyUpdate,
+    ToDevice,
+    Typing,
+)
+from federation.transactions.incoming_edus import IncomingEdus
+from storage.database import Connection, Database
+from storage.federation.edus import ReceiptRow, fetch_receipts
+from tests.federation.standing import denying
+from tests.support.graph import US, Graph, graph_on, join
+from tests.support.rooms import BOB, CAROL, Room, public_room
+
+ORIGIN = "b.example"
+
+
+@dataclass
+class Listener:
+    """Remembers. `broken`: it cannot write down what comes for devices."""
+
+    heard: list[object] = field(default_factory=list)
+    broken: bool = False
+
+    def typing(self, typing: Typing) -> None:
+        self.heard.append(typing)
+
+    def receipts(self, receipts: Receipts) -> None:
+        self.heard.append(receipts)
+
+    def presence(self, presence: Presence) -> None:
+        self.heard.append(presence)
+
+    def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
+        self.heard.append(update)
+
+    def other(self, origin: str, edu: Other) -> None:
+        self.heard.append((origin, edu))
+
+    async def to_device(self, connection: Connection, message: ToDevice) -> None:
+        if self.broken:
+            raise OSError("the disk is full")
+        assert connection.is_in_transaction()
+        self.heard.append(message)
+
+
+@dataclass
+class Receiving:
+    room: Room
+    graph: Graph
+    listener: Listener
+    edus: IncomingEdus
+
+    async def receive(self, *edus: Any) -> list[object]:
+        """What is heard of them."""
+        await self.edus.receive(ORIGIN, [raw(edu) for edu in edus])
+        heard, self.listener.heard = self.listener.heard, []
+        return heard
+
+
+def raw(edu: Any) -> Any:
+    return {"edu_type": edu.edu_type, "content": edu.content} if hasattr(edu, "edu_type") else edu
+
+
+@pytest.fixture
+async def receiving(database: Database) -> AsyncIterator[Receiving]:
+    room = public_room("12", BOB)
+    async with graph_on(database, room) as here:
+        await join(here, room)
+        listener = Listener()
+        yield Receiving(room, here, listener, IncomingEdus(database, here.graph, listener))
+
+
+async def test_who_types_must_be_in_the_room(receiving: Receiving) -> None:
+    """And the room must be here."""
+    room_id = receiving.room.room_id
+    types = Typing(room_id, BOB, True)
+    stranger = Typing(room_id, "@stranger:b.example", True)
+    elsewhere = Typing("!elsewhere:b.example", BOB, True)
+    assert await receiving.receive(*map(typing, (stranger, types, elsewhere))) == [types]
+
+
+async def test_receipts_are_kept_and_told(receiving: Receiving, database: Database) -> None:
+    """Those of rooms that are here."""
+    room_id = receiving.room.room_id
+    reads = Receipt(room_id, BOB, "$e", 5)
+    in_thread = Receipt(room_id, BOB, "$f", 6, "$t")
+    elsewhere = Receipt("!elsewhere:b.example", BOB, "$e", 5)
+    heard = await receiving.receive(*map(receipt, (reads, in_thread, elsewhere)))
+    assert heard == [Receipts((reads,)), Receipts((in_thread,))]
+    async with database.transaction() as connection:
+        assert await fetch_receipts(connection, room_id) == [
+            ReceiptRow(room_id, BOB, "", "$e", 5),
+            ReceiptRow(room_id, BOB, "$t", "$f", 6),
+        ]
+
+
+async def test_a_server_that_the_acl_denies_is_not_heard(receiving: Receiving) -> None:
+    """Its typing and receipts of that room are ignored; what else it says is not."""
+    denying(receiving.room)
+    acl = receiving.room.state()["m.room.server_acl", ""]
+    await receiving.graph.graph.receive("a.example", [dict(acl.event)])
+    room_id = receiving.room.room_id
+    online = PresenceOfUser(BOB, "online")
+    heard = await receiving.receive(
+        typing(Typing(room_id, BOB, True)), receipt(Receipt(room_id, BOB, "$e", 5)), presence(online)
+    )
+    assert heard == [Presence((online,))]
+
+
+async def test_what_else_there_is_is_passed_on(receiving: Receiving) -> None:
+    """Device lists, keys, and types that somebody here may know."""
+    heard = await receiving.receive(
+        device_list_update(BOB, "D", 1, ()),
+        {"edu_type": "m.signing_key_update", "content": {"user_id": BOB}},
+        {"edu_type": "io.cis.agent.heartbeat", "content": {"a": 1}},
+    )
+    assert heard == [
+        DeviceListUpdate(BOB, "D", 1, (), False, None, None),
+        SigningKeyUpdate(BOB, None, None),
+        (ORIGIN, Other("io.cis.agent.heartbeat", {"a": 1})),
+    ]
+
+
+async def test_one_that_is_wrong_does_not_harm_the_others(receiving: Receiving) -> None:
+    """It is ignored: the transaction is answered as if it had been right."""
+    types = Typing(receiving.room.room_id, BOB, True)
+    wrong = typing(Typing(receiving.room.room_id, CAROL, True))
+    assert await receiving.receive(None, wrong, {"edu_type": "m.typing"}, typing(types)) == [types]
+
+
+async def test_a_message_to_devices_is_taken_in_once(receiving: Receiving) -> None:
+    """However often the transaction comes."""
+    message = ToDevice(BOB, "t", "m1", {US: {"*": {"x": 1}}})
+    assert await receiving.receive(to_device(message), to_device(message)) == [message]
+    assert await receiving.receive(to_device(message)) == []
+    assert await receiving.edus.prune() == 0
+
+
+async def test_a_message_to_devices_that_could_not_be_written_fails_the_transaction(
+    receiving: Receiving,
+) -> None:
+    """So that it comes again, and counts as new then."""
+    message = ToDevice(BOB, "t", "m1", {US: {"*": {"x": 1}}})
+    receiving.listener.broken = True
+    with pytest.raises(OSError, match="disk"):
+        await receiving.receive(to_device(message))
+    receiving.listener.broken = False
+    assert await receiving.receive(to_device(message)) == [message]

@@ -1,0 +1,98 @@
+"""Reading whatever a transaction holds as an EDU, and asking the ACLs of rooms."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federation.rooms.server_acl import NO_ACL, server_acl
+from federation.transactions.edu_reading import Malformed, read, rooms_of, within_acls
+from federation.transactions.edu_values import Other, Presence, PresenceOfUser, Receipt, Receipts, Typing
+
+BOB = "@bob:b.example"
+ONE, TWO = "!one:a.example", "!two:a.example"
+DENIED = server_acl({"allow": ["*"], "deny": ["b.example"]})
+TYPES = [
+    "m.typing",
+    "m.receipt",
+    "m.presence",
+    "m.device_list_update",
+    "m.direct_to_device",
+    "m.signing_key_update",
+]
+NAMES = [
+    "room_id",
+    "user_id",
+    "push",
+    "typing",
+    "m.read",
+    "messages",
+    "sender",
+    "type",
+    "message_id",
+    BOB,
+    ONE,
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(NAMES),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | st.text(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(edu=st.fixed_dictionaries({"edu_type": st.sampled_from(TYPES), "content": JSON}) | JSON)
+def test_nothing_that_a_peer_sends_raises(edu: Any) -> None:
+    """Hostile input is `Malformed`, never an error of ours."""
+    read(edu, "b.example")
+
+
+@pytest.mark.parametrize(
+    "edu",
+    [
+        None,
+        [],
+        {},
+        {"edu_type": "m.typing"},
+        {"edu_type": 1, "content": {}},
+        {"edu_type": "x" * 256, "content": {}},
+        {"edu_type": "m.typing", "content": []},
+    ],
+)
+def test_what_is_no_edu_at_all(edu: object) -> None:
+    """It is an object with a type and a content."""
+    assert isinstance(read(edu, "b.example"), Malformed)
+
+
+def test_an_unknown_type_is_left_to_who_knows_it() -> None:
+    """Unknown types are ignored and do not fail; CIS nodes have one of their own."""
+    assert read({"edu_type": "io.cis.agent.heartbeat", "content": {"a": 1}}, "b.example") == Other(
+        "io.cis.agent.heartbeat", {"a": 1}
+    )
+
+
+def test_typing_counts_where_the_acl_allows_its_server() -> None:
+    """Where it does not, and of a room that this server is not in, it is ignored."""
+    typing = Typing(ONE, BOB, True)
+    assert rooms_of(typing) == {ONE}
+    assert within_acls(typing, "b.example", {ONE: NO_ACL}) == typing
+    assert within_acls(typing, "b.example", {ONE: DENIED}) is None
+    assert within_acls(typing, "b.example", {}) is None
+
+
+def test_receipts_are_asked_for_room_by_room() -> None:
+    """All receipts in a room that denies the server go, and those of other rooms stay."""
+    one, two = Receipt(ONE, BOB, "$e", 1), Receipt(TWO, BOB, "$e", 1)
+    receipts = Receipts((one, two))
+    assert rooms_of(receipts) == {ONE, TWO}
+    assert within_acls(receipts, "b.example", {ONE: DENIED, TWO: NO_ACL}) == Receipts((two,))
+    assert within_acls(receipts, "b.example", {ONE: DENIED}) is None
+
+
+def test_what_is_in_no_room_no_acl_is_asked_of() -> None:
+    """Presence is between servers."""
+    presence = Presence((PresenceOfUser(BOB, "online"),))
+    assert rooms_of(presence) == frozenset()
+    assert within_acls(presence, "b.example", {}) == presence

@@ -1,0 +1,55 @@
+"""The form of a transaction and of its answer."""
+
+import json
+
+import pytest
+
+from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
+from federation.transactions.transaction import MAX_EDUS, MAX_PDUS, NotATransaction, Transaction, answer, read
+
+
+def test_pdus_and_edus_are_lists_that_may_be_absent() -> None:
+    """What is in them is not looked at here."""
+    assert read({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction((1,), ("x",))
+    assert read({}) == Transaction((), ())
+
+
+@pytest.mark.parametrize(
+    ("body", "errcode"),
+    [
+        ([], "M_BAD_JSON"),
+        ({"pdus": {}}, "M_BAD_JSON"),
+        ({"edus": None}, "M_BAD_JSON"),
+        ({"pdus": [{}] * (MAX_PDUS + 1)}, "M_TOO_LARGE"),
+        ({"edus": [{}] * (MAX_EDUS + 1)}, "M_TOO_LARGE"),
+    ],
+)
+def test_what_is_no_transaction_is_refused(body: object, errcode: str) -> None:
+    """With an error that says why."""
+    refused = read(body)
+    assert isinstance(refused, NotATransaction)
+    assert refused.errcode == errcode
+
+
+def test_limits_are_inclusive() -> None:
+    """50 PDUs and 100 EDUs are allowed."""
+    assert isinstance(read({"pdus": [{}] * 50, "edus": [{}] * 100}), Transaction)
+
+
+def test_the_answer_says_what_went_wrong() -> None:
+    """With the rule's number. What failed softly was taken in. And it is said that all of it is done with."""
+    results = {
+        "$a": ACCEPTED,
+        "$b": SoftFailed("6", "no"),
+        "$c": Rejected("5.3.7", "Otherwise, reject."),
+        "$d": Dropped("step 1"),
+    }
+    assert json.loads(answer(results)) == {
+        "io.palaver.processed": True,
+        "pdus": {
+            "$a": {},
+            "$b": {},
+            "$c": {"error": "rule 5.3.7: Otherwise, reject."},
+            "$d": {"error": "step 1"},
+        },
+    }

@@ -1,0 +1,353 @@
+"""Tasks, their steps, queues and desks."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from storage.agents import tasks
+from storage.agents.tasks import LoadRow, ProgressRow, StepRow, TaskRow
+from storage.database import Database
+from storage.rooms import stream as consumers
+from storage.rooms.stream import Place, TakenOver
+
+TASK = TaskRow(
+    id=0,
+    requester_node="living",
+    request_id="req-1",
+    task_id="task-1",
+    from_agent="coordinator@living",
+    to_agent="worker@here",
+    elsewhere=False,
+    content=b'{"prompt":"a\\u0000b"}',
+    origin="cis",
+    reference=b"{}",
+    asked=1,
+    state="accepted",
+    version=1,
+    received_at=5,
+    deadline=300_005,
+    started_at=None,
+    finished_at=None,
+    runner=None,
+    lease_until=None,
+    error_code=None,
+    answer=None,
+    due=["deliver", "show"],
+    desk=7,
+)
+
+
+async def insert(database: Database, row: TaskRow) -> TaskRow:
+    number = await accept(database, row)
+    assert number is not None
+    return row._replace(id=number)
+
+
+async def fetch(database: Database, row: TaskRow) -> TaskRow:
+    async with database.transaction() as connection:
+        found = await tasks.fetch_task(connection, row.requester_node, row.request_id)
+    assert found is not None
+    return found
+
+
+def step_to(row: TaskRow) -> StepRow:
+    changed = {name: value for name, value in row._asdict().items() if name in StepRow._fields}
+    return StepRow(before=row.version - 1, **changed)
+
+
+async def update(database: Database, row: TaskRow) -> bool:
+    async with database.transaction() as connection:
+        return await tasks.step_task(connection, step_to(row))
+
+
+def ended(row: TaskRow, **changed: object) -> TaskRow:
+    done = {"state": "done", "finished_at": 9, "answer": b"{}", "due": ["answer"]}
+    return row._replace(version=row.version + 1, **{**done, **changed})
+
+
+async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
+    """Another node may use the same one."""
+    stored = await insert(database, TASK)
+    assert await fetch(database, stored) == stored
+    async with database.transaction() as connection:
+        assert (await tasks.accept_task(connection, TASK._replace(task_id="other"))) == (None, None)
+        assert await tasks.fetch_task(connection, "living", "req-2") is None
+    await insert(database, TASK._replace(requester_node="attic"))
+
+
+async def test_a_step_is_taken_once(database: Database) -> None:
+    """Of two that were decided upon the same version, in whatever order they are committed."""
+    stored = await insert(database, TASK)
+    started = stored._replace(version=2, state="running", started_at=6, runner="desk-7", due=["show"])
+    rival = stored._replace(version=2, state="running", started_at=6, runner="desk-8", due=["show"])
+    assert sorted(await asyncio.gather(update(database, started), update(database, rival))) == [False, True]
+    found = await fetch(database, stored)
+    assert found in [started, rival]
+    finished = ended(found, error_code="TIMEOUT", asked=2, origin="people", reference=b"[1]", lease_until=4)
+    assert await update(database, finished)
+    assert await fetch(database, stored) == finished
+    assert not await update(database, finished)
+
+
+# ---- what was read -----------------------------------------------------------------------------------
+
+
+async def begin_reading(database: Database) -> int:
+    async with database.transaction() as connection:
+        return await consumers.take_over(connection, "reader", 0)
+
+
+async def position(database: Database) -> int:
+    async with database.transaction() as connection:
+        return (await consumers.list_cursors(connection))["reader"]
+
+
+async def accept(
+    database: Database, row: TaskRow, at_once: int | None = None, place: Place | None = None
+) -> int | None:
+    room = None if at_once is None else (at_once, 1)
+    async with database.statements() as connection:
+        return (await tasks.accept_task(connection, row, room, place)).id
+
+
+async def test_a_task_that_was_read_is_kept_with_the_readers_place_or_not_at_all(database: Database) -> None:
+    """It is not when the agent has no room, when others wait for it, and when it was asked for before. How
+    much an agent has does not matter for one that takes as many as come."""
+    term = await begin_reading(database)
+    number = await accept(database, TASK, 1, ("reader", term, 5))
+    assert number is not None
+    assert await fetch(database, TASK) == TASK._replace(id=number)
+    assert await position(database) == 5
+    other = TASK._replace(request_id="req-2")
+    assert await accept(database, other, 1, ("reader", term, 6)) is None, "it has no room"
+    assert await accept(database, TASK, 9, ("reader", term, 6)) is None, "it was asked for before"
+    assert await position(database) == 5
+    assert await accept(database, other, 2, ("reader", term, 6)) is not None
+    await insert(database, TASK._replace(request_id="req-3", state="queued"))
+    last = TASK._replace(request_id="req-4")
+    assert await accept(database, last, 9, ("reader", term, 7)) is None, "another one waits"
+    assert await accept(database, last, None, ("reader", term, 7)) is not None
+    assert await position(database) == 7
+
+
+async def test_who_is_not_the_reader_any_more_keeps_no_task(database: Database) -> None:
+    """The one that is reads of it again."""
+    before = await begin_reading(database)
+    term = await begin_reading(database)
+    with pytest.raises(TakenOver):
+        await accept(database, TASK, 1, ("reader", before, 5))
+    assert await position(database) == 0
+    assert await accept(database, TASK, 1, ("reader", term, 5)) is not None
+    with pytest.raises(TakenOver):
+        await accept(database, TASK._replace(request_id="req-2"), 9, ("reader", term, 4))
+
+
+async def test_of_many_that_are_read_at_once_an_agent_is_given_what_it_takes(database: Database) -> None:
+    """Whichever processes read them."""
+    term = await begin_reading(database)
+    rows = [TASK._replace(request_id=f"of-{number}") for number in range(12)]
+    taken = await asyncio.gather(*(accept(database, row, 3, ("reader", term, 5)) for row in rows))
+    assert len([one for one in taken if one is not None]) == 3
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_whether_there_is_room_is_seen_once_whoever_was_before_has_committed(
+    database: Database, is_kept: bool
+) -> None:
+    """Another process gives the agent its last place while the statement has begun already."""
+    term = await begin_reading(database)
+    async with database.connection() as other:
+        transaction = other.transaction()
+        await transaction.start()
+        assert await tasks.lock_load(other, TASK.to_agent) == LoadRow(0, 0, None)
+        await tasks.accept_task(other, TASK._replace(requester_node="attic"))
+        accepting = asyncio.create_task(accept(database, TASK, 1, ("reader", term, 5)))
+        await someone_waits(database)
+        await (transaction.commit() if is_kept else transaction.rollback())
+    assert (await accepting is None) == is_kept
+
+
+async def someone_waits(database: Database) -> None:
+    """For an advisory lock."""
+    async with database.connection() as looking:
+        while not await looking.fetchval(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = 'advisory'"
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_what_an_agent_has_is_told_with_the_answer(database: Database) -> None:
+    """So that it can be decided again."""
+    async with database.statements() as connection:
+        assert (await tasks.accept_task(connection, TASK, (1, 0))).load == LoadRow(0, 0, None)
+        waiting = TASK._replace(request_id="req-2", task_id="task-2", state="queued")
+        assert await tasks.accept_task(connection, waiting, (1, 0)) == (None, LoadRow(1, 0, "task-1"))
+        assert (await tasks.accept_task(connection, waiting, (1, 1))).id is not None
+        last = waiting._replace(request_id="req-3")
+        assert await tasks.accept_task(connection, last, (1, 1)) == (None, LoadRow(1, 1, "task-1"))
+        assert await tasks.accept_task(connection, last) != (None, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"state": "lost"},
+        {"state": "done"},
+        {"finished_at": 3},
+        {"error_code": "OOPS"},
+    ],
+)
+async def test_what_cannot_be_is_refused_by_the_database(
+    database: Database, wrong: dict[str, object]
+) -> None:
+    """An end has its time, and codes are the five."""
+    with pytest.raises(asyncpg.CheckViolationError):
+        await insert(database, TASK._replace(**wrong))
+
+
+async def test_what_was_done_is_no_longer_due(database: Database) -> None:
+    """Unless a step was taken meanwhile. Of a task that has ended and of which nothing is due nobody is in
+    charge."""
+    one = await insert(database, TASK)
+    two = ended(await insert(database, TASK._replace(request_id="req-2")), due=["answer", "cancel"])
+    three = ended(await insert(database, TASK._replace(request_id="req-3")))
+    assert await update(database, two)
+    assert await update(database, three)
+    async with database.transaction() as connection:
+        await tasks.clear_due(connection, [])
+        await tasks.clear_due(
+            connection,
+            [(one.id, 1, ["deliver"]), (two.id, 2, ["cancel", "x"]), (three.id, 1, ["answer"])],
+        )
+    assert await fetch(database, one) == one._replace(due=["show"])
+    assert await fetch(database, two) == two._replace(due=["answer"])
+    assert await fetch(database, three) == three
+    async with database.transaction() as connection:
+        await tasks.clear_due(connection, [(one.id, 1, ["show"]), (two.id, 2, ["answer"])])
+    assert await fetch(database, one) == one._replace(due=[]), "it has not ended"
+    assert await fetch(database, two) == two._replace(due=[], desk=None)
+
+
+async def test_tasks_are_found_by_what_they_are_called(database: Database) -> None:
+    """People and programs know one id or the other."""
+    one = await insert(database, TASK)
+    two = await insert(database, TASK._replace(requester_node="attic", to_agent="other@here"))
+    three = await insert(database, TASK._replace(request_id="task-1", from_agent="other@here"))
+    async with database.transaction() as connection:
+        assert await tasks.find_tasks(connection, "req-1", 9) == [two, one]
+        assert await tasks.find_tasks(connection, "task-1", 2) == [three, two]
+        assert await tasks.list_tasks(connection, agent="other@here") == [three, two]
+        assert await tasks.list_tasks(connection, states=["running"]) == []
+        assert await tasks.list_tasks(connection, states=["accepted"], before=three.id) == [two, one]
+        assert await tasks.list_tasks(connection, limit=1) == [three]
+
+
+async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) -> None:
+    """What has ended does not count, nor what another node runs under the same name."""
+    waiting = TASK._replace(state="queued", due=[])
+    first = await insert(database, waiting._replace(request_id="q1"))
+    await insert(database, waiting._replace(request_id="q2"))
+    running = await insert(database, TASK._replace(request_id="r", state="running"))
+    await insert(database, TASK._replace(request_id="e", elsewhere=True))
+    done = await insert(database, TASK._replace(request_id="d"))
+    await update(database, ended(done))
+    async with database.transaction() as connection:
+        await tasks.lock_load(connection, "worker@here")
+        assert await tasks.fetch_load(connection, "worker@here") == LoadRow(1, 2, "task-1")
+        assert await tasks.fetch_load(connection, "nobody@here") == LoadRow(0, 0, None)
+        assert await tasks.first_queued(connection, "worker@here") == first
+        assert await tasks.first_queued(connection, "nobody@here") is None
+        assert await tasks.agents_with_queues(connection) == ["worker@here"]
+        live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"], 0, 9)
+        assert await tasks.list_live_of_agents(connection, ["worker@here"], live[0].id, 2) == live[1:3]
+        assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
+        assert running in live
+        asked = await tasks.list_live_of_requester(connection, TASK.requester_node, 0, 9)
+        assert asked == live
+        assert await tasks.list_live_of_requester(connection, TASK.requester_node, live[0].id, 2) == live[1:3]
+        assert await tasks.list_live_of_requester(connection, "nobody", 0, 9) == []
+
+
+async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Database) -> None:
+    """Until that one's transaction has ended; another agent is not concerned."""
+    order: list[str] = []
+    inside = asyncio.Event()
+
+    async def second() -> None:
+        async with database.transaction() as connection:
+            await tasks.lock_load(connection, "v@here")
+            inside.set()
+            await tasks.lock_load(connection, "w@here")
+            order.append("second")
+
+    async with database.transaction() as connection:
+        await tasks.lock_load(connection, "w@here")
+        waiting = asyncio.create_task(second())
+        await inside.wait()
+        order.append("first")
+    await waiting
+    assert order == ["first", "second"]
+
+
+async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database) -> None:
+    """One page after the other, and those of which something is due."""
+    for number in range(3):
+        await insert(database, TASK._replace(request_id=f"a{number}", desk=7))
+    await insert(database, TASK._replace(request_id="b", desk=9))
+    await insert(database, TASK._replace(request_id="c", desk=None))
+    async with database.connection() as connection:
+        assert await tasks.list_desks(connection) == [7, 9]
+        first = await tasks.list_tasks_of_desk(connection, 7, 0, 2)
+        rest = await tasks.list_tasks_of_desk(connection, 7, first[-1].id, 2)
+        assert [row.request_id for row in [*first, *rest]] == ["a0", "a1", "a2"]
+        await connection.execute("UPDATE tasks SET due = '{}' WHERE request_id = 'a1'")
+        due = await tasks.list_due_of_desk(connection, 7, 0, 9)
+        assert [row.request_id for row in due] == ["a0", "a2"]
+        assert await tasks.list_due_of_desk(connection, 7, due[0].id, 1) == [due[1]]
+        assert await tasks.next_desk(connection) != await tasks.next_desk(connection)
+
+
+async def test_only_the_newest_progress_is_kept(database: Database) -> None:
+    """An agent may report for hours."""
+    one = await insert(database, TASK)
+    async with database.transaction() as connection:
+        numbers = [await tasks.insert_progress(connection, one.id, at, b"{}", 3) for at in range(5)]
+        assert numbers == [1, 2, 3, 4, 5]
+        assert await tasks.list_progress(connection, one.id) == [
+            ProgressRow(number, number - 1, b"{}") for number in (3, 4, 5)
+        ]
+        assert [row.number for row in await tasks.list_progress(connection, one.id, 4)] == [5]
+        assert await tasks.step_task(connection, step_to(ended(one)))
+        assert await tasks.insert_progress(connection, one.id, 9, b"{}", 3) is None
+
+
+async def test_reports_that_come_at_once_are_numbered(database: Database) -> None:
+    """One after the other."""
+    one = await insert(database, TASK)
+
+    async def report(at: int) -> int | None:
+        async with database.transaction() as connection:
+            return await tasks.insert_progress(connection, one.id, at, b"{}", 100)
+
+    assert sorted(filter(None, await asyncio.gather(*map(report, range(8))))) == list(range(1, 9))
+
+
+async def test_tasks_that_ended_long_ago_are_forgotten(database: Database) -> None:
+    """Piece by piece, with their progress; also those that could not be answered all the time."""
+    for number in range(3):
+        stored = await insert(database, TASK._replace(request_id=f"old-{number}"))
+        async with database.transaction() as connection:
+            await tasks.insert_progress(connection, stored.id, 1, b"{}", 3)
+        assert await update(database, ended(stored, due=[], desk=None))
+    due = await insert(database, TASK._replace(request_id="due"))
+    assert await update(database, ended(due, finished_at=99))
+    young = await insert(database, TASK._replace(request_id="young"))
+    assert await update(database, ended(young, finished_at=100, due=[], desk=None))
+    live = await insert(database, TASK._replace(request_id="live"))
+    async with database.transaction() as connection:
+        assert [await tasks.prune(connection, 100, 2) for _ in range(3)] == [2, 2, 0]
+        left = await tasks.list_tasks(connection)
+        assert [row.id for row in left] == [live.id, young.id]
+        assert await connection.fetchval("SELECT count(*) FROM task_progress") == 0

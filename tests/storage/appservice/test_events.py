@@ -1,0 +1,144 @@
+"""What a homeserver sends to this node as its application service."""
+
+from datetime import timedelta
+
+from storage.appservice.events import (
+    NewEvent,
+    NewTransaction,
+    Redaction,
+    fetch_events,
+    fetch_known,
+    fetch_sent,
+    prune_events,
+    prune_transactions,
+    take_in,
+)
+from storage.database import Connection, Database
+from storage.rooms import stream as consumers
+from storage.rooms import stream as room_stream
+from storage.rooms.events import fetch_redactions, insert_redactions
+from storage.rooms.stream import Kind
+
+ROOM = "!kitchen:a"
+NOBODY_WAITS = timedelta(seconds=-1)
+
+
+async def write(
+    connection: Connection,
+    event_id: str,
+    *,
+    room_id: str = ROOM,
+    member: str | None = None,
+    kind: Kind = "timeline",
+    mark: str | None = None,
+) -> int:
+    event = NewEvent(event_id, room_id, kind, member, mark, b"{}")
+    taken = await take_in(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
+    assert taken.is_new
+    (position,) = taken.positions
+    assert position is not None
+    return position
+
+
+async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Database) -> None:
+    """What came last under an id counts, by registration."""
+    async with database.transaction() as connection:
+        first, second = (NewTransaction("palaver", "1", digest * 32) for digest in (b"a", b"b"))
+        assert await take_in(connection, first) == (True, (), False)
+        assert await take_in(connection, first) == (False, (), False)
+        assert (await take_in(connection, second)).is_new
+        assert not (await take_in(connection, second)).is_new
+        assert (await take_in(connection, second._replace(registration="other"))).is_new
+        assert await prune_transactions(connection, timedelta(days=1)) == 0
+        assert await prune_transactions(connection, NOBODY_WAITS) == 2
+
+
+async def test_events_are_known_by_their_ids(database: Database) -> None:
+    """And fetched by them; what is not there is not among them."""
+    async with database.transaction() as connection:
+        await write(connection, "$a")
+        assert await fetch_known(connection, ["$a", "$b"]) == {"$a"}
+        found = await fetch_events(connection, ["$a", "$b"])
+        assert list(found) == ["$a"]
+        assert found["$a"] == ("$a", b"{}", False, False)
+
+
+async def test_what_is_new_of_several_is_appended_in_its_order(database: Database) -> None:
+    """What has come before stays as it was, and has no place."""
+    async with database.transaction() as connection:
+        first = await write(connection, "$b")
+        rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
+        taken = await take_in(connection, NewTransaction("palaver", "1", bytes(32), rows))
+        assert taken == (True, [first + 1, None, first + 2], False)
+    stream = await database.look(lambda one: room_stream.read(one, 0, 10))
+    assert stream == [
+        (first, ROOM, "$b", "timeline"),
+        (first + 1, ROOM, "$c", "timeline"),
+        (first + 2, ROOM, "$a", "timeline"),
+    ]
+
+
+async def test_it_is_told_whether_an_event_is_redacted(database: Database) -> None:
+    """By one that came before, or with it."""
+    async with database.transaction() as connection:
+        one, two = (NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$1", "$2"))
+        asked = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
+        with_it = NewTransaction("palaver", "1", bytes(32), [one], [], asked)
+        assert (await take_in(connection, with_it)).some_are_redacted
+        after = NewTransaction("palaver", "2", bytes(32), [two])
+        assert (await take_in(connection, after)).some_are_redacted
+        assert await fetch_redactions(connection, ["$1", "$2"]) == [("$1", "$r"), ("$2", "$s")]
+
+
+async def test_our_own_are_known_by_their_marks(database: Database) -> None:
+    """In their room, the oldest one."""
+    async with database.transaction() as connection:
+        await write(connection, "$b", mark="one")
+        await write(connection, "$a", mark="one")
+        await write(connection, "$other", mark="two")
+        await write(connection, "$elsewhere", mark="one", room_id="!cellar:a")
+        assert await fetch_sent(connection, ROOM, "one") == "$b"
+        assert await fetch_sent(connection, "!cellar:a", "one") == "$elsewhere"
+        assert await fetch_sent(connection, ROOM, "three") is None
+
+
+async def test_a_redaction_holds_in_its_room(database: Database) -> None:
+    """Whichever of the two came first."""
+    async with database.transaction() as connection:
+        await insert_redactions(connection, [("$late", "$r"), ("$early", "$r"), ("$elsewhere", "$r")])
+        await write(connection, "$early")
+        await write(connection, "$r")
+        await write(connection, "$late")
+        await write(connection, "$elsewhere", room_id="!cellar:a")
+        found = await fetch_events(connection, ["$early", "$late", "$elsewhere"])
+        assert {name for name, event in found.items() if event.is_redacted} == {"$early", "$late"}
+
+
+async def test_what_is_said_of_a_member_is_answered_by_what_is_said_later(database: Database) -> None:
+    """Of the same one, in the same room."""
+    async with database.transaction() as connection:
+        await write(connection, "$invite", member="@w:a", kind="invite")
+        await write(connection, "$other", member="@v:a", kind="invite")
+        await write(connection, "$elsewhere", member="@w:a", room_id="!cellar:a", kind="invite")
+        await write(connection, "$leave", member="@w:a")
+        found = await fetch_events(connection, ["$invite", "$other", "$elsewhere", "$leave"])
+        assert [name for name, event in found.items() if event.is_answered] == ["$invite"]
+
+
+async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:
+    """And with it its place in the stream and what it asked for; not before it is old, and not while a reader
+    is behind."""
+    async with database.transaction() as connection:
+        first = await write(connection, "$a")
+        second = await write(connection, "$b")
+        await insert_redactions(connection, [("$x", "$a"), ("$x", "$b")])
+    async with database.transaction() as connection:
+        assert await prune_events(connection, NOBODY_WAITS) == 0
+        term = await consumers.take_over(connection, "quick", 0)
+        await consumers.take_over(connection, "slow", first)
+        await consumers.advance(connection, "quick", term, second)
+        assert await prune_events(connection, timedelta(days=1)) == 0
+        assert await prune_events(connection, NOBODY_WAITS) == 1
+        assert await fetch_known(connection, ["$a", "$b"]) == {"$b"}
+        assert await fetch_redactions(connection, ["$x"]) == [("$x", "$b")]
+    assert [row.event_id for row in await database.look(lambda one: room_stream.read(one, 0, 10))] == ["$b"]

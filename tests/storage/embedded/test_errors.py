@@ -1,0 +1,116 @@
+"""Why Postgres did not start, in a sentence."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.embedded.errors import explain, explain_refusal, is_passing
+from storage.embedded.home import Identity
+
+WHERE = Path("/srv/data/postgres")
+NOBODY = Identity("nobody", 65534, 65534, (65534,))
+CLOSED = (
+    "The node runs as root and its Postgres as nobody, to whom /root is closed, and this machine permits no "
+    "private way around it (unshare: Operation not permitted)."
+)
+ELSE = "run the node as an ordinary user, or set database.url to a Postgres that runs already."
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (
+            'UTC [1] LOG:  starting\nUTC [1] FATAL:  data directory "x" has wrong ownership\n',
+            'data directory "x" has wrong ownership',
+        ),
+        (
+            "FATAL:  first\nPANIC:  could not locate a valid checkpoint record\n",
+            "could not locate a valid checkpoint record",
+        ),
+        (
+            "fixing permissions … ok\ninitdb: error: could not create directory.\ninitdb: removing",
+            "could not create directory",
+        ),
+        ("Segmentation fault\n", "Segmentation fault"),
+        ("", "it said nothing"),
+    ],
+)
+def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> None:
+    """What it printed before and after is in the log, whose place the advice names."""
+    error = explain(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
+    assert error.problem == f"Postgres could not start in /srv/data/postgres: {reason}."
+    assert error.advice == "Read /srv/data/postgres/postgres.log, put that right and start the node again."
+
+
+@pytest.mark.parametrize("text", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_called_one(text: str) -> None:
+    """How much is free, and where: a quota, for instance, can be used up while there is plenty."""
+    error = explain(f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20)
+    assert error.problem == (
+        "Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of room."
+    )
+    assert "Make room" in error.advice
+
+
+@pytest.mark.parametrize(
+    ("output", "passing"),
+    [
+        ("FATAL:  pre-existing shared memory block (key 8, ID 2) is still in use", True),
+        ('FATAL:  lock file "postmaster.pid" already exists', True),
+        ("FATAL:  could not map anonymous shared memory", False),
+    ],
+)
+def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
+    """They go away by themselves, so it is worth trying again."""
+    assert is_passing(output) is passing
+
+
+@pytest.mark.parametrize(
+    ("fields", "identity", "problem", "advice"),
+    [
+        (
+            {"kind": "closed", "directory": "/root", "why": "unshare: Operation not permitted"},
+            NOBODY,
+            CLOSED,
+            "Move the installation and data_dir to directories that everybody may enter, " + ELSE,
+        ),
+        (
+            {"kind": "closed", "directory": "/venv/bin/postgres", "why": "its own mode"},
+            None,
+            "/venv/bin/postgres may not be run by the user that the node runs as.",
+            "Install Palaver again as that user, or set database.url to a Postgres that runs already.",
+        ),
+        (
+            {"kind": "identity", "error": "[Errno 1] not permitted"},
+            NOBODY,
+            "The node runs as root and may not start its Postgres as nobody ([Errno 1] not permitted).",
+            "Grant it CAP_SETUID and CAP_SETGID, " + ELSE,
+        ),
+        (
+            {"kind": "system", "error": "[Errno 28] …", "errno": errno.ENOSPC},
+            None,
+            "Only 4.0 KiB are free on the disk of /srv/data/postgres, and Postgres ran out of room.",
+            "Make room on that disk, or set data_dir to a directory on another one.",
+        ),
+        (
+            {"kind": "system", "error": "[Errno 5] Input/output error", "errno": errno.EIO},
+            None,
+            "Postgres could not start in /srv/data/postgres: [Errno 5] Input/output error.",
+            "Put that right and start the node again.",
+        ),
+        (
+            {"kind": "orphan"},
+            None,
+            "Postgres could not start in /srv/data/postgres: orphan.",
+            "Put that right and start the node again.",
+        ),
+    ],
+)
+def test_what_the_launcher_refuses_is_a_sentence(
+    fields: dict[str, Any], identity: Identity | None, problem: str, advice: str
+) -> None:
+    """One sentence of what is wrong, one of what to do."""
+    error = explain_refusal(fields, WHERE, 4096, identity)
+    assert (error.problem, error.advice) == (problem, advice)

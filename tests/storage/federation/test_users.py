@@ -1,0 +1,55 @@
+"""Users, their profiles, and what has not been told of yet."""
+
+from storage.database import Database
+from storage.federation.users import (
+    ProfileChange,
+    delete_change,
+    fetch_profile,
+    insert_user,
+    is_user,
+    list_changes,
+    lock_profile,
+    note_change,
+    update_profile,
+)
+
+ALICE = "@alice:here.test"
+
+
+async def test_a_user_is_there_once(database: Database) -> None:
+    """A second insertion changes nothing, the profile included."""
+    async with database.transaction() as connection:
+        assert not await is_user(connection, ALICE)
+        assert await fetch_profile(connection, ALICE) is None
+        assert await lock_profile(connection, ALICE) is None
+        assert await insert_user(connection, ALICE, 5)
+        assert await fetch_profile(connection, ALICE) == {}
+        profile = {"displayname": "Äda", "m.tz": "Europe/Berlin", "x.y": [1, {"z": None}]}
+        await update_profile(connection, ALICE, profile)
+        assert not await insert_user(connection, ALICE, 6)
+        assert await is_user(connection, ALICE)
+        assert await fetch_profile(connection, ALICE) == profile
+        assert await lock_profile(connection, ALICE) == profile
+
+
+async def test_what_changes_in_between_stays_to_be_told(database: Database) -> None:
+    """Only the change that was told of goes; one that came meanwhile has another number."""
+    async with database.transaction() as connection:
+        await note_change(connection, ALICE)
+        await note_change(connection, "@bob:here.test")
+        first, second = await list_changes(connection, 0, 10)
+        assert (first.user_id, second.user_id) == (ALICE, "@bob:here.test")
+        assert await list_changes(connection, 0, 1) == [first]
+        assert await list_changes(connection, first.number, 10) == [second]
+        await note_change(connection, ALICE)
+        await delete_change(connection, first)
+        assert [change.user_id for change in await list_changes(connection, 0, 10)] == [
+            "@bob:here.test",
+            ALICE,
+        ]
+        await delete_change(connection, second)
+        [last] = await list_changes(connection, 0, 10)
+        assert last == ProfileChange(ALICE, last.number)
+        assert last.number > second.number
+        await delete_change(connection, last)
+        assert await list_changes(connection, 0, 10) == []

@@ -1,0 +1,129 @@
+"""Rows of media, and which of them go when there is too much."""
+
+from dataclasses import replace
+
+from storage.database import Database
+from storage.media.media import (
+    MediaRow,
+    Surplus,
+    delete_remote,
+    fetch,
+    fetch_surplus,
+    fetch_unneeded,
+    find_upload,
+    is_needed,
+    lock_bytes,
+    put,
+    set_quarantined,
+    touch,
+)
+
+A, B = b"a" * 32, b"b" * 32
+OURS = MediaRow("us.test", "one", A, 10, "image/png", "a.png", "@alice:us.test", 1000, 1000)
+THEIRS = replace(OURS, origin="them.test", uploader=None)
+
+
+async def test_what_is_put_is_found(database: Database) -> None:
+    """Under its own address only."""
+    async with database.transaction() as connection:
+        await put(connection, OURS)
+        assert await fetch(connection, "us.test", "one") == OURS
+        assert await fetch(connection, "them.test", "one") is None
+        assert await is_needed(connection, A)
+        assert not await is_needed(connection, B)
+        assert await fetch_unneeded(connection, [A, B]) == [B]
+        assert await fetch_unneeded(connection, []) == []
+
+
+async def test_ours_is_written_once(database: Database) -> None:
+    """Nothing that comes later under its address changes it; another server's may come anew."""
+    async with database.transaction() as connection:
+        for row in (OURS, THEIRS):
+            await put(connection, row)
+            await put(connection, replace(row, sha256=B, uploader=None))
+        assert await fetch(connection, "us.test", "one") == OURS
+        assert await fetch(connection, "them.test", "one") == replace(THEIRS, sha256=B)
+
+
+async def test_use_only_goes_forward(database: Database) -> None:
+    """A clock that was set back makes nothing older."""
+    async with database.transaction() as connection:
+        await put(connection, THEIRS)
+        for now in (5000, 4000):
+            await touch(connection, "them.test", "one", now)
+        assert await fetch(connection, "them.test", "one") == replace(THEIRS, last_used_at=5000)
+
+
+async def test_bytes_in_quarantine_stay_there_under_every_address(database: Database) -> None:
+    """Those they have, and those they get afterwards."""
+    async with database.transaction() as connection:
+        await put(connection, THEIRS)
+        await set_quarantined(connection, A, quarantined=True)
+        await put(connection, OURS)
+        await put(connection, THEIRS)
+        for row in (OURS, THEIRS):
+            assert await fetch(connection, row.origin, row.media_id) == replace(row, quarantined=True)
+        await set_quarantined(connection, A, quarantined=False)
+        assert await fetch(connection, "us.test", "one") == OURS
+
+
+async def test_an_upload_is_found_by_its_bytes(database: Database) -> None:
+    """The oldest of that user, and nothing of anybody else's."""
+    async with database.transaction() as connection:
+        assert await find_upload(connection, "us.test", "@alice:us.test", A) is None
+        await put(connection, THEIRS)
+        await put(connection, replace(OURS, media_id="later", created_at=2000))
+        await put(connection, OURS)
+        await put(connection, replace(OURS, media_id="bobs", uploader="@bob:us.test", created_at=1))
+        await put(connection, replace(OURS, media_id="other", sha256=B, created_at=1))
+        assert await find_upload(connection, "us.test", "@alice:us.test", A) == "one"
+
+
+async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> None:
+    """The longest unused goes first. Never ours, never what is in quarantine."""
+    async with database.transaction() as connection:
+        await put(connection, replace(OURS, created_at=1, size=10**9))
+        for number in range(5):
+            await put(
+                connection,
+                replace(THEIRS, media_id=str(number), sha256=bytes([number]) * 32, created_at=number),
+            )
+        await set_quarantined(connection, bytes([3]) * 32, quarantined=True)
+
+        async def surplus(since: int, most: int, *, used_until: int = 9, limit: int = 10) -> list[str]:
+            found = await fetch_surplus(
+                connection, unused_since=since, most_bytes=most, used_until=used_until, limit=limit
+            )
+            return [one.media_id for one in found]
+
+        assert await surplus(0, 100) == []
+        assert await surplus(2, 100) == ["0", "1"]
+        assert await surplus(0, 20) == ["0", "1"]
+        assert await surplus(0, 19) == ["0", "1", "2"]
+        assert await surplus(9, 0) == ["0", "1", "2", "4"]
+        assert await surplus(9, 0, limit=1) == ["0"]
+        assert await surplus(9, 0, used_until=1) == ["0", "1"]
+
+
+async def test_only_what_others_have_is_deleted(database: Database) -> None:
+    """And only while it is what was looked at."""
+    async with database.transaction() as connection:
+        await lock_bytes(connection, A)
+        for row in (OURS, THEIRS):
+            await put(connection, row)
+        for surplus in (Surplus("us.test", "one", A), Surplus("them.test", "one", B)):
+            await delete_remote(connection, surplus)
+        assert await fetch(connection, "us.test", "one") is not None
+        assert await fetch(connection, "them.test", "one") is not None
+        await delete_remote(connection, Surplus("them.test", "one", A))
+        assert await fetch(connection, "them.test", "one") is None
+        assert await is_needed(connection, A)
+
+
+async def test_a_lock_is_held_against_others(database: Database) -> None:
+    """Until the transaction ends."""
+    async with database.transaction() as one, database.transaction() as other:
+        await lock_bytes(one, A)
+        await lock_bytes(other, B)
+        free = "SELECT pg_try_advisory_xact_lock(x'4D454449'::int, x'61616161'::int)"
+        assert not await other.fetchval(free)

@@ -1,0 +1,33 @@
+"""Calls of tools that people have asked for in rooms."""
+
+from storage.database import Database
+from storage.offices.orders import OrderRow, insert_order, is_known, list_untold, prune, set_told
+
+
+def order(number: int) -> OrderRow:
+    return OrderRow(f"$e{number}", "!room:here.test", f"c{number}", number)
+
+
+async def test_a_message_is_one_order(database: Database) -> None:
+    """However often it is read; and it is one until whoever has asked has been told."""
+    async with database.transaction() as connection:
+        assert not await is_known(connection, "$e2")
+        assert await insert_order(connection, order(2))
+        assert await is_known(connection, "$e2")
+        assert await insert_order(connection, order(1))
+        assert not await insert_order(connection, order(2)._replace(call_id="other"))
+        assert await list_untold(connection, 10) == [order(1), order(2)]
+        assert await list_untold(connection, 1) == [order(1)]
+        await set_told(connection, "$e1")
+        assert await list_untold(connection, 10) == [order(2)]
+        assert not await insert_order(connection, order(1))
+
+
+async def test_old_ones_are_forgotten(database: Database) -> None:
+    """A few at a time."""
+    async with database.transaction() as connection:
+        for number in range(1, 6):
+            await insert_order(connection, order(number))
+        assert await prune(connection, 4, 2) == 2
+        assert await prune(connection, 4, 10) == 1
+        assert [row.event_id for row in await list_untold(connection, 10)] == ["$e4", "$e5"]

@@ -1,0 +1,97 @@
+"""When offices were used last, and whose rooms are archived."""
+
+import json
+
+from storage.database import Connection, Database
+from storage.offices import records as office_records
+from storage.offices.records import NewRecord
+from storage.offices.rooms import (
+    ArchivedRow,
+    archive,
+    bring_back,
+    is_used_again,
+    keep,
+    list_archived,
+    list_offices,
+    list_to_tell,
+    list_unused,
+    list_used_again,
+    note_use,
+    set_told,
+)
+
+
+async def happens(connection: Connection, office_id: str, kind: str, at_ms: int, name: str = "boss") -> int:
+    """Its place among what has happened."""
+    body = json.dumps({"name": name, "role": "agent"}).encode()
+    await office_records.insert_records(connection, [NewRecord(office_id, kind, None, body, at_ms)])
+    place: int = await connection.fetchval("SELECT max(position) FROM office_records")
+    return place
+
+
+async def unused(connection: Connection, used_before_ms: int) -> list[str]:
+    await note_use(connection)
+    return [office_id for office_id, _ in await list_unused(connection, used_before_ms, 10)]
+
+
+async def test_an_office_is_unused_when_nobody_is_there_and_nothing_has_happened(database: Database) -> None:
+    """Who is there, is there, however long nothing has happened. What was forgotten of the records is known
+    here."""
+    async with database.transaction() as connection:
+        assert await unused(connection, 1_000) == []
+        for office_id, at_ms in (("a", 10), ("b", 5), ("c", 7)):
+            await happens(connection, office_id, "joined", at_ms)
+        for office_id, at_ms in (("a", 20), ("b", 30)):
+            await happens(connection, office_id, "left", at_ms)
+        await happens(connection, "b", "answered", 40)
+        assert await unused(connection, 19) == []
+        assert await unused(connection, 20) == ["a"]
+        assert await unused(connection, 1_000) == ["a", "b"]
+        await connection.execute("DELETE FROM office_records WHERE office_id <> 'c'")
+        assert await unused(connection, 1_000) == ["a", "b"]
+        await happens(connection, "a", "joined", 900)
+        assert await unused(connection, 1_000) == ["b"]
+        await happens(connection, "a", "joined", 901, "hands")
+        await happens(connection, "a", "left", 902)
+        assert await unused(connection, 1_000) == ["b"]
+        await keep(connection, "b", 1_001)
+        assert await unused(connection, 1_000) == []
+        assert await list_offices(connection) == ["a", "b", "c"]
+
+
+async def test_it_is_archived_unless_something_has_happened_since(database: Database) -> None:
+    """Once. That its room says so is noted by itself."""
+    async with database.transaction() as connection:
+        last = await happens(connection, "a", "left", 20)
+        await note_use(connection)
+        assert await archive(connection, "a", last, 100)
+        assert not await archive(connection, "a", last, 100)
+        assert await list_to_tell(connection, 10) == [ArchivedRow("a", last, 20)]
+        assert await list_archived(connection) == []
+        await set_told(connection, "a")
+        assert await list_to_tell(connection, 10) == []
+        assert await list_archived(connection) == ["a"]
+        assert await unused(connection, 1_000) == []
+        other = await happens(connection, "b", "left", 20)
+        await note_use(connection)
+        await happens(connection, "b", "joined", 99)
+        assert not await archive(connection, "b", other, 100)
+
+
+async def test_it_comes_back_with_the_next_who_joins(database: Database) -> None:
+    """And is unused again after as long a time."""
+    async with database.transaction() as connection:
+        last = await happens(connection, "a", "left", 20)
+        await note_use(connection)
+        await archive(connection, "a", last, 100)
+        await set_told(connection, "a")
+        await happens(connection, "a", "answered", 101)
+        await happens(connection, "b", "joined", 101)
+        assert (await list_used_again(connection, 10), await is_used_again(connection, "a")) == ([], False)
+        await happens(connection, "a", "joined", 102)
+        assert (await list_used_again(connection, 10), await is_used_again(connection, "a")) == (["a"], True)
+        await bring_back(connection, "a", 102)
+        assert await list_used_again(connection, 10) == []
+        await happens(connection, "a", "left", 103)
+        assert await unused(connection, 102) == []
+        assert await unused(connection, 103) == ["a"]

@@ -1,0 +1,141 @@
+"""Tokens for offices in the database."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from storage.database import Database
+from storage.offices import tokens as office_tokens
+from storage.offices.tokens import (
+    KEPT_MS,
+    NOTED_EVERY_MS,
+    OfficeTokenRow,
+    fetch_token,
+    insert_token,
+    list_good_ids,
+    list_tokens,
+    note_use,
+    revoke_token,
+)
+
+NOW = 1_800_000_000_000
+
+
+def row(
+    token_id: str,
+    owner: str = "alice",
+    roles: tuple[str, ...] = ("agent",),
+    offices: tuple[str, ...] = ("kitchen", "team-*"),
+    made_at: int = NOW,
+    expires_at: int | None = None,
+) -> OfficeTokenRow:
+    return OfficeTokenRow(
+        token_id, token_id.encode().ljust(32, b"."), owner, roles, offices, made_at, expires_at
+    )
+
+
+async def test_it_is_kept_found_and_listed(database: Database) -> None:
+    """By the part that is no secret, as it was given."""
+    async with database.transaction() as connection:
+        assert await insert_token(connection, row("a", made_at=NOW + 1))
+        assert await insert_token(connection, row("b", expires_at=NOW + 5, offices=()))
+        assert await insert_token(connection, row("c", "Alice", ("agent", "computer")))
+        assert await fetch_token(connection, "a") == row("a", made_at=NOW + 1)
+        assert await fetch_token(connection, "b") == row("b", expires_at=NOW + 5, offices=())
+        assert await fetch_token(connection, "z") is None
+        assert [one.token_id for one in await list_tokens(connection)] == ["c", "b", "a"]
+
+
+async def test_an_id_is_given_once(database: Database) -> None:
+    """Another token under it would open with the first one's rights."""
+    async with database.transaction() as connection:
+        await insert_token(connection, row("a"))
+    with pytest.raises(asyncpg.UniqueViolationError):
+        async with database.transaction() as connection:
+            await insert_token(connection, row("a", "eve"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        row("a", roles=()),
+        row("a", roles=("agent", "admin")),
+        row("a", owner=""),
+        row("a", owner="ä" * 128),
+        row("a")._replace(hash=b"short"),
+    ],
+)
+async def test_what_opens_by_mistake_is_not_kept(database: Database, wrong: OfficeTokenRow) -> None:
+    """Whoever asks for it has made the mistake before."""
+    with pytest.raises(asyncpg.CheckViolationError):
+        async with database.transaction() as connection:
+            await insert_token(connection, wrong)
+
+
+async def test_its_use_is_noted_to_the_minute(database: Database) -> None:
+    """By whichever process; one that is noted late changes nothing."""
+    async with database.transaction() as connection:
+        await insert_token(connection, row("a"))
+        noted = []
+        for at in (NOW, NOW + NOTED_EVERY_MS - 1, NOW + NOTED_EVERY_MS, NOW + 3):
+            await note_use(connection, "a", at)
+            found = await fetch_token(connection, "a")
+            assert found is not None
+            noted.append(found.last_used_at)
+    assert noted == [NOW, NOW, NOW + NOTED_EVERY_MS, NOW + NOTED_EVERY_MS]
+
+
+def test_whether_a_use_is_news() -> None:
+    """Of a clock that was put back nothing is written down."""
+    assert row("a").is_use_news(NOW)
+    used = row("a")._replace(last_used_at=NOW)
+    assert used.is_use_news(NOW + NOTED_EVERY_MS)
+    assert not used.is_use_news(NOW + NOTED_EVERY_MS - 1)
+    assert not used.is_use_news(0)
+
+
+async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
+    """What is revoked stays so, with its time; the statement says the same as the row."""
+    assert row("a").is_good(NOW)
+    assert row("a", expires_at=NOW + 1).is_good(NOW)
+    assert not row("a", expires_at=NOW).is_good(NOW)
+    async with database.transaction() as connection:
+        for name, expires_at in (("a", None), ("b", NOW + 1), ("c", None)):
+            await insert_token(connection, row(name, expires_at=expires_at))
+        assert await list_good_ids(connection, ["a", "b", "z"], NOW) == {"a", "b"}
+        assert await list_good_ids(connection, ["a", "b"], NOW + 1) == {"a"}
+        assert await list_good_ids(connection, [], NOW) == frozenset()
+        assert not await revoke_token(connection, "z", NOW)
+        for at in (NOW, NOW + 1):
+            assert await revoke_token(connection, "a", at)
+        found = {one.token_id: one for one in await list_tokens(connection)}
+        assert found["a"].revoked_at == NOW
+        assert [found[name].is_good(NOW + 1) for name in "abc"] == [False, False, True]
+        assert await list_good_ids(connection, "abc", NOW + 1) == {"c"}
+
+
+async def test_there_are_so_many_and_no_more(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that ended long ago make room for new ones."""
+    monkeypatch.setattr(office_tokens, "MOST", 3)
+    async with database.transaction() as connection:
+        assert await insert_token(connection, row("a"))
+        assert await insert_token(connection, row("b", expires_at=NOW + 1))
+        assert await insert_token(connection, row("c"))
+        assert not await insert_token(connection, row("d"))
+        await revoke_token(connection, "a", NOW)
+        assert not await insert_token(connection, row("d", made_at=NOW + KEPT_MS))
+        assert await insert_token(connection, row("d", made_at=NOW + KEPT_MS + 1))
+        assert not await insert_token(connection, row("e", made_at=NOW + KEPT_MS + 1))
+        assert [one.token_id for one in await list_tokens(connection)] == ["b", "c", "d"]
+
+
+async def test_the_last_place_is_given_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To one of several who ask at the same time."""
+    monkeypatch.setattr(office_tokens, "MOST", 2)
+
+    async def insert(token_id: str) -> bool:
+        async with database.transaction() as connection:
+            return await insert_token(connection, row(token_id))
+
+    assert sorted(await asyncio.gather(*map(insert, "abcde"))) == [False, False, False, True, True]

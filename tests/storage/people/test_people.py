@@ -1,0 +1,111 @@
+"""What people see of tasks, and what was said once."""
+
+from storage.database import Database
+from storage.people import people
+from storage.people.people import ShownRow
+
+ASKED = ShownRow(
+    task=7,
+    requester_node="here",
+    request_id="people-1",
+    agent="worker@here",
+    room_id="!room",
+    root="$root",
+    request="$asked",
+    asked_by="@alice:there",
+    is_threaded=True,
+    sign=None,
+    sign_event=None,
+    progress=None,
+    answer=None,
+    withdrawn_by=None,
+    made_at=5,
+)
+
+
+async def put(database: Database, *rows: ShownRow) -> None:
+    async with database.transaction() as connection:
+        for row in rows:
+            await people.insert_shown(connection, row)
+
+
+async def found(database: Database, event_id: str, room_id: str = "!room", limit: int = 10) -> list[int]:
+    async with database.transaction() as connection:
+        return [row.task for row in await people.find_shown(connection, room_id, event_id, limit)]
+
+
+async def test_what_is_known_of_a_task_stays(database: Database) -> None:
+    """Recorded a second time, after a kill, it is what it was."""
+    await put(database, ASKED, ASKED._replace(root="$other"))
+    async with database.transaction() as connection:
+        assert await people.fetch_shown(connection, 7) == ASKED
+        assert await people.fetch_shown(connection, 8) is None
+
+
+async def test_what_is_known_of_a_task_is_told(database: Database) -> None:
+    """By whoever records it once more."""
+    async with database.transaction() as connection:
+        assert await people.keep_shown(connection, ASKED) == ASKED
+        assert await people.keep_shown(connection, ASKED._replace(root="$other")) == ASKED
+
+
+async def test_a_message_leads_to_its_tasks(database: Database) -> None:
+    """By each of its roles, the newest task first, and in its own room alone."""
+    await put(database, ASKED, ASKED._replace(task=8, request="$further"))
+    async with database.transaction() as connection:
+        await people.set_progress(connection, 8, "$progress")
+        await people.set_answer(connection, 8, "$answer")
+        await people.set_sign(connection, 8, "done", "$sign")
+        row = await people.fetch_shown(connection, 8)
+    assert row is not None
+    assert row[-7:] == (True, "done", "$sign", "$progress", "$answer", None, 5)
+    assert await found(database, "$root") == [8, 7]
+    assert await found(database, "$root", limit=1) == [8]
+    assert await found(database, "$asked") == [7]
+    for event_id in ("$further", "$progress", "$answer"):
+        assert await found(database, event_id) == [8]
+    assert await found(database, "$root", "!elsewhere") == []
+    assert await found(database, "$sign") == []
+
+
+async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:
+    """Read again after a kill, the same event still is the one; a later one is not."""
+    await put(database, ASKED)
+    async with database.transaction() as connection:
+        assert await people.withdraw(connection, 7, "$edit") == "$edit"
+        assert await people.withdraw(connection, 7, "$edit") == "$edit"
+        assert await people.withdraw(connection, 7, "$later") == "$edit"
+        assert await people.withdraw(connection, 9, "$edit") is None
+
+
+async def test_what_has_cancelled_last_is_known(database: Database) -> None:
+    """Of a task that is forgotten nothing is."""
+    await put(database, ASKED)
+    async with database.transaction() as connection:
+        assert not await people.is_cancelled_by(connection, 7, "$first")
+        for event_id in ("$first", "$second"):
+            await people.set_cancelled(connection, 7, event_id)
+            assert await people.is_cancelled_by(connection, 7, event_id)
+        assert not await people.is_cancelled_by(connection, 7, "$first")
+        await people.set_cancelled(connection, 9, "$first")
+        assert not await people.is_cancelled_by(connection, 9, "$first")
+
+
+async def test_old_ones_are_forgotten(database: Database) -> None:
+    """The oldest first, some at a time."""
+    await put(database, *(ASKED._replace(task=number, made_at=number) for number in range(5)))
+    async with database.transaction() as connection:
+        assert await people.prune_shown(connection, 4, 3) == 3
+        assert await people.prune_shown(connection, 4, 3) == 1
+        assert await people.prune_shown(connection, 4, 3) == 0
+    assert await found(database, "$root") == [4]
+
+
+async def test_something_is_said_once_in_a_room(database: Database) -> None:
+    """In another room it has not been said."""
+    async with database.transaction() as connection:
+        assert not await people.was_said(connection, "!room", "it is encrypted")
+        for _ in range(2):
+            await people.insert_said(connection, "!room", "it is encrypted")
+        assert await people.was_said(connection, "!room", "it is encrypted")
+        assert not await people.was_said(connection, "!other", "it is encrypted")

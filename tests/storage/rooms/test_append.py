@@ -1,0 +1,188 @@
+"""Messages and all that belongs to them, in one statement."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from storage.database import Connection, Database
+from storage.federation import outbox
+from storage.federation.audit import AuditRow, AuditSearch, search
+from storage.federation.incoming_transactions import Answered, fetch_answer, insert_answer
+from storage.rooms import stream as room_stream
+from storage.rooms.append import Appended, Messages, append
+from storage.rooms.events import EventRow, fetch_events, fetch_relations, insert_redactions, write_events
+from storage.rooms.rooms import RoomRow, fetch_rooms, insert_room
+from storage.rooms.sent_transactions import fetch_sent
+from storage.rooms.stream import StreamRow
+from tests.support.postgres import pool_on
+
+ROOM, ALICE, PEER, OTHER = "!r:a.example", "@alice:a.example", "b.example", "c.example"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+AUDIT = AuditRow(AT, PEER, "in", "transaction", None, ROOM, "1", "done", "2 accepted")
+ANSWERED = Answered(PEER, "1", b"{}", AUDIT)
+
+
+def event(event_id: str, depth: int = 2) -> EventRow:
+    return EventRow(
+        event_id, ROOM, "m.x", None, ALICE, depth, 7, ["$0"], ["$c"], "accepted", None, 1, 1, b"{}"
+    )
+
+
+def several(*event_ids: str, generation: int = 5, **more: Any) -> Messages:
+    """They relate to something, so that they go by the statement that takes lists even if it is one."""
+    events = [event(event_id, 2 + number) for number, event_id in enumerate(event_ids)]
+    related = [("$0", "m.thread", event_ids[0])]
+    return replace(Messages(ROOM, generation, [event_ids[-1]], events, related), **more)
+
+
+def one(event_id: str, generation: int = 5, **more: Any) -> Messages:
+    """One message that relates to nothing has a statement of its own."""
+    return replace(Messages(ROOM, generation, [event_id], [event(event_id)]), **more)
+
+
+BOTH = pytest.mark.parametrize("make", [several, one])
+
+
+async def room(database: Database) -> None:
+    async with database.transaction() as connection:
+        await insert_room(connection, RoomRow(ROOM, "11", 5, ["$0"], 1))
+
+
+async def written(connection: Connection) -> tuple[object, ...]:
+    """Of all tables that are concerned."""
+    return (
+        await fetch_rooms(connection, [ROOM]),
+        len(await fetch_events(connection, ["$1", "$2", "$3"])),
+        await room_stream.read(connection, 0, 10),
+        await outbox.depths(connection),
+        await search(connection, AuditSearch(), 10),
+        [await fetch_answer(connection, PEER, name) for name in "12"],
+    )
+
+
+async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database: Database) -> None:
+    """The head moves on, and each reader and each server finds the events in their order."""
+    await room(database)
+    queue = [(destination, event_id) for event_id in ("$2", "$1") for destination in (PEER, OTHER)]
+    async with database.statements() as connection:
+        appended = await append(connection, several("$2", "$1", sent={(ALICE, "1"): "$2"}, queue=queue), 9)
+        assert appended is not None
+        first, second = (row.position for row in appended.streamed)
+        assert first < second
+        assert await room_stream.read(connection, 0, 10) == [
+            StreamRow(first, ROOM, "$2", "timeline"),
+            StreamRow(second, ROOM, "$1", "timeline"),
+        ]
+        assert appended.streamed == await room_stream.read(connection, 0, 10)
+        assert await fetch_rooms(connection, [ROOM]) == [RoomRow(ROOM, "11", 6, ["$1"], 1)]
+        assert len(await fetch_events(connection, ["$1", "$2"])) == 2
+        assert await fetch_sent(connection, ROOM, [(ALICE, "1")]) == {(ALICE, "1"): "$2"}
+        assert await fetch_relations(connection, ROOM, "$0", None, 9) == ["$2"]
+        for server in (PEER, OTHER):
+            places = [(ROOM, row.position) for row in appended.queued if row.destination == server]
+            queued = await outbox.fetch_pdus(connection, server, places)
+            assert [row.event_id for row in queued] == ["$2", "$1"]
+            assert await outbox.oldest_pdus(connection, server, ROOM, 9) == [place for _, place in places]
+
+
+async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it(database: Database) -> None:
+    """As the other statement would write it."""
+    await room(database)
+    async with database.statements() as connection:
+        message = one("$1", sent={(ALICE, "1"): "$1"}, queue=[(PEER, "$1")])
+        appended = await append(connection, message, 9)
+        assert appended is not None
+        assert await room_stream.read(connection, 0, 10) == appended.streamed
+        assert [row[1:] for row in appended.streamed] == [(ROOM, "$1", "timeline")]
+        assert await fetch_rooms(connection, [ROOM]) == [RoomRow(ROOM, "11", 6, ["$1"], 1)]
+        assert tuple(await connection.fetchrow("SELECT * FROM events") or ()) == event("$1")
+        assert await fetch_sent(connection, ROOM, [(ALICE, "1")]) == {(ALICE, "1"): "$1"}
+        (queued,) = appended.queued
+        assert queued == (PEER, "$1", queued.position)
+        assert await outbox.oldest_pdus(connection, PEER, ROOM, 9) == [queued.position]
+
+
+@BOTH
+async def test_events_of_another_server_are_written_with_the_answer(
+    database: Database, make: Callable[..., Messages]
+) -> None:
+    """And with the audit, where there is something for it. Nothing is queued."""
+    await room(database)
+    async with database.statements() as connection:
+        appended = await append(connection, make("$1", answered=ANSWERED), 9)
+        assert appended is not None
+        head = RoomRow(ROOM, "11", 6, ["$1"], 1)
+        streamed = appended.streamed
+        assert await written(connection) == ([head], 1, streamed, [], [AUDIT], [b"{}", None])
+        beside = make("$2", generation=6, forward_extremities=["$1", "$2"])
+        answered = ANSWERED._replace(transaction_id="2", audit=None)
+        assert await append(connection, replace(beside, answered=answered), 9) is not None
+        assert await fetch_rooms(connection, [ROOM]) == [RoomRow(ROOM, "11", 7, ["$1", "$2"], 1)]
+        assert (await written(connection))[4:] == ([AUDIT], [b"{}", b"{}"])
+
+
+@pytest.mark.parametrize("event_ids", [("$1",), ("$1", "$2")])
+async def test_what_need_not_be_there_is_left_out(database: Database, event_ids: tuple[str, ...]) -> None:
+    """Events without a transaction id that concern nobody else."""
+    await room(database)
+    async with database.statements() as connection:
+        appended = await append(connection, several(*event_ids, relations=[]), 9)
+        assert appended is not None
+        assert [row.event_id for row in appended.streamed] == list(event_ids)
+        assert list(appended.queued) == []
+        for table in ("sent_transactions", "incoming_transactions", "audit", "outbox_pdus"):
+            assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0
+
+
+@BOTH
+async def test_nothing_is_written_where_something_has_come_before(
+    database: Database, make: Callable[..., Messages]
+) -> None:
+    """Another event in the room, one of these events, a redaction of it, a transaction id of its sender, or
+    the transaction that brings it; nor in a room that there is not."""
+    await room(database)
+    async with database.statements() as connection:
+        outlier = event("$3")._replace(state_before=None, state_after=None)
+        await write_events(connection, [outlier])
+        await insert_redactions(connection, [("$4", "$0")])
+        await insert_answer(connection, Answered(PEER, "2", b"{2}"))
+        assert await append(connection, make("$1", sent={(ALICE, "1"): "$1"}), 9) is not None
+        before = await written(connection)
+        for other in (
+            make("$2"),
+            make("$2", generation=7),
+            make("$1", generation=6),
+            make("$3", generation=6),
+            make("$4", generation=6),
+            several("$2", "$3", generation=6),
+            several("$2", "$4", generation=6),
+            make("$2", generation=6, sent={(ALICE, "1"): "$2"}),
+            make("$2", generation=6, answered=ANSWERED._replace(transaction_id="2")),
+            make("$2", generation=6, room_id="!no:a.example"),
+        ):
+            assert await append(connection, other, 9) is None
+        assert await written(connection) == before
+        answered = ANSWERED._replace(origin=OTHER, transaction_id="2")
+        good = make("$2", generation=6, sent={(ALICE, "2"): "$2"}, answered=answered)
+        assert await append(connection, good, 9) is not None
+
+
+@BOTH
+async def test_a_writer_that_has_waited_for_the_room_writes_nothing(
+    database: Database, make: Callable[..., Messages]
+) -> None:
+    """The room has another generation by the time that it can be written to."""
+    await room(database)
+    async with pool_on(database.address) as pool, pool.statements() as second:
+        async with database.transaction() as first:
+            assert await append(first, make("$1"), 9) is not None
+            waiting = asyncio.create_task(append(second, make("$2"), 9))
+            async with database.statements() as looking:
+                while not await looking.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+                    await asyncio.sleep(0.01)
+        assert await waiting is None
+        assert isinstance(await append(second, make("$2", generation=6), 9), Appended)

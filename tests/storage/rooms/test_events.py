@@ -1,0 +1,112 @@
+"""Events and what was made of them."""
+
+from storage.database import Database
+from storage.rooms.events import (
+    Ancestor,
+    EventRow,
+    StoredEvent,
+    fetch_ancestors,
+    fetch_auth_edges,
+    fetch_events,
+    fetch_oldest,
+    fetch_places,
+    least_depth,
+    nearest_to,
+    write_events,
+)
+from storage.rooms.rooms import RoomRow, insert_room
+
+ROOM = RoomRow("!room", "12", 1, [], 1)
+
+
+def row(event_id: str, depth: int = 1, *, prev: tuple[str, ...] = (), auth: tuple[str, ...] = ()) -> EventRow:
+    return EventRow(
+        event_id, "!room", "m.room.message", None, "@a:b", depth, depth * 10, list(prev), list(auth),
+        "accepted", None, 5, 5, b"{}",
+    )  # fmt: skip
+
+
+def outlier(event_id: str, **more: object) -> EventRow:
+    return row(event_id)._replace(state_before=None, state_after=None, **more)
+
+
+def stored(row: EventRow) -> StoredEvent:
+    return StoredEvent(
+        row.event_id, "12", row.verdict, row.refusal, row.state_before, row.state_after, row.canonical
+    )
+
+
+async def test_what_is_written_is_read(database: Database) -> None:
+    """Those that are not there are left out."""
+    refused = outlier("$b")._replace(
+        verdict="rejected", refusal="rule 5", state_key="", canonical=b"\x00\xff"
+    )
+    async with database.transaction() as connection:
+        await insert_room(connection, ROOM)
+        await write_events(connection, [row("$a", prev=("$x", "$y"), auth=("$z",)), refused])
+        await write_events(connection, [])
+        found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
+        assert found == {"$a": stored(row("$a")), "$b": stored(refused)}
+        assert await fetch_places(connection, "!room", ["$a", "$b"]) == [Ancestor("$a", 1, ["$x", "$y"])]
+
+
+async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:
+    """A replay changes nothing, whatever it says the second time."""
+    async with database.transaction() as connection:
+        await insert_room(connection, ROOM)
+        await write_events(connection, [outlier("$a"), row("$b")])
+        await write_events(connection, [outlier("$a", verdict="rejected", refusal="no")])
+        await write_events(connection, [row("$b")._replace(state_before=6, state_after=6)])
+        await write_events(connection, [outlier("$b")])
+        found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b"])}
+        assert found == {"$a": stored(outlier("$a")), "$b": stored(row("$b"))}
+        await write_events(connection, [row("$a")])
+        assert await fetch_events(connection, ["$a"]) == [stored(row("$a"))]
+
+
+async def test_auth_chains_are_walked_in_the_database(database: Database) -> None:
+    """Each event once, whatever number of ways leads to it; unknown ones are not there."""
+    rows = [row("$a"), row("$b", auth=("$a",)), row("$c", auth=("$a", "$b")), row("$d", auth=("$c", "$gone"))]
+    async with database.transaction() as connection:
+        await write_events(connection, rows)
+        edges = await fetch_auth_edges(connection, ["$d", "$b"])
+    assert sorted(edges) == [("$a", []), ("$b", ["$a"]), ("$c", ["$a", "$b"]), ("$d", ["$c", "$gone"])]
+
+
+async def test_ancestors_come_newest_first_and_without_outliers(database: Database) -> None:
+    """From the depth of the deepest of the events that were asked for."""
+    rows = [row(f"${depth}", depth, prev=(f"${depth - 1}",)) for depth in range(1, 6)]
+    async with database.transaction() as connection:
+        await write_events(connection, [*rows, outlier("$o")])
+        found = await fetch_ancestors(connection, "!room", ["$4", "$2"], 3)
+        assert await fetch_ancestors(connection, "!other", ["$4"], 3) == []
+    assert found == [Ancestor("$4", 4, ["$3"]), Ancestor("$3", 3, ["$2"]), Ancestor("$2", 2, ["$1"])]
+
+
+async def test_the_event_nearest_to_a_time(database: Database) -> None:
+    """In either direction, the time itself included; a time may be any integer."""
+    async with database.transaction() as connection:
+        await write_events(connection, [row("$1", 1), row("$2", 2), outlier("$o", origin_server_ts=15)])
+        assert await nearest_to(connection, "!room", 11, "forwards") == ("$2", 20)
+        assert await nearest_to(connection, "!room", 20, "forwards") == ("$2", 20)
+        assert await nearest_to(connection, "!room", 19, "backwards") == ("$1", 10)
+        assert await nearest_to(connection, "!room", -(10**30), "backwards") is None
+        assert await nearest_to(connection, "!room", 10**30, "backwards") == ("$2", 20)
+
+
+async def test_where_the_known_history_begins(database: Database) -> None:
+    """At the events that follow one without a place; newest first."""
+    rows = [row("$2", 2, prev=("$o",)), row("$3", 3, prev=("$2",)), row("$4", 4, prev=("$3", "$unknown"))]
+    async with database.transaction() as connection:
+        await write_events(connection, [*rows, row("$1", 1), outlier("$o", prev_events=["$unknown"])])
+        assert await fetch_oldest(connection, "!room", 10) == ["$4", "$2"]
+        assert await fetch_oldest(connection, "!room", 1) == ["$4"]
+        assert await fetch_oldest(connection, "!other", 10) == []
+
+
+async def test_how_far_back_the_known_history_reaches(database: Database) -> None:
+    """Outliers are no part of it."""
+    async with database.transaction() as connection:
+        await write_events(connection, [row("$2", 2), row("$3", 3), outlier("$o", depth=1)])
+        assert await least_depth(connection, "!room") == 2
+        assert await least_depth(connection, "!other") == 0

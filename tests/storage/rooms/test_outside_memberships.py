@@ -1,0 +1,72 @@
+"""Invites and knocks of which only this server knows."""
+
+from typing import Any
+
+from storage.database import Database
+from storage.rooms.outside_memberships import (
+    OutsideMembership,
+    delete_membership,
+    fetch_by_events,
+    fetch_membership,
+    keep_invite,
+    list_memberships_of_user,
+    write_membership,
+)
+from storage.rooms.stream import read
+
+ROOM, USER = "!room:b.example", "@alice:a.example"
+
+
+def invite(**change: Any) -> OutsideMembership:
+    row = OutsideMembership(
+        ROOM, USER, "invite", "12", "$1", "@bob:b.example", "b.example", b"{}", b'[{"nul":"\\u0000"}]', 5
+    )
+    return row._replace(**change)
+
+
+async def test_the_newest_invite_counts(database: Database) -> None:
+    """It is kept whole, NUL and all, until it is answered or taken back."""
+    async with database.transaction() as connection:
+        assert await fetch_membership(connection, ROOM, USER) is None
+        await write_membership(connection, invite())
+        await write_membership(connection, invite(event_id="$2", sender="@carol:b.example", received_at=9))
+        newest = invite(event_id="$2", sender="@carol:b.example", received_at=9)
+        assert await fetch_membership(connection, ROOM, USER) == newest
+        assert await delete_membership(connection, ROOM, USER)
+        assert not await delete_membership(connection, ROOM, USER)
+
+
+async def test_an_older_knock_does_not_overwrite_the_invite_that_answers_it(database: Database) -> None:
+    """The answer can be written down before what it answers."""
+    async with database.transaction() as connection:
+        await write_membership(connection, invite(received_at=9))
+        await write_membership(connection, invite(membership="knock", event_id="$k", received_at=8))
+        assert await fetch_membership(connection, ROOM, USER) == invite(received_at=9)
+
+
+async def test_all_of_a_users_are_listed(database: Database) -> None:
+    """Oldest first; knocks are among them."""
+    async with database.transaction() as connection:
+        newer = invite(room_id="!a:b.example", membership="knock", received_at=7)
+        for row in (newer, invite(), invite(user_id="@other:a.example")):
+            await write_membership(connection, row)
+        assert await list_memberships_of_user(connection, USER) == [invite(), newer]
+
+
+async def test_an_invite_has_its_place_in_the_stream(database: Database) -> None:
+    """Once, however often it is sent; another invite takes its place and has a place of its own. It is found
+    by its event as long as it stands."""
+    async with database.transaction() as connection:
+        assert await keep_invite(connection, invite())
+    async with database.transaction() as connection:
+        assert not await keep_invite(connection, invite(received_at=9))
+    async with database.transaction() as connection:
+        assert await keep_invite(connection, invite(event_id="$2"))
+    async with database.connection() as connection:
+        rows = await read(connection, 0, 10)
+        assert [(row.room_id, row.event_id, row.kind) for row in rows] == [
+            (ROOM, "$1", "invite"),
+            (ROOM, "$2", "invite"),
+        ]
+        found = await fetch_by_events(connection, [(ROOM, "$1"), (ROOM, "$2")])
+        assert found == {"$2": invite(event_id="$2")}

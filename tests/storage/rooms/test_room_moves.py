@@ -1,0 +1,25 @@
+"""What goes from a room to the one that follows it."""
+
+from storage.database import Database
+from storage.rooms.aliases import (
+    Alias,
+    insert_alias,
+    is_published,
+    list_aliases_of_room,
+    move_names,
+    publish_room,
+)
+
+
+async def test_names_go_along(database: Database) -> None:
+    """All aliases and the place on the public list; those of other rooms stay."""
+    async with database.transaction() as connection:
+        for alias, room_id in (("#a:x", "!old"), ("#b:x", "!old"), ("#c:x", "!other")):
+            await insert_alias(connection, Alias(alias, room_id, "@u:x", 1))
+        await publish_room(connection, "!old")
+        await move_names(connection, "!old", "!new")
+        assert await list_aliases_of_room(connection, "!new") == ["#a:x", "#b:x"]
+        assert await list_aliases_of_room(connection, "!old") == []
+        assert await list_aliases_of_room(connection, "!other") == ["#c:x"]
+        assert await is_published(connection, "!new")
+        assert not await is_published(connection, "!old")
