@@ -47,13 +47,13 @@ async def read(connection: Connection, after: int, limit: int) -> list[StreamRow
     the connection must not be in a transaction of a higher isolation than Postgres's default; it need be in
     none.
     """
-    horizon = await connection.fetchval(SQL.horizon, TAG)
+    horizon = await last_position(connection)
     return [StreamRow(*row) for row in await connection.fetch(SQL.read, after, horizon, limit)]
 
 
 async def last_position(connection: Connection) -> int:
-    """Where a reader begins who is interested only in what is to come."""
-    position: int = await connection.fetchval(SQL.last_position)
+    """Where a reader begins that wants only new entries: whatever is committed later has a higher position."""
+    position: int = await connection.fetchval(SQL.horizon, TAG)
     return position
 
 

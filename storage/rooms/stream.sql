@@ -11,12 +11,8 @@ CROSS JOIN unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS given (
 ORDER BY number
 RETURNING position;
 
--- A sequence that was never asked says 1, too.
--- name: last_position
-SELECT last_value - 1 + is_called::integer FROM room_stream_positions;
-
--- First what was given out, and then, because it refers to that, what is still held back. A lock whose number has
--- 64 bits is shown as two halves.
+-- First what was given out, and then, because it refers to that, what is still held back. A sequence that was never
+-- asked says 1, too. A lock whose number has 64 bits is shown as two halves.
 -- name: horizon
 WITH given_out AS MATERIALIZED (
     SELECT last_value - 1 + is_called::integer AS position FROM room_stream_positions

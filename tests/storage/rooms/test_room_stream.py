@@ -29,6 +29,7 @@ async def test_a_reader_waits_for_what_was_given_out_earlier_and_is_not_committe
                 second = await append(quick, [("!r", "$second", "timeline")])
             assert first < second
             assert [row.event_id for row in await read(reader, 0, 10)] == []
+            assert await last_position(reader) < first[0]
         assert [row.event_id for row in await read(reader, 0, 10)] == ["$first", "$second"]
 
 
