@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
@@ -64,6 +65,8 @@ class Session:
         self._tasks = BackgroundTasks()
         self._is_started = False
         self._connection: Single | None = None
+        # The pid and the start of the last connection's session, as the server knows it.
+        self._previous: tuple[int, datetime] | None = None
         self._connected = asyncio.Event()
         self._using = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -226,6 +229,10 @@ class Session:
         try:
             connection.add_termination_listener(lambda _: self._lose(connection))
             async with asyncio.timeout(CONNECTED_WITHIN):
+                if self._previous is not None:
+                    # The server may not have noticed that it ended, and would keep its leases from this one.
+                    await connection.execute(SQL.end_previous, *self._previous)
+                self._previous = connection.get_server_pid(), await connection.fetchval(SQL.started)
                 # In this order: a process that looks for others from now on finds this one; a process that
                 # looked before is notified by this one.
                 await connection.execute(SQL.count_in)

@@ -13,6 +13,14 @@ SELECT pg_advisory_unlock_shared(hashtextextended($1::text, 0));
 -- name: notify
 SELECT pg_notify('palaver', payload) FROM unnest($1::text[]) WITH ORDINALITY AS given (payload, number) ORDER BY number;
 
+-- The time tells a session from a later one with the same pid.
+-- name: started
+SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();
+
+-- Waits for a second at most.
+-- name: end_previous
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2;
+
 -- Every session that listens shares this lock.
 -- name: count_in
 SELECT pg_advisory_lock_shared(hashtextextended('palaver session', 0));

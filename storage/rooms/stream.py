@@ -52,7 +52,7 @@ async def read(connection: Connection, after: int, limit: int) -> list[StreamRow
 
 
 async def last_position(connection: Connection) -> int:
-    """Where a reader begins that wants only new entries: whatever is committed later has a higher position."""
+    """Where a reader begins that wants only new entries: all that is committed later stands behind it."""
     position: int = await connection.fetchval(SQL.horizon, TAG)
     return position
 

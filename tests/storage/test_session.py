@@ -329,6 +329,16 @@ async def test_a_block_is_cancelled_while_the_server_ends_the_session(database: 
         await session.close()
 
 
+async def test_a_lost_session_keeps_no_lease(database: Database) -> None:
+    """A server may notice a broken connection only after hours. The process ends that session itself."""
+    async with lingering(database) as link, pool_on(link.address) as process:
+        lease = await process.session.acquire("work")
+        link.lose_clients()
+        await lease.lost()
+        async with asyncio.timeout(PATIENCE), process.session.lease("work"):
+            pass
+
+
 async def test_without_postgres_a_lease_is_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,12 @@ class Lingering:
     _is_asked: bool = False
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _carrying: set[asyncio.Task[None]] = field(default_factory=set)
+    _clients: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def lose_clients(self) -> None:
+        """Their connections break, and the server does not notice."""
+        for client in self._clients:
+            client.transport.abort()
 
     async def end_holders(self) -> None:
         """Have the server end the sessions that hold advisory locks, and wait for its last words."""
@@ -48,6 +54,7 @@ class Lingering:
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
         self._carrying.add(task)
+        self._clients.append(writer)
         try:
             there, back = await self._onwards()
             forth = asyncio.create_task(_carry(reader, back))
@@ -76,10 +83,12 @@ class Lingering:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """To the end of the one, also when the other has ended: neither side notices that of the other."""
     with contextlib.suppress(OSError):
         while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
+            with contextlib.suppress(OSError):
+                writer.write(data)
+                await writer.drain()
 
 
 @contextlib.asynccontextmanager
