@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from appservice.intake.transaction import Transaction
 
 
-class GuestObserver:
+class AppserviceObserver:
     """Does nothing: metrics and logs derive from it. Its methods are called from the event loop and must
     return at once."""
 

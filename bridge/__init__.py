@@ -1,1 +1,1 @@
-"""The centre: portals, ghosts, tasks, routing, the connectors, and the command line."""
+"""The core: portals, ghosts, tasks, routing, the connectors, and the command line."""

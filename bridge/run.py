@@ -19,12 +19,12 @@ from bridge.clock import monotonic, now_ms
 from bridge.config.config import Config
 from bridge.config.settings import listener_settings, tls_files
 from bridge.control.socket import ControlSocket
-from bridge.node.appservice_backend import CarriedByGuest
-from bridge.node.assembly import NodeCentre
-from bridge.node.backend import Carrier
+from bridge.node.appservice_backend import AppserviceBackend
+from bridge.node.assembly import NodeCore
+from bridge.node.backend import NodeBackend
 from bridge.node.data_directory import DataDirectory
 from bridge.node.database import NodeDatabase
-from bridge.node.homeserver_backend import CarriedByHomeserver, with_plain_http
+from bridge.node.homeserver_backend import HomeserverBackend, with_plain_http
 from bridge.node.portals import Portals
 from bridge.observability.health import Health
 from bridge.observability.metrics import Metrics
@@ -79,7 +79,7 @@ class Node:
         self._stack = contextlib.AsyncExitStack()
         self._health = Health()
         self._keys_problem: str | None = None
-        self.carrier = self._make_carrier()
+        self.backend = self._make_carrier()
 
     async def start(self) -> None:
         """Returns when everything answers. LocalError when a person has to put something right."""
@@ -104,8 +104,8 @@ class Node:
         listening = bind(settings.binds, settings.port)
         for bound in listening:
             stack.callback(bound.close)
-        stack.push_async_callback(self.carrier.close)
-        await self.carrier.prepare()
+        stack.push_async_callback(self.backend.close)
+        await self.backend.prepare()
 
         self.database = NodeDatabase(config, self._health, self.metrics)
         self._step("starting the database")
@@ -123,22 +123,22 @@ class Node:
         )
         await self.peers.start()
         stack.push_async_callback(self.peers.close)
-        await self.carrier.open(self.database.pool, self.peers)
+        await self.backend.open(self.database.pool, self.peers)
         # Once more: it is closed before what it stands on.
-        stack.push_async_callback(self.carrier.close)
+        stack.push_async_callback(self.backend.close)
         self._step("starting the agents")
-        self.centre = NodeCentre(
+        self.core = NodeCore(
             config,
-            self.carrier,
+            self.backend,
             self.peers,
             key=lambda: self.keys.keys.current.signing_key,
             metrics=self.metrics,
             version=self.version,
         )
         self.listener = self._make_listener(with_plain_http(settings, self.peers), listening)
-        await self.centre.start()
-        stack.push_async_callback(self.centre.close)
-        await self.carrier.inhabit(self.centre)
+        await self.core.start()
+        stack.push_async_callback(self.core.close)
+        await self.backend.node_started(self.core)
         await self.listener.start()
         stack.push_async_callback(self.listener.close, config.listener.shutdown_timeout)
         self._health.set("listeners", None)
@@ -157,11 +157,11 @@ class Node:
                 "status": self._status,
                 "rotate-keys": self._rotate_keys,
                 "reload": self._reload,
-                **self.carrier.commands(),
-                **self.centre.commands(),
-                **Portals(self.carrier, self.centre).commands(),
+                **self.backend.commands(),
+                **self.core.commands(),
+                **Portals(self.backend, self.core).commands(),
             },
-            self.centre.streams(),
+            self.core.streams(),
         )
         await control.start()
         stack.push_async_callback(control.stop)
@@ -169,12 +169,12 @@ class Node:
         stack.push_async_callback(background.close)
         background.supervise("event loop lag", partial(measure_event_loop_lag, self.metrics.lag.observe))
 
-    def _make_carrier(self) -> Carrier:
+    def _make_carrier(self) -> NodeBackend:
         if self.config.guest_of is not None:
-            return CarriedByGuest(
+            return AppserviceBackend(
                 self.config, metrics=self.metrics, health=self._health, now_ms=now_ms, step=self._step
             )
-        return CarriedByHomeserver(
+        return HomeserverBackend(
             self.config,
             keys=lambda: self.keys.keys,
             metrics=self.metrics.federation,
@@ -190,8 +190,8 @@ class Node:
             rules=Rules(settings.plain_networks),
             delegated_name=self.config.federation.delegate,
         )
-        app = self.carrier.make_app(wire, settings.limits)
-        self.centre.serve(app)
+        app = self.backend.make_app(wire, settings.limits)
+        self.core.serve(app)
         return Listener(app, settings, self.tls, ListenerObserver(self.metrics), listening=listening)
 
     async def stop(self) -> None:
@@ -209,7 +209,7 @@ class Node:
 
     def _reload_authorities(self) -> LocalError | None:
         try:
-            self.carrier.reload()
+            self.backend.reload()
         except LocalError as error:
             return error
         return None
@@ -228,7 +228,7 @@ class Node:
             "database": self.database.describe(),
             "key_id": self.keys.keys.current.key_id,
             "certificate": "development" if config.listener.certificate is None else "configured",
-            **self.carrier.summary(),
+            **self.backend.summary(),
         }
 
     async def _status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -240,7 +240,7 @@ class Node:
             "set_aside": await self.database.set_aside() if is_ready else [],
             "checks": {name: sentence or "fine" for name, sentence in checks.items()},
             "up_seconds": (now_ms() - self._started_ms) // 1000,
-            **await self.carrier.status(),
+            **await self.backend.status(),
         }
 
     async def _rotate_keys(self, _: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from federation.events import Signer
 from federation.keys.key_ring import KeyRing
 from federation.keys.notary import Notary
 from federation.keys.server_keys import OwnKeys
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import NOT_PUBLIC, Network
 from federation.media.fetcher import MediaFetcher
@@ -144,7 +144,7 @@ PRUNED_EVERY: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Homeserver:
-    """The parts that others have to do with: the port, the operator's commands, the centre."""
+    """The parts that others have to do with: the port, the operator's commands, the core."""
 
     settings: HomeserverSettings
     database: Database
@@ -155,7 +155,7 @@ class Homeserver:
     client: FederationClient
     key_ring: KeyRing
     outbox: Outbox
-    # Rooms, and those who live in them.
+    # Rooms and local users.
     graph: RoomGraph
     membership: Membership
     media: Media
@@ -163,7 +163,7 @@ class Homeserver:
     directory: Directory
     public_rooms: PublicRooms
     spaces: Spaces
-    rooms: Rooms
+    rooms: LocalUsers
     # From others.
     gate: PeerGate
     authenticator: RequestAuthenticator
@@ -260,7 +260,7 @@ async def open_homeserver(
             report=report,
         )
         stack.push_async_callback(news.close)
-        rooms = Rooms(
+        rooms = LocalUsers(
             name,
             database,
             graph=graph,

@@ -23,7 +23,7 @@ async def owner(client: HomeserverClient, token: str) -> str | None:
     """The user who has this access token; None if nobody has. A guest of the homeserver, who has shown
     nothing to it, is nobody. Raises `MatrixError` and `HomeserverAway`."""
     found = await _asked(client, WHOAMI, token)
-    user = None if found is None or found.get("is_guest") is True else found.get("user_id")
+    user = None if found is None or found.get("is_attached") is True else found.get("user_id")
     return user if isinstance(user, str) and is_user_id(user) else None
 
 

@@ -29,7 +29,7 @@ from appservice.homeserver.availability import (
     Tick,
     Unreached,
 )
-from appservice.observer import GuestObserver
+from appservice.observer import AppserviceObserver
 from appservice.registration.check import WHOAMI, NoAnswer, wrong_ping, wrong_whoami
 from appservice.registration.registration import Registration, Wanted
 from appservice.registration.run_check import ask_for_ping
@@ -52,7 +52,7 @@ class Watch:
         url: str,
         registration: Registration,
         wanted: Wanted,
-        observer: GuestObserver,
+        observer: AppserviceObserver,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -27,7 +27,7 @@ from appservice.homeserver.api import (
     read_pieces,
     reason,
 )
-from appservice.observer import GuestObserver
+from appservice.observer import AppserviceObserver
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.errors import MatrixError
 from federation.media import media as media_errors
@@ -100,14 +100,14 @@ class HomeserverClient:
         url: str,
         token: str,
         *,
-        observer: GuestObserver | None = None,
+        observer: AppserviceObserver | None = None,
         watch: "Watch | None" = None,
     ) -> None:
         self.url = url
         self._api = HomeserverApi(session, url)
         self._api_of_lists = HomeserverApi(session, url, most_bytes=MOST_OF_A_LIST)
         self._authorization = f"Bearer {token}"
-        self._observer = observer or GuestObserver()
+        self._observer = observer or AppserviceObserver()
         self._watch = watch
 
     async def ask(

@@ -130,7 +130,7 @@ async def rooms(request: web.Request) -> web.Response:
     # created a room and associated it with the queried room alias using the client-server API."
     services = begin(request)
     room = services.namespaces.room(request.match_info["alias"])
-    if room is not None and services.inhabitants is None:
+    if room is not None and services.queries is None:
         services.room_asked(room.namespace)
     if room is None or not await services.known().provide_room(room):
         raise MatrixError("M_NOT_FOUND", "There is no such room of agents.", 404)

@@ -13,7 +13,7 @@ from appservice.registration.namespaces import AgentRoom, Namespaces
 from federation.matrix.errors import MatrixError
 
 if TYPE_CHECKING:
-    from appservice.guest import WatchedIntake
+    from appservice.appservice import WatchedIntake
     from appservice.intake.intake import Intake
 
 V1 = "/_matrix/app/v1"
@@ -64,15 +64,15 @@ class AgentsAndRooms:
 
 @dataclass(slots=True)
 class AppServices:
-    """`intake` and `inhabitants` are None until the node works: the homeserver is told to come again, and
+    """`intake` and `queries` are None until the node works: the homeserver is told to come again, and
     `has_refused` notes that it was. `pinged` gets the id of each ping that the homeserver brought, `came_by`
     the connection of each transaction, `room_asked` the name of a room that was asked for before there were
-    inhabitants. `is_ready` is about the whole node, and is quick."""
+    queries. `is_ready` is about the whole node, and is quick."""
 
     hs_token: str = field(repr=False)
     namespaces: Namespaces
     intake: "Intake | WatchedIntake | None" = None
-    inhabitants: AgentsAndRooms | None = None
+    queries: AgentsAndRooms | None = None
     pinged: Callable[[str | None], None] = lambda transaction_id: None
     is_ready: Callable[[], bool] = lambda: True
     came_by: Callable[[Hashable], None] = lambda connection: None
@@ -87,9 +87,9 @@ class AppServices:
         await self.intake.take_in(transaction_id, transaction)
 
     def known(self) -> AgentsAndRooms:
-        if self.inhabitants is None:
+        if self.queries is None:
             raise _not_yet()
-        return self.inhabitants
+        return self.queries
 
 
 def _not_yet() -> MatrixError:

@@ -1,1 +1,1 @@
-"""The `MatrixSide` of a node that is a guest."""
+"""The `MatrixBackend` of a node that is a guest."""

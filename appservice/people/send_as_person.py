@@ -48,8 +48,8 @@ class Speaking:
     async def speak(
         self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
     ) -> str:
-        """As `MatrixSide.send`, by a user who is not ours. The event is marked as sent by this node, and has
-        no effect when it is received."""
+        """As `MatrixBackend.send`, as a user of the homeserver. The event is marked as sent by this node,
+        and has no effect when it is received."""
         key = transaction_key(person, room_id, transaction_id)
         known = await self._find(room_id, person, key)
         if known is not None:

@@ -33,14 +33,14 @@ class Told:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._table = node.centre.centre.table
-        self._requester = Requester(node.config.server_name, node.centre.centre.desk, node.centre.replies)
+        self._table = node.core.core.table
+        self._requester = Requester(node.config.server_name, node.core.core.desk, node.core.replies)
 
     async def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         """Do what a line asks for."""
         match command.pop("do"):
             case "token":
-                token, _ = await self._node.centre.tokens.create(command["agent"], "for the benchmark", None)
+                token, _ = await self._node.core.tokens.create(command["agent"], "for the benchmark", None)
                 return {"token": token.text}
             case "ask":
                 return await self._requester.ask(**command)

@@ -9,7 +9,7 @@ from typing import Any
 from bridge.agents.address import AgentAddress
 from bridge.control.agents.context import PROTOCOL, OperatorReply
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import State
 
 PROMPT = "What does the scale say? Next reading at noon. " * 4
@@ -22,7 +22,7 @@ class Requester:
     """It asks as the command line does. A task is asked for when it is given to the desk, and answered when
     the reply of its protocol is told so: by then the answer is in the database."""
 
-    def __init__(self, node_id: str, desk: TaskDesk, replies: OperatorReply) -> None:
+    def __init__(self, node_id: str, desk: TaskService, replies: OperatorReply) -> None:
         self._node_id = node_id
         self._desk = desk
         self._replies = replies

@@ -17,7 +17,7 @@ import uvloop
 
 from bench._harness.lifeline import tell_parent, until_abandoned
 from bridge.config.config import Config, Log
-from bridge.node.homeserver_backend import CarriedByHomeserver
+from bridge.node.homeserver_backend import HomeserverBackend
 from bridge.observability.log import configure_logging
 from bridge.run import Node
 from federation.events import EventId, Pdu
@@ -33,9 +33,9 @@ class Users:
     """What the users of the node do: one of them reads, another one talks."""
 
     def __init__(self, node: Node) -> None:
-        assert isinstance(node.carrier, CarriedByHomeserver), "it is one itself"
-        self._graph = node.carrier.homeserver.graph
-        self._membership = node.carrier.homeserver.membership
+        assert isinstance(node.backend, HomeserverBackend), "it is one itself"
+        self._graph = node.backend.homeserver.graph
+        self._membership = node.backend.homeserver.membership
         self._reader = f"@reader:{node.config.server_name}"
         self._talker = f"@talker:{node.config.server_name}"
 

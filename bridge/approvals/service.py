@@ -30,7 +30,7 @@ from bridge.approvals.approval import (
     may_answer,
 )
 from bridge.approvals.texts import not_permitted, question_text, verdict_text
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.people.message import MESSAGE, REACTION
 from bridge.people.permissions import Level
 from bridge.people.settings import PeopleSettings
@@ -78,7 +78,7 @@ class _Open:
 
 class Approvals:
     def __init__(
-        self, side: MatrixSide, database: Database, people: PeopleSettings, *, now_ms: Callable[[], int]
+        self, side: MatrixBackend, database: Database, people: PeopleSettings, *, now_ms: Callable[[], int]
     ) -> None:
         self._side = side
         self._database = database

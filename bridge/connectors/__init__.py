@@ -1,1 +1,1 @@
-"""The agent protocols. Each package speaks one of them; what an agent is, and a task, the centre knows."""
+"""The agent protocols. Each package speaks one of them; what an agent is, and a task, the core knows."""

@@ -19,16 +19,16 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.config.config import Config
 from bridge.control.socket import Command
 from bridge.control.stream import Stream
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.observability.live_feed import LiveFeed
 from bridge.observability.report import Report
 from bridge.peers.service import AgentPeers
 from bridge.people.settings import PeopleSettings
 from bridge.tasks.ports import Delivery, Reply, Watcher
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from federation.events.room_event import RoomEvent
 from federation.peers.audit_trail import AuditTrail
 from storage.database import Database
@@ -41,7 +41,7 @@ class NodeParts:
     is the node's own; `admits` says whether this node federates with a server, whatever for."""
 
     config: Config
-    side: MatrixSide
+    side: MatrixBackend
     database: Database
     routes: RoutingTable
     ghosts: Ghosts
@@ -94,7 +94,7 @@ class Connector(ABC):
     runs_tasks: bool = False
     """Its agents are agents of this node while they are attached to it."""
 
-    def use_desk(self, desk: TaskDesk) -> None:  # noqa: B027 - a capability
+    def use_desk(self, desk: TaskService) -> None:  # noqa: B027 - a capability
         """Called once, before `start`: the task service has to be given its connectors first."""
 
     async def stop(self) -> None:  # noqa: B027 - a capability

@@ -1,1 +1,1 @@
-"""What the centre needs of a Matrix backend; ghosts and portals."""
+"""What the core needs of a Matrix backend; ghosts and portals."""

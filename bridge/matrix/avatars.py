@@ -17,8 +17,8 @@ from typing import Final
 from cachetools import LRUCache
 from PIL import Image, ImageDraw, ImageFont
 
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import Avatar, avatar
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from federation.media.media import Mxc
 from storage.connect import ConnectionLost
@@ -104,7 +104,7 @@ class Avatars:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         uploader: str,
         *,

@@ -199,7 +199,7 @@ def nobody(address: AgentAddress) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HomeserverNames:
+class HomeserverGhostNames:
     """`has_puppet`: an agent of another node that is no homeserver, so that it is a user of this one."""
 
     node_id: str
@@ -228,7 +228,7 @@ class HomeserverNames:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestNames:
+class AppserviceGhostNames:
     """Users of other homeservers are people here: whose agents they may be, those say by the mark that is on
     what their agents say."""
 

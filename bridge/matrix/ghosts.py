@@ -15,8 +15,8 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import RoutingTable
 from bridge.matrix.avatars import AGAIN, Avatars
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import NODE_AVATAR, NODE_NAME, Avatar, GhostNames, avatar, display_name
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
@@ -64,7 +64,7 @@ class Ghosts:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         routes: RoutingTable,
         *,

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from appservice.guest import Guest, open_guest
+from appservice.appservice import Appservice, open_appservice
 from appservice.homeserver.client import open_session
 from appservice.http.services import AgentsAndRooms
-from appservice.local_users.side import GuestRooms
+from appservice.local_users.local_users import AppserviceUsers
 from appservice.registration.namespaces import AgentRoom
 from appservice.registration.registration import Registration, differences
 from appservice.registration.run_check import look_at_homeserver
@@ -23,16 +23,16 @@ from bridge.config.appservice import wanted
 from bridge.config.config import Config
 from bridge.control import appservice as guest_commands
 from bridge.control.socket import Command
-from bridge.matrix.ghost import GuestNames
-from bridge.node.appservice_people import GuestPeople
-from bridge.node.appservice_port import GuestPort
-from bridge.node.assembly import NodeCentre
+from bridge.matrix.ghost import AppserviceGhostNames
+from bridge.node.appservice_people import AppservicePeople
+from bridge.node.appservice_port import AppservicePort
+from bridge.node.assembly import NodeCore
 from bridge.node.backend import THERE
 from bridge.node.portals import PortalSigns
 from bridge.node.registration import load
-from bridge.observability.guest_observer import FIGURES_EVERY, LoggedGuest, show_figures
+from bridge.observability.appservice_observer import FIGURES_EVERY, LoggedAppservice, show_figures
 from bridge.observability.health import HOMESERVER, Health
-from bridge.observability.metrics import GuestMetrics, Metrics
+from bridge.observability.metrics import AppserviceMetrics, Metrics
 from bridge.observability.observer import ListenerObserver
 from bridge.peers.service import AgentPeers
 from bridge.text.times import moment
@@ -51,11 +51,11 @@ AGENTS: Final = "agents"
 """The kind of room that a node makes for people. Rooms of other kinds belong to connectors."""
 
 
-class GuestInhabitants:
+class AppserviceQueries:
     """What `appservice.http.services.AgentsAndRooms` gets. `put_up` marks rooms as bridged, by
     namespace."""
 
-    def __init__(self, node: NodeCentre, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
+    def __init__(self, node: NodeCore, put_up: Callable[[Mapping[str, str]], Awaitable[None]]) -> None:
         self._node = node
         self._put_up = put_up
         self._making: set[str] = set()
@@ -98,10 +98,10 @@ AGAIN: Final = 2.0
 PRUNED_EVERY: Final = 24 * 3600.0
 
 
-class CarriedByGuest:
-    """Satisfies `bridge.node.backend.Carrier`."""
+class AppserviceBackend:
+    """Satisfies `bridge.node.backend.NodeBackend`."""
 
-    guest: Guest
+    guest: Appservice
 
     def __init__(
         self,
@@ -118,21 +118,21 @@ class CarriedByGuest:
         self._url = config.appservice.homeserver
         self._wanted = wanted(config.appservice, config.server_name, config.alias_kinds)
         self._metrics = metrics
-        self._figures = GuestMetrics(metrics.registry)
+        self._figures = AppserviceMetrics(metrics.registry)
         self._health = health
         self._now_ms = now_ms
         self._step = step
-        self._observer = LoggedGuest(self._figures, health, now_ms)
+        self._observer = LoggedAppservice(self._figures, health, now_ms)
         self._stack = contextlib.AsyncExitStack()
         health.expect(HOMESERVER)
-        self._people = GuestPeople(
+        self._people = AppservicePeople(
             config, self._wanted.namespaces, now_ms=now_ms, report=self._observer.problem
         )
 
     async def prepare(self) -> None:
         self._registration = self._load()
         self._people.prepare()
-        self._port = GuestPort(
+        self._port = AppservicePort(
             self._section,
             self._registration,
             self._wanted,
@@ -160,7 +160,7 @@ class CarriedByGuest:
         stack.push_async_callback(self._audit.close)
         self._database = database
         self.guest = await stack.enter_async_context(
-            open_guest(
+            open_appservice(
                 self._url,
                 self._registration,
                 self._wanted,
@@ -184,17 +184,17 @@ class CarriedByGuest:
         background.supervise("figures of the homeserver", show, every=FIGURES_EVERY)
         background.supervise("expired audit", self._prune, every=PRUNED_EVERY)
 
-    async def inhabit(self, node: NodeCentre) -> None:
+    async def node_started(self, node: NodeCore) -> None:
         guest, namespaces = self.guest, self._wanted.namespaces
-        signs = PortalSigns(guest.rooms, GuestNames(namespaces), self._observer.problem)
-        inhabitants = GuestInhabitants(node, signs.put_up)
+        signs = PortalSigns(guest.rooms, AppserviceGhostNames(namespaces), self._observer.problem)
+        queries = AppserviceQueries(node, signs.put_up)
         self._port.move_in(
             AgentsAndRooms(
                 namespaces,
                 guest.ghosts,
-                is_agent=inhabitants.is_agent,
-                is_room=inhabitants.is_room,
-                make_room=inhabitants.make_room,
+                is_agent=queries.is_agent,
+                is_room=queries.is_room,
+                make_room=queries.make_room,
             )
         )
         await signs.put_up(node.rooms())
@@ -205,12 +205,12 @@ class CarriedByGuest:
     # -- what it is --
 
     @property
-    def side(self) -> GuestRooms:
+    def side(self) -> AppserviceUsers:
         return self.guest.rooms
 
-    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> GuestNames:
+    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> AppserviceGhostNames:
         """Every agent is a user of the homeserver, wherever it works."""
-        return GuestNames(self._wanted.namespaces)
+        return AppserviceGhostNames(self._wanted.namespaces)
 
     @property
     def database(self) -> Database:
@@ -221,7 +221,7 @@ class CarriedByGuest:
         return self._audit
 
     @property
-    def for_people(self) -> GuestPeople:
+    def for_people(self) -> AppservicePeople:
         return self._people
 
     async def rooms_of_ours(self, after: str, limit: int) -> Sequence[tuple[str, int]]:

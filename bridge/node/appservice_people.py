@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
-from appservice.guest import Guest
+from appservice.appservice import Appservice
 from appservice.homeserver.accounts import ask
 from appservice.homeserver.client import open_session
 from appservice.people import double_puppets
@@ -20,7 +20,7 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.clock import monotonic
 from bridge.config.config import Config
 from bridge.config.people import rights, wanted_puppets
-from bridge.matrix.ghost import GuestNames
+from bridge.matrix.ghost import AppserviceGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.node.registration import DOUBLE_PUPPET, load
 from bridge.observability.report import Report
@@ -34,7 +34,7 @@ from storage.errors import LocalError
 log = structlog.get_logger("palaver.people")
 
 
-class GuestPeople:
+class AppservicePeople:
     """It is prepared before there is a database, and opened when the homeserver is there."""
 
     speaks: Speaking
@@ -79,7 +79,7 @@ class GuestPeople:
         if self._config.provisioning.enabled:
             serve(app, self._door)
 
-    async def open(self, guest: Guest) -> None:
+    async def open(self, guest: Appservice) -> None:
         """It speaks from here on."""
         self._guest = guest
         senders = [guest.registration.secrets.sender_localpart]
@@ -114,7 +114,7 @@ class GuestPeople:
         name_of: Callable[[Agent], str | None],
         is_of_agents: Callable[[str], bool],
     ) -> None:
-        names, guest, config = GuestNames(self._namespaces), self._guest, self._config
+        names, guest, config = AppserviceGhostNames(self._namespaces), self._guest, self._config
         self._door.move_in(
             ProvisioningServices(
                 authentication=Authentication(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from appservice.guest import WatchedIntake
+from appservice.appservice import WatchedIntake
 from appservice.http.app import Serve, make_listener, nothing_else
 from appservice.http.services import AgentsAndRooms, AppServices
 from appservice.registration.registration import Registration, Wanted
@@ -22,7 +22,7 @@ CLOSING: Final = 5.0
 MOST_PINGS: Final = 16
 
 
-class GuestPort:
+class AppservicePort:
     """Bound, started, opened, and closed at the end whatever was done before."""
 
     def __init__(
@@ -92,9 +92,9 @@ class GuestPort:
         self._services.intake = intake
         return self._services.has_refused
 
-    def move_in(self, inhabitants: AgentsAndRooms) -> None:
+    def move_in(self, queries: AgentsAndRooms) -> None:
         """From now on it is answered who and what there is."""
-        self._services.inhabitants = inhabitants
+        self._services.queries = queries
 
     def _binds(self) -> list[Bind]:
         return [Bind(self._section.host)]

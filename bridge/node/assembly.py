@@ -1,4 +1,4 @@
-"""The centre of a node, as its configuration wants it: which agents, which connectors, what operators see."""
+"""The core of a node, as its configuration wants it: which agents, which connectors, what operators see."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ from bridge.control.socket import Command
 from bridge.control.stream import Stream
 from bridge.matrix.ghost import GhostNames
 from bridge.matrix.ghosts import Ghosts
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.observability.agent_observer import AgentObserver
 from bridge.observability.live_feed import LiveFeed
 from bridge.observability.metrics import Metrics
@@ -43,13 +43,13 @@ from federation.events.room_event import RoomEvent
 from storage.errors import LocalError
 
 if TYPE_CHECKING:
-    from bridge.node.backend import Carrier
+    from bridge.node.backend import NodeBackend
 
 AGENT_DIRECTORY: Final = "agents"
 """In the data directory: of configured agents that have none of their own."""
 
 
-class NodeCentre:
+class NodeCore:
     """`replies` are where whoever asks in this process waits for the answer.
 
     `serve` puts it behind the node's port, which answers once it has been started. It is closed after the
@@ -58,7 +58,7 @@ class NodeCentre:
     def __init__(
         self,
         config: Config,
-        carrier: "Carrier",
+        backend: "NodeBackend",
         peers: AgentPeers,
         *,
         key: Callable[[], SigningKey],
@@ -66,23 +66,23 @@ class NodeCentre:
         version: str,
     ) -> None:
         self._config = config
-        self._carrier = carrier
-        self._for_people = carrier.for_people
+        self._backend = backend
+        self._for_people = backend.for_people
         self._key = key
         self._version = version
         self._people: People | None = None
         self._feed = LiveFeed(now_ms=now_ms)
         self.replies = OperatorReply()
         self._metrics = metrics
-        self._observer = AgentObserver(metrics.agents, self._feed, carrier.audit, now_ms=now_ms)
+        self._observer = AgentObserver(metrics.agents, self._feed, backend.audit, now_ms=now_ms)
         self._peers = peers
         self._connectors: Sequence[Connector] = ()
-        self._names = carrier.names(self._has_puppet)
-        self.tokens = AgentTokens(carrier.database, now_ms=now_ms)
-        self.centre = Centre(
-            CentreParts(
+        self._names = backend.names(self._has_puppet)
+        self.tokens = AgentTokens(backend.database, now_ms=now_ms)
+        self.core = AgentCore(
+            AgentCoreParts(
                 node_id=config.server_name,
-                database=carrier.database,
+                database=backend.database,
                 observer=self._observer,
                 local=self._make_agents,
                 connectors=self._make_connectors,
@@ -92,14 +92,14 @@ class NodeCentre:
                 now_ms=now_ms,
             )
         )
-        self.centre.table.subscribe(self._feed.agents_changed)
+        self.core.table.subscribe(self._feed.agents_changed)
         metrics.agents.watch_agents(self._count)
 
     def serve(self, app: web.Application) -> None:
-        table = self.centre.table
+        table = self.core.table
         agents = self._agents
         serve(app, AgentServices(self.tokens, agents.attached, agents.work, table, now_ms, monotonic))
-        app.add_routes(self.centre.routes())
+        app.add_routes(self.core.routes())
 
     def commands(self) -> Mapping[str, Command]:
         """For the command line."""
@@ -117,22 +117,22 @@ class NodeCentre:
         }
 
     async def start(self) -> None:
-        await self.centre.start()
+        await self.core.start()
         if self._for_people is not None:
             self._for_people.move_in(
-                self.centre.table,
+                self.core.table,
                 self._ghosts,
                 name_of=self._agents.display_name,
                 is_of_agents=lambda room_id: room_id in self.rooms().values(),
             )
 
     async def close(self) -> None:
-        await self.centre.close()
+        await self.core.close()
 
     # -- whoever carries it asks --
 
     def is_agent(self, address: AgentAddress) -> bool:
-        return self.centre.table.agent(address) is not None
+        return self.core.table.agent(address) is not None
 
     def has_room(self, namespace: str) -> bool:
         return self._people is not None and namespace in self._config.agent_federation.namespaces
@@ -179,9 +179,9 @@ class NodeCentre:
     def _operated(self) -> Parts:
         return Parts(
             node_id=self._config.server_name,
-            database=self._carrier.database,
-            routes=self.centre.table,
-            desk=self.centre.desk,
+            database=self._backend.database,
+            routes=self.core.table,
+            desk=self.core.desk,
             local=self._agents,
             replies=self.replies,
             feed=self._feed,
@@ -209,8 +209,8 @@ class NodeCentre:
 
     def _make_connectors(self, table: RoutingTable, agents: AgentsOfThisNode) -> Sequence[Connector]:
         ghosts = self._ghosts = Ghosts(
-            self._carrier.side,
-            self._carrier.database,
+            self._backend.side,
+            self._backend.database,
             table,
             names=self._names,
             name_of=self._agents.display_name,
@@ -219,18 +219,18 @@ class NodeCentre:
         )
         parts = NodeParts(
             config=self._config,
-            side=self._carrier.side,
-            database=self._carrier.database,
+            side=self._backend.side,
+            database=self._backend.database,
             routes=table,
             ghosts=ghosts,
             names=self._names,
             people=self._people_settings(),
             peers=self._peers,
-            audit=self._carrier.audit,
+            audit=self._backend.audit,
             feed=self._feed,
             metrics=self._metrics.registry,
             namespaces_of=agents.namespaces,
-            admits=self._carrier.admits,
+            admits=self._backend.admits,
             key=self._key,
             version=self._version,
             report=self._observer.problem,
@@ -241,8 +241,8 @@ class NodeCentre:
         if not self._config.people.enabled:
             return self._connectors
         self._people = People(
-            self._carrier.side,
-            self._carrier.database,
+            self._backend.side,
+            self._backend.database,
             table,
             self._people_settings(),
             ghosts,
@@ -269,16 +269,16 @@ class NodeCentre:
         return next(filter(None, (one.reserved_for(address) for one in self._connectors)), None)
 
     def _kept(self, agent: Agent) -> LocalError | None:
-        connector = self.centre.connector_of(agent)
+        connector = self.core.connector_of(agent)
         return None if connector is None else connector.keeps(agent)
 
     def _namespaces_of(self, address: AgentAddress) -> Sequence[str]:
         """An agent that reads no tasks has nothing to do where people give them."""
-        agent = self.centre.table.agent(address)
+        agent = self.core.table.agent(address)
         federation = self._config.agent_federation
         if agent is None:
             return federation.known_namespaces(())
-        connector = self.centre.connector_of(agent)
+        connector = self.core.connector_of(agent)
         if connector is not None and not connector.reads_tasks(agent):
             return ()
         return federation.known_namespaces(self._agents.namespaces(agent))
@@ -288,7 +288,7 @@ class NodeCentre:
         return any([await one.answers(event) for one in self._connectors])
 
     def _count(self) -> Mapping[str, int]:
-        table, here = self.centre.table.table, self._config.server_name
+        table, here = self.core.table.table, self._config.server_name
         on_others = sum(table.count(node.node_id) for node in table.nodes() if node.node_id != here)
         return {"here": table.count(here), "elsewhere": on_others}
 

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from bridge.agents.address import AgentAddress
 from bridge.control.socket import Command
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
 from bridge.peers.service import AgentPeers
 from federation.http.server.capacity import Limits
 from federation.http.services import Node as WireNode
@@ -17,14 +17,14 @@ from federation.peers.audit_trail import AuditTrail
 from storage.database import Database
 
 if TYPE_CHECKING:
-    from bridge.node.appservice_people import GuestPeople
-    from bridge.node.assembly import NodeCentre
+    from bridge.node.appservice_people import AppservicePeople
+    from bridge.node.assembly import NodeCore
 
 THERE: Final = ("join", "invite", "knock")
 """Memberships of somebody who has to leave before he is gone."""
 
 
-class Carrier(Protocol):
+class NodeBackend(Protocol):
     """`prepare` comes before there is a database, `open` when there is one. Everything else holds from there
     until `close`, which is called in any case."""
 
@@ -37,14 +37,14 @@ class Carrier(Protocol):
         """It carries when this returns. LocalError when a person has to put something right."""
         ...
 
-    def inhabit(self, node: "NodeCentre") -> Awaitable[None]:
+    def node_started(self, node: "NodeCore") -> Awaitable[None]:
         """The node works from here on."""
         ...
 
     def close(self) -> Awaitable[None]: ...
 
     @property
-    def side(self) -> MatrixSide: ...
+    def side(self) -> MatrixBackend: ...
 
     def names(self, has_puppet: Callable[[AgentAddress], bool]) -> GhostNames:
         """Which of its users are ours. `has_puppet`: of an agent of another node, whether that node is no
@@ -58,7 +58,7 @@ class Carrier(Protocol):
     def audit(self) -> AuditTrail: ...
 
     @property
-    def for_people(self) -> "GuestPeople | None":
+    def for_people(self) -> "AppservicePeople | None":
         """None where no people live."""
         ...
 
@@ -75,7 +75,7 @@ class Carrier(Protocol):
         ...
 
     def make_app(self, node: WireNode, limits: Limits) -> web.Application:
-        """What is answered on the node's own port, besides what the centre answers there."""
+        """What is answered on the node's own port, besides what the core answers there."""
         ...
 
     def commands(self) -> Mapping[str, Command]:

@@ -1,4 +1,4 @@
-"""The centre of a node: the routing table, the desk of tasks, the agents of this node and the connectors, put
+"""The core of a node: the routing table, the desk of tasks, the agents of this node and the connectors, put
 together once.
 
 It stands on a Matrix side and a database, and knows of no protocol: what a connector can do it is asked.
@@ -24,7 +24,7 @@ from bridge.tasks.limits import TaskLimits
 from bridge.tasks.ports import Delivery, Reply, Watcher
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.retry import DEFAULT_RETRY_POLICY, RetryPolicy
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from storage.database import Database
 
 SHOWN_AFTER: Final = 0.25
@@ -33,7 +33,7 @@ waits for the task comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CentreParts:
+class AgentCoreParts:
     """`local` makes the agents of this node, and is given what they tell what they do; `connectors` makes
     those, on the routing table and these agents. `replies` are for whoever asks for tasks and is no
     connector."""
@@ -50,18 +50,18 @@ class CentreParts:
     now_ms: Callable[[], int]
 
 
-class Centre:
+class AgentCore:
     """`routes` are known before it is started, so that the port can have them. It is started after the Matrix
     side, and closed before it."""
 
-    def __init__(self, parts: CentreParts) -> None:
+    def __init__(self, parts: AgentCoreParts) -> None:
         self._parts = parts
         database, now_ms, observer = parts.database, parts.now_ms, parts.observer
         self.table = RoutingTable(parts.node_id, database, now_ms=now_ms, report=observer.problem)
         self.statuses = AgentStatuses(self.table, settings_of=self._settings_of, now_ms=now_ms)
         self.local = parts.local(self.table, self.statuses)
         self.connectors = tuple(parts.connectors(self.table, self.local))
-        self.desk = TaskDesk(
+        self.desk = TaskService(
             database,
             Ports(
                 deliveries={
@@ -96,7 +96,7 @@ class Centre:
         self._stack = AsyncExitStack()
 
     def routes(self) -> list[web.RouteDef]:
-        """For the node's port. They answer once the centre has been started."""
+        """For the node's port. They answer once the core has been started."""
         return [route for connector in self.connectors for route in connector.routes()]
 
     def connector_of(self, agent: Agent) -> Connector | None:

@@ -16,8 +16,8 @@ from bridge.config.config import Config
 from bridge.config.settings import homeserver_settings
 from bridge.control.server import commands as operator
 from bridge.control.socket import Command
-from bridge.matrix.ghost import HomeserverNames
-from bridge.node.assembly import NodeCentre
+from bridge.matrix.ghost import HomeserverGhostNames
+from bridge.node.assembly import NodeCore
 from bridge.node.backend import THERE
 from bridge.observability.federation_observer import FederationObserver
 from bridge.observability.live_view import LiveCollection
@@ -30,7 +30,7 @@ from federation.http.server.capacity import Limits
 from federation.http.server.listener import ListenerSettings
 from federation.http.services import Node
 from federation.keys.server_keys import OwnKeys
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.peers.audit_trail import AuditTrail
 from storage.database import Database
 from storage.rooms import inspection
@@ -70,8 +70,8 @@ def follow(peers: AgentPeers, homeserver: Homeserver) -> Callable[[], None]:
     return peers.subscribe(changed)
 
 
-class CarriedByHomeserver:
-    """Satisfies `bridge.node.backend.Carrier`."""
+class HomeserverBackend:
+    """Satisfies `bridge.node.backend.NodeBackend`."""
 
     homeserver: Homeserver
 
@@ -115,7 +115,7 @@ class CarriedByHomeserver:
         )
         self._stack.callback(follow(peers, self.homeserver))
 
-    async def inhabit(self, node: NodeCentre) -> None:
+    async def node_started(self, node: NodeCore) -> None:
         """Whoever looks for a user or a room of it finds them in its own tables, but for what is made when it
         is asked for."""
         self.homeserver.directory.make = node.make_portal
@@ -124,11 +124,11 @@ class CarriedByHomeserver:
         await self._stack.aclose()
 
     @property
-    def side(self) -> Rooms:
+    def side(self) -> LocalUsers:
         return self.homeserver.rooms
 
-    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> HomeserverNames:
-        return HomeserverNames(self.homeserver.server_name, has_puppet)
+    def names(self, has_puppet: Callable[[AgentAddress], bool]) -> HomeserverGhostNames:
+        return HomeserverGhostNames(self.homeserver.server_name, has_puppet)
 
     @property
     def database(self) -> Database:

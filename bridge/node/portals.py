@@ -13,10 +13,10 @@ from urllib.parse import quote
 from bridge.connectors.interface import PortalRoom
 from bridge.control.server.arguments import Arguments, sentence, told
 from bridge.control.socket import Command
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
-from bridge.node.assembly import NodeCentre
-from bridge.node.backend import THERE, Carrier
+from bridge.node.assembly import NodeCore
+from bridge.node.backend import THERE, NodeBackend
 from bridge.observability.report import Report
 from bridge.people.place import AGENTS_ROOM
 from federation.matrix.errors import MatrixError, PeerError
@@ -51,7 +51,7 @@ def content(
 class PortalSigns:
     """A sign that cannot be put up or taken down is told of, and is no harm to anything else."""
 
-    def __init__(self, side: MatrixSide, names: GhostNames, report: Report) -> None:
+    def __init__(self, side: MatrixBackend, names: GhostNames, report: Report) -> None:
         self._side = side
         self._names = names
         self._report = report
@@ -103,8 +103,8 @@ Users: TypeAlias = Sequence[tuple[str, str]]
 
 
 class Portals:
-    def __init__(self, carrier: Carrier, node: NodeCentre) -> None:
-        self._carrier = carrier
+    def __init__(self, backend: NodeBackend, node: NodeCore) -> None:
+        self._backend = backend
         self._node = node
 
     def commands(self) -> Mapping[str, Command]:
@@ -116,7 +116,7 @@ class Portals:
         arguments = Arguments(given)
         limit = arguments.number("limit", PAGE, MOST)
         after = arguments.optional_text("after") or ""
-        found = await self._carrier.rooms_of_ours(after, limit + 1)
+        found = await self._backend.rooms_of_ours(after, limit + 1)
         now = found[:limit]
         return {
             "portals": [await self._shown(room_id, ghosts) for room_id, ghosts in now],
@@ -142,7 +142,7 @@ class Portals:
         problems: dict[str, str | None] = {}
         if not look:
             for user, _ in leaving:
-                problems[user] = await _problem(self._carrier.side.leave(room_id, user))
+                problems[user] = await _problem(self._backend.side.leave(room_id, user))
         return {
             "room_id": room_id,
             "namespace": namespace,
@@ -171,7 +171,7 @@ class Portals:
 
     async def _said(self, room_id: str, type_: str, field: str) -> str | None:
         try:
-            event = await self._carrier.side.state_event(room_id, type_)
+            event = await self._backend.side.state_event(room_id, type_)
         except (MatrixError, LocalError):
             return None  # the list is worth having without it
         text = None if event is None else event.content.get(field)
@@ -179,7 +179,7 @@ class Portals:
 
     async def _members(self, room_id: str) -> int | None:
         try:
-            return len(await self._carrier.side.members(room_id))
+            return len(await self._backend.side.members(room_id))
         except (MatrixError, LocalError):
             return None
 
@@ -189,7 +189,7 @@ class Portals:
             if one == room_id:
                 return namespace
         try:
-            event = await self._carrier.side.state_event(room_id, AGENTS_ROOM)
+            event = await self._backend.side.state_event(room_id, AGENTS_ROOM)
         except MatrixError:
             return None  # nobody of ours is there any more
         said = {} if event is None else event.content
@@ -201,7 +201,7 @@ class Portals:
         if is_room_id(text):
             return text
         if is_room_alias(text):
-            found = await self._carrier.side.resolve_alias(text)
+            found = await self._backend.side.resolve_alias(text)
             if found is not None:
                 return found[0]
         elif text in self._node.rooms():
@@ -217,28 +217,28 @@ class Portals:
         node_user = self._node.names.node_user
         if after == node_user:
             return (), True
-        found = await self._carrier.ours_in(room_id, after, MOST_AT_ONCE + 2)
+        found = await self._backend.ours_in(room_id, after, MOST_AT_ONCE + 2)
         others = [one for one in found if one[0] != node_user]
         if len(others) > MOST_AT_ONCE:
             return others[:MOST_AT_ONCE], False
-        membership = await self._carrier.side.membership(room_id, node_user)
+        membership = await self._backend.side.membership(room_id, node_user)
         if membership in THERE:
             others.append((node_user, membership))
         return others, True
 
     async def _take_down(self, room_id: str, namespace: str | None, portal: PortalRoom | None) -> Steps:
         """Of a room of agents: nobody is led there any more, and it does not say any more what it was."""
-        async with self._carrier.database.transaction() as connection:
+        async with self._backend.database.transaction() as connection:
             # Whoever asks for the room of the namespace after the next start is given another one.
             await delete_created_room(connection, room_id)
-        membership = await self._carrier.side.membership(room_id, self._node.names.node_user)
+        membership = await self._backend.side.membership(room_id, self._node.names.node_user)
         if membership != "join":
             return []
         if namespace is None:
             if portal is None or portal.alias is None:
                 return []
             return await self._hide(room_id, portal.alias)
-        side = self._carrier.side
+        side = self._backend.side
         if self._node.rooms().get(namespace) == room_id:
             self._node.give_up_room(namespace)
         told_of: list[str] = []
@@ -250,7 +250,7 @@ class Portals:
 
     async def _hide(self, room_id: str, name: str) -> Steps:
         """Nobody is led there any more."""
-        side = self._carrier.side
+        side = self._backend.side
         led = await side.resolve_alias(name)
         steps = [_step("it is listed no more", await _problem(side.publish(room_id, published=False)))]
         if led is not None and led[0] == room_id:

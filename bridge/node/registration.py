@@ -28,7 +28,7 @@ from appservice.registration.registration import (
 from appservice.registration.run_check import check_homeserver
 from bridge.config.appservice import AppService, wanted
 from bridge.config.people import DoublePuppet, wanted_puppets
-from bridge.node.appservice_port import GuestPort
+from bridge.node.appservice_port import AppservicePort
 from bridge.observability.metrics import Metrics
 from bridge.observability.observer import ListenerObserver
 from bridge.text.yaml_text import NotYaml, read_yaml, yaml_text
@@ -180,7 +180,7 @@ async def _reachable(
     section: AppService, registration: Registration, said: Wanted
 ) -> AsyncIterator[Callable[[str], bool]]:
     """Says which pings have come. What the homeserver sends meanwhile it is told to send again."""
-    port = GuestPort(section, registration, said, ListenerObserver(Metrics()))
+    port = AppservicePort(section, registration, said, ListenerObserver(Metrics()))
     try:
         try:
             port.bind()

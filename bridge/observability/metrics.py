@@ -262,7 +262,7 @@ HOMESERVER_REQUEST_SECONDS = (
 TAKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class GuestMetrics:
+class AppserviceMetrics:
     """Every metric of it, each with the sentence that explains it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames, NoGhost
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from federation.matrix.errors import MatrixError
 from federation.rooms.creation import RoomRequest
@@ -32,7 +32,7 @@ class DirectChats:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         ghosts: Ghosts,
         names: GhostNames,

@@ -12,8 +12,8 @@ from aiohttp import hdrs, web
 from appservice.people.double_puppets import Puppets
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import RoutingTable
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
 from bridge.people.permissions import Level
 from bridge.provisioning.authorization import Authentication
 from bridge.provisioning.direct_chats import DirectChats
@@ -45,7 +45,7 @@ class ProvisioningServices:
     authentication: Authentication
     puppets: Puppets
     chats: DirectChats
-    side: MatrixSide
+    side: MatrixBackend
     routes: RoutingTable
     names: GhostNames
     name_of: Callable[[Agent], str | None]

@@ -50,7 +50,7 @@ IN_THIS_PROCESS: Final = frozenset({Due.DELIVER, Due.CANCEL})
 MOST_PROGRESS_BYTES: Final = 16_384
 
 
-class TaskDesk:
+class TaskService:
     def __init__(
         self,
         database: Database,

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class SideCapability(StrEnum):
+class BackendCapability(StrEnum):
     """A homeserver can do all of it; a guest of another homeserver, an application service, perhaps none."""
 
     ROOM_IDS = "room_ids"

@@ -30,7 +30,7 @@ class RoomRequest:
     """What is None or empty is as the preset has it.
 
     `alias` and `room_id` are what stands before the colon. The latter is for versions until 11, whose rooms
-    are named by their server; it needs `SideCapability.ROOM_IDS`. `listed` puts the room into the public
+    are named by their server; it needs `BackendCapability.ROOM_IDS`. `listed` puts the room into the public
     directory. `allow` names the rooms whose members may join under the join rules `restricted` and
     `knock_restricted`. `power_levels` is laid over the usual ones, and so are the maps in it. `key`: asked
     for again with the same key by the same creator, it is the same room.

@@ -6,10 +6,10 @@ import pytest
 
 from storage.connect import DatabaseAddress
 from storage.database import Database
-from tests.appservice.guests import Guest, guest_on
+from tests.appservice.guests import Appservice, guest_on
 
 
 @pytest.fixture
-async def guest(database: Database, database_address: DatabaseAddress) -> AsyncIterator[Guest]:
+async def guest(database: Database, database_address: DatabaseAddress) -> AsyncIterator[Appservice]:
     async with guest_on(database, database_address) as guest:
         yield guest

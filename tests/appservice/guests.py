@@ -18,7 +18,7 @@ OURS = Namespaces("their.server", "kitchen.local", "_agent_")
 
 
 @dataclass
-class Guest:
+class Appservice:
     database: Database
     stream: IntakeStream
     intake: Intake
@@ -37,7 +37,7 @@ class Guest:
 
 
 @asynccontextmanager
-async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterator[Guest]:
+async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterator[Appservice]:
     stream = IntakeStream(database)
     told: list[Any] = []
     reported: list[str] = []
@@ -51,6 +51,6 @@ async def guest_on(database: Database, address: DatabaseAddress) -> AsyncIterato
     )
     stream.start()
     try:
-        yield Guest(database, stream, intake, told, reported)
+        yield Appservice(database, stream, intake, told, reported)
     finally:
         await stream.close()

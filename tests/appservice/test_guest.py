@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from appservice.guest import Guest, open_guest
+from appservice.appservice import Appservice, open_appservice
 from appservice.intake.transaction import Transaction, read
 from appservice.registration.registration import make
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from storage.database import Database
 from tests.appservice.events import message, transaction
 from tests.appservice.registration.test_registration import SECRETS, WANTED
@@ -20,7 +20,7 @@ GHOST = "@_agent_worker-1:their.server"
 
 @dataclass
 class Observed:
-    """Satisfies `GuestObserver`."""
+    """Satisfies `AppserviceObserver`."""
 
     kinds: list[str] = field(default_factory=list)
     taken: list[bool] = field(default_factory=list)
@@ -74,11 +74,11 @@ class Homeserver:
 
 
 @asynccontextmanager
-async def opened(database: Database, house: Homeserver) -> AsyncIterator[tuple[Guest, Observed]]:
+async def opened(database: Database, house: Homeserver) -> AsyncIterator[tuple[Appservice, Observed]]:
     server, observed = LoopbackServer(house.answer), Observed()
     async with server.running(None):
         url, registration = f"http://127.0.0.1:{server.port}", make(WANTED, SECRETS)
-        async with open_guest(
+        async with open_appservice(
             url, registration, WANTED, database, now_ms=lambda: 1, observer=observed
         ) as guest:
             yield guest, observed
@@ -89,7 +89,7 @@ async def test_it_asks_nothing_until_somebody_wants_something(database: Database
     house = Homeserver()
     async with opened(database, house) as (guest, observed):
         assert guest.rooms.server_name == "their.server"
-        assert guest.rooms.capabilities == frozenset({SideCapability.TO_DEVICE})
+        assert guest.rooms.capabilities == frozenset({BackendCapability.TO_DEVICE})
         assert guest.watch.is_there
     assert (house.asked, observed.problems) == ([], [])
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from appservice import guest as incoming
-from appservice.guest import Incoming, open_incoming, pass_on
+from appservice.appservice import Incoming, open_incoming, pass_on
 from appservice.intake import intake
 from appservice.intake.transaction import read
 from federation.transactions.edu_values import PresenceOfUser
@@ -16,7 +16,7 @@ from storage.rooms import stream as consumers
 from tests.appservice.events import ALICE, message, transaction
 from tests.appservice.guests import OURS
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 ROOM = "!r:their.server"
 
 
@@ -31,7 +31,7 @@ async def test_what_the_homeserver_says_is_read_and_heard(database: Database) ->
     typing = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
     presence = {"type": "m.presence", "sender": ALICE, "content": {"presence": "online"}}
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given,
         given.stream.subscription("a") as subscription,
     ):
@@ -69,7 +69,7 @@ async def test_what_is_out_of_date_is_forgotten_by_itself(
     monkeypatch.setattr(intake, "KEPT", timedelta(seconds=-1))
     monkeypatch.setattr(incoming, "PRUNED_EVERY", 0.01)
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given,
         given.stream.subscription("a") as subscription,
     ):

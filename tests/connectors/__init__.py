@@ -1,4 +1,4 @@
-"""The contract between the centre and what carries its rooms, held against both sides."""
+"""The contract between the core and what carries its rooms, held against both sides."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The contract: everything that the centre relies on, whichever side carries its rooms.
+"""The contract: everything that the core relies on, whichever side carries its rooms.
 
 A module that holds it has the fixtures `ground` and `portal`, and a class that is one `Contract`.
 """

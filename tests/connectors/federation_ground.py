@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from bridge.matrix.ghost import HomeserverNames
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
+from bridge.matrix.ghost import HomeserverGhostNames
 from federation.transactions.edu_making import to_device
 from federation.transactions.edu_values import ToDevice
 from tests.connectors.ground import Ground
@@ -31,7 +31,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
             stack.push_async_callback(ended, asyncio.create_task(reading))
 
         @contextlib.asynccontextmanager
-        async def again() -> AsyncIterator[MatrixSide]:
+        async def again() -> AsyncIterator[MatrixBackend]:
             async with (
                 pool_on(here.database.address) as database,
                 inhabited(HERE, database, running.addresses, here.media) as other,
@@ -59,7 +59,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
             make_person=neighbours.person,
             again=again,
             send_to_device=send_to_device,
-            names=HomeserverNames(HERE),
+            names=HomeserverGhostNames(HERE),
             encrypt=encrypt,
         )
 

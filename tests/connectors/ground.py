@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
 from federation.rooms.creation import RoomRequest
@@ -25,7 +25,7 @@ TRANSACTION = "io.palaver.transaction"
 class Ground:
     """All tests of a module stand on one, so that each takes names of its own."""
 
-    side: MatrixSide
+    side: MatrixBackend
     database: Database
     onlooker: Onlooker
     differences: frozenset[Difference]
@@ -34,7 +34,7 @@ class Ground:
     alias_localpart: Callable[[str], str]
     """The same of an alias that rooms of ours may have, and no room of anybody else."""
     make_person: Callable[[str], Awaitable[Person]]
-    again: Callable[[], AbstractAsyncContextManager[MatrixSide]]
+    again: Callable[[], AbstractAsyncContextManager[MatrixBackend]]
     """The side as another process has it: what only a process knows is gone."""
     send_to_device: Callable[[Person, str, Mapping[str, Any]], Awaitable[None]]
     names: GhostNames

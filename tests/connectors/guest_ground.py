@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from bridge.matrix.ghost import GuestNames
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
+from bridge.matrix.ghost import AppserviceGhostNames
 from tests.connectors.difference import Difference
 from tests.connectors.federation_ground import ended
 from tests.connectors.ground import Ground
@@ -41,7 +41,7 @@ async def guest_ground(
         stack.push_async_callback(ended, asyncio.create_task(onlooker.read()))
 
         @contextlib.asynccontextmanager
-        async def again() -> AsyncIterator[MatrixSide]:
+        async def again() -> AsyncIterator[MatrixBackend]:
             # The homeserver goes on telling the process that has the port.
             async with pool_on(address) as pool, side_on(invited, pool, listens=False) as other:
                 yield other.rooms
@@ -73,6 +73,6 @@ async def guest_ground(
             make_person=synapse.person,
             again=again,
             send_to_device=send_to_device,
-            names=GuestNames(invited.wanted.namespaces),
+            names=AppserviceGhostNames(invited.wanted.namespaces),
             encrypt=encrypt,
         )

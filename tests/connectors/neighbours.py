@@ -15,7 +15,7 @@ from tests.support.driven_node.program import encoded, plain
 from tests.support.driven_node.resident import Resident
 from tests.support.matrix_client import Refused
 from tests.support.matrix_client.seen import Seen
-from tests.support.matrix_client.waiting import PATIENCE, T
+from tests.support.matrix_client.waiting import TIMEOUT, T
 
 STREAM = "what the neighbours see"
 
@@ -106,7 +106,7 @@ class Neighbours:
                 self.seen.presence[told["user_id"]] = told
         self._changed.set()
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
         """Until the condition gives something true of all that was ever seen there; that something."""
         try:
             async with asyncio.timeout(deadline):

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from federation.events.room_event import RoomEvent, StreamedEvent
 from storage.database import Database
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 NAME = "onlooker"
 
 
 @dataclass
 class Onlooker:
-    side: MatrixSide
+    side: MatrixBackend
     database: Database
     entries: list[StreamedEvent] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -32,7 +32,7 @@ class Onlooker:
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
         """The first such event, whether it has come or still has to."""
         at = 0
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 for entry in self.entries[at:]:
@@ -43,7 +43,7 @@ class Onlooker:
 
     async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
         """It is asked again whenever something has come."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 if await condition():

@@ -1,4 +1,4 @@
-"""Agents with work of their own, and the room in which people meet them: the centre of a node on a side, with
+"""Agents with work of their own, and the room in which people meet them: the core of a node on a side, with
 programs for agents."""
 
 import os
@@ -15,7 +15,7 @@ from bridge.agents.statuses import AgentStatuses
 from bridge.clock import monotonic, now_ms
 from bridge.config.agents import Agent as Configured
 from bridge.matrix.ghosts import Ghosts
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.people.permissions import Level, Rights
 from bridge.people.service.people import People
 from bridge.people.settings import PeopleSettings
@@ -52,8 +52,8 @@ class Portal:
 
     async def begin(self) -> None:
         assert self._life is None
-        centre = Centre(
-            CentreParts(
+        core = AgentCore(
+            AgentCoreParts(
                 node_id=self.ground.names.node_id,
                 database=self.ground.database,
                 observer=self.notebook,
@@ -64,9 +64,9 @@ class Portal:
             )
         )
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(centre.close)
-            await centre.start()
-            self.centre = centre
+            stack.push_async_callback(core.close)
+            await core.start()
+            self.core = core
             self._life = stack.pop_all()
 
     async def end(self) -> None:
@@ -157,7 +157,7 @@ class Portal:
 
     async def ask(self, request_id: str, to: str, prompt: str, **changed: Any) -> None:
         """As an agent of another node does."""
-        submitted = await self.centre.desk.submit(
+        submitted = await self.core.desk.submit(
             TaskRequest(
                 **{
                     "key": TaskKey("kitchen", request_id),

@@ -20,7 +20,7 @@ from tests.support.ports import lasting_port, take
 
 # The demonstration has bounds of its own, and says what did not happen in time.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
-PATIENCE = 600.0
+TIMEOUT = 600.0
 LONGEST_STORY = 65
 GOING_ON = (" tail", " agent run")
 
@@ -45,14 +45,14 @@ class Demo:
         return "\n".join(self.lines)
 
     async def until(self, part: str) -> str:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while line := await self._line():
                 if part in line:
                     return line
         raise AssertionError(f"It ended without {part!r}:\n{self.text}")
 
     async def end(self) -> int:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await self._line():
                 pass
             return await self.process.wait()
@@ -87,7 +87,7 @@ async def demo(palaver: Path, place: Path, *options: str, on_terminal: bool = Fa
         if process.returncode is None:
             process.terminate()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), PATIENCE)
+                await asyncio.wait_for(process.wait(), TIMEOUT)
         transport.close()
 
 
@@ -109,7 +109,7 @@ def processes_of(place: Path) -> list[str]:
 
 async def nothing_is_left(place: Path) -> None:
     assert list(place.iterdir()) == []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         # The guards of commands end with the node, and need a moment to see its end.
         while processes_of(place):
             await asyncio.sleep(0.1)
@@ -161,7 +161,7 @@ async def works(line: str) -> None:
     )
     assert tried.stdout is not None
     said = b""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         if any(words in line for words in GOING_ON):
             said = await tried.stdout.readline()
             tried.send_signal(signal.SIGINT)
@@ -178,7 +178,7 @@ async def test_ctrl_c_leaves_nothing(palaver: Path, place: Path, line: str, file
     """No process and no directory, whatever was under way: nodes that begin, an agent that has just died."""
     async with demo(palaver, place, "--once", *ports()) as one:
         await one.until(line)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not list(place.glob(file)):
                 await asyncio.sleep(0.01)
         one.process.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.node import ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
-PATIENCE = 600.0
+TIMEOUT = 600.0
 
 
 async def test_the_walk_comes_to_its_end(palaver: Path) -> None:
@@ -19,7 +19,7 @@ async def test_the_walk_comes_to_its_end(palaver: Path) -> None:
         sys.executable, str(ROOT / "examples" / "one_node.py"), env={**os.environ, "PALAVER": str(palaver)},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
-    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    out, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 0, out.decode()
     assert "This node is healthy." in out.decode()
     assert "exit code 0" in out.decode()

@@ -18,7 +18,7 @@ from tests.support.bad_link import BadLink
 from tests.support.ports import lasting_port
 from tests.support.postgres import Server, pool_on
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 SOON_MS = 6_000
 """After so long a server that was heard from is tried again."""
 USERS = ("alice", "eve", "fay")
@@ -123,7 +123,7 @@ class FarApart:
         """All links are well, and everything that was queued has arrived."""
         for link in self.links.values():
             link.heal()
-        latest = time.monotonic() + PATIENCE
+        latest = time.monotonic() + TIMEOUT
         while waiting := await self._under_way():
             views = {name: node.outbox.view() for name, node in self.running.items()}
             assert time.monotonic() < latest, f"it never comes to rest: {waiting}, {views}"

@@ -26,7 +26,7 @@ from federation.http.server.tls import Tls, TlsFiles
 from federation.http.services import Node as WireNode
 from federation.http.services import Readiness
 from federation.keys.server_keys import OwnKeys, key_from_seed, published
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, Rules
 from federation.matrix.room_version import ROOM_VERSIONS
@@ -43,7 +43,7 @@ from tests.federation.http.running import Recorder
 from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 PEOPLE = ("alice", "bob", "carol", "eve", "fay", "mallory")
 TOLD = (
     "m.typing",
@@ -118,7 +118,7 @@ class Node:
         return self.homeserver.membership
 
     @property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> LocalUsers:
         return self.homeserver.rooms
 
     def user(self, localpart: str) -> str:
@@ -160,7 +160,7 @@ class Node:
     async def until_member(self, room_id: str, user: str, membership: str) -> None:
         """As this node sees it."""
         position = await self.graph.stream.last_position()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await self.membership_of(room_id, user) != membership:
                 position = (await self.graph.stream.reader(position).next())[-1].position
 

@@ -21,7 +21,7 @@ from tests.support.neighbourhood import OWN_NAME
 from tests.support.postgres import as_another_process
 from tests.support.rooms import ALICE, Room, public_room, signer
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 VERSION = ROOM_VERSIONS["11"]
 
 
@@ -69,7 +69,7 @@ class Seen(HomeserverObserver):
         self._changed.set()
 
     async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()
@@ -108,7 +108,7 @@ class Sending:
 
     async def until(self, destination: str, condition: Callable[[], object]) -> None:
         """Time passes whenever the sender has nothing to wait for but that."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition():
                 if self.seen.states.get(destination) is State.PACED:
                     self.later(destination, 500)
@@ -117,7 +117,7 @@ class Sending:
 
     async def settled(self, destination: str) -> None:
         """What was delivered has left the queue."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await self._waits_for(destination):
                 await asyncio.sleep(0.01)
 

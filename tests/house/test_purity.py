@@ -24,7 +24,7 @@ EXCEPTIONS: set[str] = {
     "bridge.connectors.offices.settings",
     "bridge.connectors.offices.tokens",
     "bridge.matrix.ghost",
-    "bridge.matrix.side",
+    "bridge.matrix.backend",
     "bridge.observability.health",
     "bridge.people.interpret",
     "bridge.people.service.identities",

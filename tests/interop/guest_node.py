@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.bridge.connectors.cis.published_node import published_node
-from tests.interop.staffed_node import FILE, PATIENCE, Company, StaffedNode
+from tests.interop.staffed_node import FILE, TIMEOUT, Company, StaffedNode
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Json
 from tests.support.node import ROOT
@@ -183,7 +183,7 @@ async def listener(node: GuestNode, heard: Path) -> AsyncIterator[None]:
     )  # fmt: skip
     try:
         assert program.stdout is not None
-        assert b"Attached" in await asyncio.wait_for(program.stdout.readline(), PATIENCE)
+        assert b"Attached" in await asyncio.wait_for(program.stdout.readline(), TIMEOUT)
         yield
     finally:
         program.kill()

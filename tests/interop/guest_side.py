@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appservice.guest import Guest, open_guest
+from appservice.appservice import Appservice, open_appservice
 from appservice.http.app import make_listener
 from appservice.http.services import AppServices
 from appservice.intake.transaction import Transaction
-from appservice.local_users.side import GuestRooms
+from appservice.local_users.local_users import AppserviceUsers
 from appservice.registration.namespaces import AgentRoom, Namespaces
 from appservice.registration.registration import Registration, Wanted
 from bridge.node.registration import write
@@ -28,7 +28,7 @@ NODE = "kitchen.local"
 
 @dataclass
 class Observed:
-    """Satisfies `GuestObserver`; what a test looks at is kept."""
+    """Satisfies `AppserviceObserver`; what a test looks at is kept."""
 
     problems: list[str] = field(default_factory=list)
     asked_for: list[tuple[str, str, str]] = field(default_factory=list)
@@ -113,12 +113,12 @@ async def invited_to(synapse: Synapse, directory: Path, **settings: Any) -> Invi
 
 @dataclass
 class Side:
-    guest: Guest
+    guest: Appservice
     observed: Observed
     invited: Invited
 
     @property
-    def rooms(self) -> GuestRooms:
+    def rooms(self) -> AppserviceUsers:
         return self.guest.rooms
 
     async def user(self, agent_id: str) -> str:
@@ -141,7 +141,7 @@ async def side_on(invited: Invited, database: Database, *, listens: bool = True)
     observed = Observed()
     async with AsyncExitStack() as stack:
         guest = await stack.enter_async_context(
-            open_guest(
+            open_appservice(
                 invited.url,
                 invited.registration,
                 invited.wanted,

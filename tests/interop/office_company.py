@@ -10,7 +10,7 @@ from typing import Any
 
 from bridge.connectors.offices.rooms.call_events import CALL, RESULT
 from tests.interop.guest_node import guest_company
-from tests.interop.staffed_node import PATIENCE, Company, company, relation
+from tests.interop.staffed_node import TIMEOUT, Company, company, relation
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.homeserver import Refused as NoRoom
 from tests.support.matrix_client.seen import Event
@@ -82,7 +82,7 @@ class Office:
 
     async def shown_to(self, *people: MatrixClient) -> None:
         """They come into its room by its name, as soon as there is one."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             for person in people:
                 while True:
                     with suppress(NoRoom):

@@ -20,7 +20,7 @@ from tests.support.ports import lasting_port
 from tests.support.synapse import Synapse
 from tests.support.tls import Authority
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 GUESTS = 7
 KITCHEN = "kitchen.test"
 FILE = "palaver.toml"
@@ -120,7 +120,7 @@ class Company:
 
     async def written(self, name: str) -> str:
         """What the cook has written into a file, once it has."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 with suppress(FileNotFoundError):
                     if (text := (self.node.work / name).read_text()).endswith("\n"):
@@ -188,7 +188,7 @@ async def echo(node: StaffedNode) -> AsyncIterator[None]:
     )  # fmt: skip
     try:
         assert program.stdout is not None
-        assert b"Attached" in await asyncio.wait_for(program.stdout.readline(), PATIENCE)
+        assert b"Attached" in await asyncio.wait_for(program.stdout.readline(), TIMEOUT)
         yield
     finally:
         program.kill()
@@ -246,7 +246,7 @@ async def until_sign(who: MatrixClient, event_id: str, sign: str) -> Event:
 
 async def until_gone(pid: str) -> None:
     """The process has ended, and whoever started it knows."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while Path("/proc", pid).exists():
             await asyncio.sleep(0.02)
 

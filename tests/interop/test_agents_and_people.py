@@ -9,7 +9,7 @@ import pytest
 from bridge.people.service.messenger import CANNOT_READ
 from tests.interop.staffed_node import (
     GUESTS,
-    PATIENCE,
+    TIMEOUT,
     Company,
     answers,
     company,
@@ -309,7 +309,7 @@ async def test_two_hundred_threads_and_a_node_that_is_killed_among_them(here: Co
 
     async def until_done(asked: set[str | None], count: int) -> None:
         """As many have their answer."""
-        async with asyncio.timeout(5 * PATIENCE):
+        async with asyncio.timeout(5 * TIMEOUT):
             while True:
                 said = [event for event in alice.seen.timeline if event["sender"] == node.user("echo")]
                 if len({relation(event)[1] for event in said if is_said(event)} & asked) >= count:

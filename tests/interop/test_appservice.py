@@ -29,7 +29,7 @@ from tests.support.synapse import Synapse
 from tests.support.synapse.fixtures import SynapseFactory
 
 pytestmark = pytest.mark.interop
-PATIENCE = 120.0
+TIMEOUT = 120.0
 NODE = "kitchen.local"
 GHOST = f"_agent_{AGENT}"
 COUNT = 20
@@ -49,7 +49,7 @@ class Process:
             if found(one):
                 return one
         assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while line := await self._process.stdout.readline():
                 self.said.append(json.loads(line))
                 if found(self.said[-1]):
@@ -58,7 +58,7 @@ class Process:
 
     async def ended(self) -> int:
         assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while line := await self._process.stdout.readline():
                 self.said.append(json.loads(line))
             return await self._process.wait()
@@ -128,7 +128,7 @@ async def heard(stream: IntakeStream, last: str) -> list[StreamedEvent]:
     """Everything in the stream up to the message that says this, as a reader is given it."""
     entries: list[StreamedEvent] = []
     position = 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not entries or entries[-1].event.content.get("body") != last:
             entries += await stream.reader(position).next(1)
             position = entries[-1].position

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.guest_node import guest_company
-from tests.interop.staffed_node import PATIENCE, answers, is_said, relation, says, until_sign
+from tests.interop.staffed_node import TIMEOUT, answers, is_said, relation, says, until_sign
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
@@ -39,7 +39,7 @@ async def test_what_is_asked_in_a_persons_name_is_the_persons_message(
         code, given = await node.cli(*send, alice.user_id, "cook", begun)
         assert code == 0, given
         second = await alice.wait_for(says("cook: touch begun", sender=alice.user_id))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (node.work / "begun").exists():
                 await asyncio.sleep(0.05)
         await node.kill()

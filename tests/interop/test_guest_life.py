@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.guest_node import NODE_ID, guest_company
-from tests.interop.staffed_node import PATIENCE, answers, in_state
+from tests.interop.staffed_node import TIMEOUT, answers, in_state
 from tests.support.synapse.fixtures import SynapseFactory
 from tests.support.tls import Authority
 
@@ -59,7 +59,7 @@ async def test_an_outage_of_the_homeserver_loses_nothing(
         asked = await company.mention(
             alice, "cook", "touch begun; until test -e go; do sleep 0.1; done; seq 1 3"
         )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (node.work / "begun").exists():
                 await asyncio.sleep(0.05)
         await synapse.kill()

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from tests.interop.guest_node import GuestNode, asker, guest_company, insist, listener
-from tests.interop.staffed_node import PATIENCE, Company, doubled, relation
+from tests.interop.staffed_node import TIMEOUT, Company, doubled, relation
 from tests.support.matrix_client import MatrixClient
 from tests.support.matrix_client.seen import Event
 from tests.support.synapse.database import SQLite
@@ -73,7 +73,7 @@ async def test_nothing_is_lost_or_doubled_when_either_goes_away(here: Company, t
         return asked
 
     async def until_heard(count: int) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while lines() < count:
                 await asyncio.sleep(0.05)
 
@@ -132,14 +132,14 @@ async def test_an_invite_that_the_homeserver_has_lost_is_found(here: Company) ->
     await node.stop()
     room_id = await alice.create_room(invite=[baker])
     invite = (await alice.full_state(room_id))["m.room.member", baker]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not synapse.database.waits_for_appservice(invite["event_id"]):
             await asyncio.sleep(0.05)
     await synapse.stop()
     assert synapse.database.lose_transactions() > 0
     await synapse.start()
     await node.start()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (await alice.members(room_id))[baker] != "join":
             await asyncio.sleep(0.2)
     await here.mention(alice, "baker", "Are you there?", room_id)

@@ -22,7 +22,7 @@ from tests.interop.guest_side import Side, invited_to, side_on
 from tests.support.synapse.fixtures import SynapseFactory
 
 pytestmark = pytest.mark.interop
-PATIENCE = 120.0
+TIMEOUT = 120.0
 MESSAGE = "m.room.message"
 
 
@@ -96,7 +96,7 @@ class Link:
 
 async def until_sent(side: Side, room_id: str, user: str, body: str, transaction_id: str) -> str:
     """As everything above a side goes on: it says it again until it is told that it is said."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             try:
                 return await side.say(room_id, user, body, transaction_id=transaction_id)
@@ -149,7 +149,7 @@ async def test_each_thing_is_said_once_and_in_order(
         async with side_on(behind, database) as side:
             last = await until_sent(side, room_id, cook, "5", "5")
             await side.guest.client.ask(Method.POST, ping_path(invited.registration))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not await side.guest.known.knows_event(last):
                     await asyncio.sleep(0.05)
         await synapse.kill()
@@ -180,7 +180,7 @@ async def test_many_speak_at_once(make_synapse: SynapseFactory, database: Databa
         async def speaks(ghost: str, n: int) -> None:
             body = f"{ghost} {n}"
             content = in_thread(root, text(body)) if n % 2 else text(body)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     try:
                         await side.rooms.send(room_id, ghost, MESSAGE, content, transaction_id=f"{n}")

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("walk")]
 versions = pytest.mark.parametrize("version", ["10", "11", "12"])
 ACL = "m.room.server_acl"
 OPEN: dict[str, Any] = {"allow": ["*"], "deny": []}
-PATIENCE = 60.0
+TIMEOUT = 60.0
 # The numbers of the rules against state without the power for it, and against such a kick.
 RULES = {"10": ("7", "4.5.5", "7"), "11": ("7", "4.5.5", "7"), "12": ("8", "5.5.5", "8")}
 
@@ -142,7 +142,7 @@ async def test_a_room_keeps_a_server_out(
         await guest.wait_for_event(await host.set_state(room_id, ACL, closed))
         unheard = await guest.say(room_id, "Can you hear me?")
         if host is alice:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not await node.metric("palaver_federation_pdus_received_total", verdict="dropped"):
                     await asyncio.sleep(0.05)
             assert node.complaints() == []

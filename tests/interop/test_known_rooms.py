@@ -31,7 +31,7 @@ from tests.support.synapse import Synapse
 from tests.support.synapse.fixtures import SynapseFactory
 
 pytestmark = pytest.mark.interop
-PATIENCE = 120.0
+TIMEOUT = 120.0
 CHANGES = 200
 SEED = 4
 MEMBER = "m.room.member"
@@ -54,7 +54,7 @@ class Nobody:
 
 
 @dataclass
-class Guest:
+class Appservice:
     """An intake and what it knows, beside a Synapse. `fetched` counts what it asked for."""
 
     synapse: Synapse
@@ -81,7 +81,7 @@ class Guest:
         self._more.set()
 
     async def heard(self, event_id: str) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while event_id not in self.told and not await self.known.knows_event(event_id):
                 self._more.clear()
                 await self._more.wait()
@@ -127,7 +127,9 @@ class Guest:
 
 
 @asynccontextmanager
-async def guest_of(make_synapse: SynapseFactory, database: Database, directory: Path) -> AsyncIterator[Guest]:
+async def guest_of(
+    make_synapse: SynapseFactory, database: Database, directory: Path
+) -> AsyncIterator[Appservice]:
     synapse = await make_synapse(start=False)
     port = lasting_port()
     namespaces = Namespaces(synapse.server_name, "kitchen.local", "_agent_")
@@ -136,7 +138,7 @@ async def guest_of(make_synapse: SynapseFactory, database: Database, directory: 
     synapse.appservices = [file]
     await synapse.start()
     await synapse.settled()
-    guest = Guest(synapse, registration, namespaces, database)
+    guest = Appservice(synapse, registration, namespaces, database)
     services = AppServices(registration.secrets.hs_token, namespaces, guest.intake, Nobody())
     listener = make_listener(services, [Bind("127.0.0.1")], port, Recorder())
     async with AsyncExitStack() as stack:
@@ -150,7 +152,7 @@ async def guest_of(make_synapse: SynapseFactory, database: Database, directory: 
 class Life:
     """Whatever may happen in a room, by a person's hand and by a ghost's."""
 
-    guest: Guest
+    guest: Appservice
     room_id: str
     alice: MatrixClient
     bob: MatrixClient

@@ -15,7 +15,7 @@ from tests.support.synapse import Synapse
 from tests.support.tls import Authority
 
 pytestmark = [pytest.mark.interop, pytest.mark.parametrize("version", ["10", "11", "12"])]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def talk(node: Node, ours: str, person: MatrixClient, room_id: str) -> Non
     """What one says the other hears, both ways."""
     await person.wait_for_event(await node.say(room_id, ours, "hello"))
     answer = await person.say(room_id, "good day")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await node.until(lambda event_id, _: event_id == answer)
 
 

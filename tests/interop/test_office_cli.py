@@ -32,7 +32,7 @@ OFFICES = """
 [offices]
 enabled = true
 """
-PATIENCE = 60.0
+TIMEOUT = 60.0
 TOOLS = Path(processes.__file__).with_name("tools_server.py")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()=>][A-Z0-9]?)")
 
@@ -70,7 +70,7 @@ class Terminal:
     async def shows(self, part: str) -> str:
         """What stands there, once this is in it."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while part not in (seen := _ESCAPE.sub("", self.text)):
                     self._news.clear()
                     await self._news.wait()
@@ -183,7 +183,7 @@ async def test_a_computer_is_started_as_the_page_says(
             }
         await shown.shows("Left office")
         shown.type("exit")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await shown.process.wait() == 0
     finally:
         await shown.close()
@@ -239,7 +239,7 @@ async def test_a_wrong_token_is_told_in_the_terminal(
     shown = await terminal(words, tmp_path)
     try:
         await shown.shows("failed to connect")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await shown.process.wait() != 0
     finally:
         await shown.close()

@@ -16,7 +16,7 @@ import socketio
 
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, TOOL_CALL
 from bridge.connectors.offices.protocol.versions import Line
-from tests.bridge.connectors.offices.clients import PATIENCE, offices_on
+from tests.bridge.connectors.offices.clients import TIMEOUT, offices_on
 from tests.bridge.connectors.offices.protocol.test_shape import GOOD
 from tests.interop.office_room import RESULT, Hosted, Room, both, hosted, peers, room
 from tests.process.agent_nodes import until
@@ -228,7 +228,7 @@ async def test_a_call_has_five_seconds_beyond_its_limit(room: Room) -> None:
     began = time.monotonic()
     late = await agent.call("hands", "never", seconds=1)
     assert (late["isError"], late["meta"]) == (True, {"a2c_timeout": True})
-    assert 6 <= time.monotonic() - began < 6 + PATIENCE / 2
+    assert 6 <= time.monotonic() - began < 6 + TIMEOUT / 2
     assert (await computer.until("notify:tool_call_cancel"))["req_id"] == "never"
 
 
@@ -293,7 +293,7 @@ async def test_a_frame_that_is_too_large_ends_its_connection(room: Room, transpo
     lost = await agent.call("hands", "large", seconds=60)
     assert (lost["code"], lost["details"]) == (404, {"computer_name": "hands"})
     assert await agent.until("notify:leave_office") == {"office_id": room.office_id, "computer": "hands"}
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await computer.io.wait()
     answer.set_result(RESULT)
     assert await goes_on == RESULT
@@ -326,7 +326,7 @@ async def test_an_older_computer_is_sent_no_upload(hosted: Hosted, peers: Peers,
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
         await agent.do("put_blob", computer=computer.name, data="AAAA", name_hint="x.bin")
-    assert time.monotonic() - began < PATIENCE / 2
+    assert time.monotonic() - began < TIMEOUT / 2
     assert refused.value.told["reason"] == "protocol_error_404"
     answer = await agent.until("ack client:put_blob")
     assert (answer["code"], answer["details"]) == (404, {"reason": "event_not_supported"})

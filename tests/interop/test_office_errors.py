@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from bridge.connectors.offices.protocol.events import TOOL_CALL
-from tests.bridge.connectors.offices.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.interop.office_room import RESULT, Hosted, Room, both
 from tests.support.smcp import Peers, PublishedAgent, Refused
 from tests.support.smcp.walk_membership import connect
@@ -139,4 +139,4 @@ async def test_a_code_that_nobody_knows_ends_the_call_at_once(
         await agent.do("tools", computer="bench")
     for event in (TOOL_CALL, "client:get_tools"):
         assert await agent.until(f"ack {event}") == computer.answers[event]
-    assert time.monotonic() - began < PATIENCE / 2
+    assert time.monotonic() - began < TIMEOUT / 2

@@ -14,7 +14,7 @@ import pytest
 from bridge.connectors.offices.connector import NOT_HEARD
 from bridge.connectors.offices.rooms.office_room import member_address
 from tests.bridge.connectors.offices.brokers import redis_server, zenoh_router
-from tests.process.agent_nodes import PATIENCE, AgentNode, agent_nodes, beside
+from tests.process.agent_nodes import TIMEOUT, AgentNode, agent_nodes, beside
 from tests.support.postgres import Server
 from tests.support.smcp import Peers
 from tests.support.smcp.expectations import tools
@@ -204,6 +204,6 @@ async def test_a_process_without_a_broker_says_so(
 ) -> None:
     """Where another one serves offices of the node already."""
     async with two_processes(palaver, postgres_server, migrated_template, "") as (_, other):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not any(NOT_HEARD in str(line) for line in other.log):
                 await asyncio.sleep(0.1)

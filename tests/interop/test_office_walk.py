@@ -22,7 +22,7 @@ from tests.interop.office_company import (
     office_company,
     outcome,
 )
-from tests.interop.staffed_node import PATIENCE, Company, answers, in_state, relation, says
+from tests.interop.staffed_node import TIMEOUT, Company, answers, in_state, relation, says
 from tests.support.matrix_client.homeserver import Refused as NoRoom
 from tests.support.matrix_client.homeserver import path
 from tests.support.matrix_client.seen import Seen
@@ -292,7 +292,7 @@ async def test_an_office_that_nobody_uses_is_archived(office: Office) -> None:
     assert len([event for event in history if says("so it is archived")(event)]) == 1
     states = [event["content"].get("archived") for event in history if event["type"] == OFFICE]
     assert states == [None, True, None]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await listed() is not is_listed:
             await asyncio.sleep(0.05)
     assert await bob.join(office.alias) == room_id

@@ -15,7 +15,7 @@ from tests.support.synapse import Synapse
 from tests.support.synapse.fixtures import SynapseFactory
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("outages")]
-PATIENCE = 120.0
+TIMEOUT = 120.0
 MESSAGES, PER_SECOND = 600, 200
 AWAY = "A server does not take what is sent; it waits."
 
@@ -27,7 +27,7 @@ def bodies(events: list[Event]) -> list[str | None]:
 
 async def until_it_has(person: MatrixClient, room_id: str, event_id: str) -> None:
     """The person's Synapse has the event. Who syncs after each of many events keeps it from working."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             try:
                 await person.event(room_id, event_id)
@@ -40,7 +40,7 @@ async def until_it_reads_the_same(person: MatrixClient, room_id: str, resident: 
     """The whole history, in the same order. A Synapse fetches some of what it misses behind the back of
     whoever reads."""
     expected = [event["event_id"] for event in await resident.history(room_id)]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             read = await person.history(room_id)
             if [event["event_id"] for event in read] == expected:
@@ -93,12 +93,12 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
 
     speaking = asyncio.gather(*(speak(sender) for sender in senders))
     for heard in (150, 400):
-        await followed.until(lambda seen, heard=heard: len(messages(seen, room_id)) >= heard, PATIENCE)
+        await followed.until(lambda seen, heard=heard: len(messages(seen, room_id)) >= heard, TIMEOUT)
         await node.kill()
         await node.start()
         await node.follow("reader")
     said = await speaking
-    await followed.until(lambda seen: len(messages(seen, room_id)) >= 1000, PATIENCE)
+    await followed.until(lambda seen: len(messages(seen, room_id)) >= 1000, TIMEOUT)
     heard = messages(followed, room_id)
     assert len(heard) == 1000
     for sender, events in zip(senders, said, strict=True):
@@ -107,7 +107,7 @@ async def test_a_node_killed_while_it_receives_loses_nothing(
     assert {verdict for verdict, _ in fates.values()} == {"accepted"}
     # Somebody who reads all of it again finds the same under the same positions.
     again = await node.follow("reader from the beginning")
-    await again.until(lambda again: again.upto >= followed.upto, PATIENCE)
+    await again.until(lambda again: again.upto >= followed.upto, TIMEOUT)
     assert again.entries == followed.entries
     await talk(room_id, alice, senders[0])
 
@@ -131,8 +131,8 @@ async def test_a_node_that_was_away_is_told_all_of_it(
     await node.start()
     await node.follow("reader")
     last = await bob.say(room_id, "last")
-    await alice.wait_for_event(last, deadline=PATIENCE)
-    await followed.until(lambda seen: seen.events[-1]["event_id"] == last, PATIENCE)
+    await alice.wait_for_event(last, deadline=TIMEOUT)
+    await followed.until(lambda seen: seen.events[-1]["event_id"] == last, TIMEOUT)
     heard = [event["event_id"] for event in messages(followed, room_id)]
     assert heard[-151:] == [*missed, last]
     asked = "/_matrix/federation/v1/get_missing_events/{roomId}"

@@ -21,7 +21,7 @@ from tests.support.synapse import Synapse
 from tests.support.tls import Authority
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("people")]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
 
@@ -41,7 +41,7 @@ class Company:
         return self.node.user("worker-1")
 
     async def given(self) -> Any:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.here.courier.delivered.get()
 
     async def mention(self, who: MatrixClient, room_id: str, body: str) -> str:

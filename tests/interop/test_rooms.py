@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from federation.http.server.tls import TlsFiles
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.matrix.message_content import edit, reaction, reply, text
 from federation.rooms.creation import RoomRequest
 from federation.transactions.edu_values import PresenceOfUser, Receipt
@@ -21,7 +21,7 @@ from tests.support.tls import Authority
 
 pytestmark = [pytest.mark.interop]
 EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def node(
         yield await running.start_over_tls()
 
 
-async def cook(node: Node) -> tuple[Rooms, str]:
+async def cook(node: Node) -> tuple[LocalUsers, str]:
     rooms, user = node.homeserver.rooms, node.user("cook")
     await rooms.ensure_user(user)
     await rooms.set_profile(user, displayname="Cook")
@@ -62,7 +62,7 @@ async def test_a_room_of_ours_is_lived_in_together(node: Node, synapse: Synapse,
     await bob.wait_for_event(said)
     assert (await bob.event(room_id, said))["origin_server_ts"] == 1_600_000_000_000
     answer = await bob.reply(room_id, said, "Yes")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await node.until(lambda event_id, _: event_id == answer)
     await bob.wait_for_event(await rooms.send(room_id, user, "m.reaction", reaction(answer, "👍")))
     thanks = await rooms.send(room_id, user, "m.room.message", reply(answer, text("Tanks")))
@@ -94,7 +94,7 @@ async def test_a_room_of_theirs_is_read_and_followed(node: Node, synapse: Synaps
     assert bodies(page.events) == said[::-1]
     assert page.events[-1].type == "m.room.create"
     new_room = await bob.upgrade(room_id, "12")
-    async with asyncio.timeout(PATIENCE), rooms.subscription("test") as subscription:
+    async with asyncio.timeout(TIMEOUT), rooms.subscription("test") as subscription:
         while not (await rooms.state_event(room_id, "m.room.tombstone")):
             entries = await subscription.next()
             async with node.database.transaction() as connection:
@@ -116,7 +116,7 @@ async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse
         rooms.listen(type_, heard.put_nowait)
 
     async def until(said: type, of: str) -> Ephemeral:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 one = await heard.get()
                 who = one.user_ids if isinstance(one, TypingNow) else (getattr(one, "user_id", None),)
@@ -143,7 +143,7 @@ async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse
     assert isinstance(there, PresenceOfUser)
     assert there.presence == "online"
     answer = await bob.say(room_id, "Yes")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await node.until(lambda event_id, _: event_id == answer)
     await rooms.mark_read(room_id, user, answer)
     await bob.wait_until(lambda seen: seen.read[room_id].get(user) == answer)

@@ -11,7 +11,7 @@ from tests.support.driven_node.walking import Sides, refused, shared_room
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("walk")]
 MESSAGES = 20
 FORKS = 20
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 COUNTED = {
     "made": ("palaver_federation_events_made_total", {}),
@@ -56,7 +56,7 @@ async def test_what_an_operator_sees(sides: Sides, quiet_node: DrivenNode) -> No
         if after["resolutions"] > before["resolutions"]:
             break
     await refused(guest.set_power_levels(room_id, users={guest.user_id: 100}))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         # The commands look into the queues, the figures are those of a moment ago.
         while (await quiet_node.cli("queue"))[1]["pdus"]:
             await asyncio.sleep(0.1)

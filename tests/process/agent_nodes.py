@@ -24,7 +24,7 @@ from tests.support.ports import lasting_port
 from tests.support.postgres import Server
 
 T = TypeVar("T")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 LOOK_AGAIN = 0.05
 """Seconds between two looks at what tells nobody when it changes: a file, or another process."""
 
@@ -151,7 +151,7 @@ class AgentNode(Node):
         OwnKeyFiles(self.data).load_or_create()
         shown = subprocess.run(
             [str(self.command), "keys", "show"],
-            cwd=self.directory, env=self.env, check=True, capture_output=True, text=True, timeout=PATIENCE,
+            cwd=self.directory, env=self.env, check=True, capture_output=True, text=True, timeout=TIMEOUT,
         ).stdout  # fmt: skip
         [line] = re.findall('signing_key = "[0-9a-f]{64}"', shown)
         return str(line)
@@ -189,7 +189,7 @@ class AgentNode(Node):
             str(self.command), *words, cwd=self.directory, env=self.env,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        out, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert process.returncode is not None, "it has ended"
         return process.returncode, out.decode()
 
@@ -250,7 +250,7 @@ class AgentNode(Node):
         finally:
             if process.returncode is None:
                 process.send_signal(signal.SIGKILL)
-            await asyncio.wait_for(process.wait(), PATIENCE)
+            await asyncio.wait_for(process.wait(), TIMEOUT)
 
 
 def beside(node: AgentNode) -> AgentNode:
@@ -269,7 +269,7 @@ def beside(node: AgentNode) -> AgentNode:
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:
     """What it gives once that is something."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(LocalError):  # the node is not there yet, or does not know it yet
                 if found := await look():

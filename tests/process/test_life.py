@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.support.node import PATIENCE, MakeNode, Node
+from tests.support.node import TIMEOUT, MakeNode, Node
 
 pytestmark = pytest.mark.process
 
@@ -83,7 +83,7 @@ async def test_a_request_under_way_is_finished(make_node: MakeNode) -> None:
     await node.logged("Stopping.")
     writer.write(b"}")
     await writer.drain()
-    answer = await asyncio.wait_for(reader.read(), PATIENCE)
+    answer = await asyncio.wait_for(reader.read(), TIMEOUT)
     assert answer.startswith(b"HTTP/1.1 404 ")
     writer.close()
     assert await node.stop() == 0
@@ -93,7 +93,7 @@ async def test_a_stop_during_the_start_is_clean_too(make_node: MakeNode) -> None
     """Whoever changes their mind waits for nothing and leaves nothing behind."""
     node = make_node()
     await node.spawn()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (node.data / "palaver.lock").exists():
             await asyncio.sleep(0.01)
     assert await node.stop(signal.SIGINT) == 0
@@ -109,7 +109,7 @@ async def test_a_kill_at_any_moment_of_the_start_is_survived(make_node: MakeNode
     """`kill -9` as soon as a file appears, then a start that finds whatever was there."""
     node = make_node()
     await node.spawn()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not list(node.data.glob(moment)):
             await asyncio.sleep(0.001)
     await node.kill()

@@ -21,7 +21,7 @@ import pytest
 from storage.embedded.home import choose
 from tests.bridge.connectors.offices.clients import Clients
 from tests.process.agent_nodes import until
-from tests.support.node import PATIENCE, Node
+from tests.support.node import TIMEOUT, Node
 from tests.support.ports import lasting_port
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("old installation")]
@@ -93,7 +93,7 @@ async def old(request: pytest.FixtureRequest, palaver: Path) -> AsyncIterator[Ol
             str(palaver), "db", "shell", "--", "-q", "-v", "ON_ERROR_STOP=1", "-c", STOPPED_NOW,
             cwd=directory, env=node.env,
         )  # fmt: skip
-        assert await asyncio.wait_for(shift.wait(), PATIENCE) == 0
+        assert await asyncio.wait_for(shift.wait(), TIMEOUT) == 0
         await node.start()
         yield node
     finally:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import PATIENCE, MakeNode, Node
+from tests.support.node import TIMEOUT, MakeNode, Node
 
 pytestmark = pytest.mark.process
 
@@ -104,12 +104,12 @@ async def psql(node: Node, statement: str) -> None:
     process = await asyncio.create_subprocess_exec(
         str(node.command), "db", "shell", "--", "-c", statement, cwd=node.directory, env=node.env
     )
-    assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+    assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
 
 
 async def until(node: Node, command: str, condition: Any) -> dict[str, Any]:
     """What another process is at can only be asked again and again."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             code, answer = await node.cli(command)
             assert code == 0, answer

@@ -14,7 +14,7 @@ from storage.session import LeaseLost, Session
 from tests.support.lingering import lingering
 from tests.support.postgres import end_sessions, pool_on
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 FOR_EVER = 3_600.0
 TOPIC = "tests"
 
@@ -27,7 +27,7 @@ class Process:
     received: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
 
     async def next(self) -> str | None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.received.get()
 
     async def next_payload(self) -> str:
@@ -37,13 +37,13 @@ class Process:
 
     async def send(self, payload: str) -> None:
         """Once it knows that it is not alone."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while self.session.is_alone or not self.session.is_connected:
                 await asyncio.sleep(0.01)
         self.session.notify(TOPIC, payload)
 
     async def until_alone(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not self.session.is_alone:
                 await asyncio.sleep(0.01)
 
@@ -96,7 +96,7 @@ async def test_a_process_that_is_alone_sends_nothing(database: Database) -> None
                 one.session.notify(TOPIC, "something")
                 assert await other.next_payload() == "something"
             await one.until_alone()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             texts = [await sent.get() for _ in range(3)]
         assert [text.split()[1:] for text in texts] == [["+"], ["*"], [TOPIC, "something"]]
 
@@ -117,7 +117,7 @@ async def test_whoever_subscribes_later_surveys_at_once(database: Database) -> N
     async with process_on(database) as one, process_on(database) as other:
         late: asyncio.Queue[str | None] = asyncio.Queue()
         end = one.session.subscribe(TOPIC, late.put_nowait)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await late.get() is None
         end()
         end()
@@ -188,7 +188,7 @@ async def test_a_lease_is_held_by_one_at_a_time(two: tuple[Session, Session]) ->
             await asyncio.sleep(0.01)
             holding.remove(name)
 
-    async with asyncio.timeout(PATIENCE), one.lease("b"):
+    async with asyncio.timeout(TIMEOUT), one.lease("b"):
         await asyncio.gather(*(hold(session, "a") for session in (one, one, other, other)))
 
 
@@ -239,7 +239,7 @@ async def test_nobody_acts_on_a_lost_lease(database: Database, two: tuple[Sessio
     holding = asyncio.create_task(hold())
     await begun.wait()
     await end_sessions(database)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         async with other.lease("a"):
             assert cancelled.is_set()
             with pytest.raises(LeaseLost):
@@ -257,7 +257,7 @@ async def test_a_lease_without_a_block_says_that_it_is_lost(
     assert lease is not None
     waiting = asyncio.create_task(lease.lost())
     await end_sessions(database)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await waiting
     assert not lease.is_held
     with pytest.raises(LeaseLost):
@@ -301,7 +301,7 @@ async def test_a_request_that_is_cancelled_leaves_no_lock(two: tuple[Session, Se
             assert lease is not None
             await lease.release()
         await asyncio.wait({attempt})
-        async with asyncio.timeout(PATIENCE), other.lease("a"):
+        async with asyncio.timeout(TIMEOUT), other.lease("a"):
             pass
 
 
@@ -324,7 +324,7 @@ async def test_a_block_is_cancelled_while_the_server_ends_the_session(database: 
         with pytest.raises(asyncio.CancelledError):
             await holding
         # The next request does not wait for a session of which nothing more will come.
-        async with asyncio.timeout(PATIENCE), session.lease("a"):
+        async with asyncio.timeout(TIMEOUT), session.lease("a"):
             pass
         await session.close()
 
@@ -335,7 +335,7 @@ async def test_a_lost_session_keeps_no_lease(database: Database) -> None:
         lease = await process.session.acquire("work")
         link.lose_clients()
         await lease.lost()
-        async with asyncio.timeout(PATIENCE), process.session.lease("work"):
+        async with asyncio.timeout(TIMEOUT), process.session.lease("work"):
             pass
 
 

@@ -14,7 +14,7 @@ from bridge.tasks.messages import Dropped
 from bridge.tasks.ports import Delivered, DeliveryOutcome
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
@@ -123,7 +123,7 @@ class Process:
     database: Database
     routes: RoutingTable
     clock: Clock
-    desk: TaskDesk
+    desk: TaskService
     courier: Courier
     requester: Requester
     onlooker: Onlooker
@@ -183,7 +183,7 @@ async def process(
     requester, onlooker, notebook = Requester(), Onlooker(), Notebook()
     settings: dict[str, AgentSettings] = {}
     async with routing_table(database, HERE, now_ms=now_ms) as routes:
-        desk = TaskDesk(
+        desk = TaskService(
             database,
             Ports({"cis": courier}, {"cis": requester}, routes, notebook, onlooker),
             now_ms=now_ms,

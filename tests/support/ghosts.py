@@ -3,7 +3,7 @@
 from typing import Any
 
 from bridge.agents.routing_table import RoutingTable
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from tests.federation.local_users.homes import Home
 from tests.federation.nodes import Node
@@ -14,5 +14,5 @@ def ghosts_of(node: Node | Home, routes: RoutingTable | None = None, **more: Any
     """Without a routing table nothing is known of any agent."""
     known = routes or RoutingTable(node.name, node.database, now_ms=Clock())
     return Ghosts(
-        node.homeserver.rooms, node.database, known, **{"names": HomeserverNames(node.name), **more}
+        node.homeserver.rooms, node.database, known, **{"names": HomeserverGhostNames(node.name), **more}
     )

@@ -22,7 +22,7 @@ from tests.support.ports import lasting_port
 
 ROOT = Path(__file__).parents[2]
 # Far above what any step needs: it only ends what hangs.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +110,7 @@ class Node:
         await self.spawn(*options)
         assert self.process is not None
         assert self.process.stdout is not None
-        line = await asyncio.wait_for(self.process.stdout.readline(), PATIENCE)
+        line = await asyncio.wait_for(self.process.stdout.readline(), TIMEOUT)
         self.started = json.loads(line) if line else {}
         assert "error" not in self.started, self.started
         assert self.started, f"the node ended without a word: {self.log}"
@@ -122,7 +122,7 @@ class Node:
         assert self.process is not None
         out, _ = await asyncio.wait_for(
             asyncio.gather(self.process.stdout.read(), self.process.wait()),  # type: ignore[union-attr] # a pipe was asked for
-            PATIENCE,
+            TIMEOUT,
         )
         code = await self._ended()
         answer = json.loads(out) if out else {}
@@ -133,7 +133,7 @@ class Node:
         assert self.process is not None
         if self.process.returncode is None:
             self.process.send_signal(sign)
-        await asyncio.wait_for(self.process.wait(), PATIENCE)
+        await asyncio.wait_for(self.process.wait(), TIMEOUT)
         return await self._ended()
 
     async def kill(self) -> None:
@@ -159,7 +159,7 @@ class Node:
 
     async def logged(self, part: str) -> dict[str, Any]:
         """Wait for a line of the log whose event holds `part`."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._news.clear()
                 for line in self.log:
@@ -188,7 +188,7 @@ class Node:
             str(self.command), *words, "--json", cwd=self.directory, env={**self.env, **(environment or {})},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert process.returncode is not None
         assert out, f"{words} said nothing: {err.decode()}"
         answer: dict[str, Any] = json.loads(out)

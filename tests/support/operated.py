@@ -1,4 +1,4 @@
-"""A centre with agents that do what a test says, and the operator's commands for agents and tasks."""
+"""A core with agents that do what a test says, and the operator's commands for agents and tasks."""
 
 import asyncio
 import contextlib
@@ -11,13 +11,13 @@ from bridge.agents.routing_table import RoutingTable
 from bridge.agents.statuses import AgentStatuses
 from bridge.control.agents.commands import PROTOCOL, OperatorReply, Parts, commands, streams
 from bridge.control.stream import Items
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.observability.live_feed import LiveFeed
 from bridge.tasks.messages import Dropped
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import Task
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, Hands
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, Hands
 from tests.federation.nodes import now_ms
 
 HERE = "here.test"
@@ -46,13 +46,13 @@ class Operated:
     """`ask("agents-list", node="a")` is what the command line does."""
 
     parts: Parts
-    centre: Centre
+    core: AgentCore
     hands: Hands
     eyes: Eyes
 
     @property
     def table(self) -> RoutingTable:
-        return self.centre.table
+        return self.core.table
 
     async def ask(self, command: str, /, **given: Any) -> Mapping[str, Any]:
         answer = await commands(self.parts)[command](given)
@@ -68,23 +68,23 @@ class Operated:
 
     async def whole(self, name: str, /, **given: Any) -> list[Mapping[str, Any]]:
         """A stream to its end."""
-        async with asyncio.timeout(PATIENCE), self.stream(name, **given) as items:
+        async with asyncio.timeout(TIMEOUT), self.stream(name, **given) as items:
             return [json.loads(json.dumps(dict(one))) async for one in items]
 
     async def task(self, text: str) -> Task:
-        found = await self.centre.desk.task(TaskKey(HERE, text))
+        found = await self.core.desk.task(TaskKey(HERE, text))
         assert found is not None
         return found
 
     async def given(self) -> Task:
         """The next task that one of its agents gets."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.hands.given.get()
 
 
 async def item(items: Items, **wanted: Any) -> Mapping[str, Any]:
     """The next one that has this in it."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         async for one in items:
             if wanted.items() <= one.items():
                 said: Mapping[str, Any] = json.loads(json.dumps(dict(one)))
@@ -104,8 +104,8 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
         return hands
 
     eyes = Eyes(feed)
-    centre = Centre(
-        CentreParts(
+    core = AgentCore(
+        AgentCoreParts(
             node_id=HERE,
             database=database,
             observer=eyes,
@@ -115,22 +115,22 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
             now_ms=now_ms,
         )
     )
-    end = centre.table.subscribe(feed.agents_changed)
+    end = core.table.subscribe(feed.agents_changed)
     parts = Parts(
         node_id=HERE,
         database=database,
-        routes=centre.table,
-        desk=centre.desk,
-        local=centre.local,
+        routes=core.table,
+        desk=core.desk,
+        local=core.local,
         replies=reply,
         feed=feed,
         configured=changed.pop("configured", ()),
         now_ms=now_ms,
         for_people=changed.pop("for_people", None),
     )
-    await centre.start()
+    await core.start()
     try:
-        yield Operated(parts, centre, hands, eyes)
+        yield Operated(parts, core, hands, eyes)
     finally:
         end()
-        await centre.close()
+        await core.close()

@@ -19,7 +19,7 @@ from bridge.agents.statuses import AgentStatuses
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from federation.matrix.errors import MatrixError, limit_exceeded
 from storage.concurrency import BackgroundTasks, KeyedLock
@@ -70,7 +70,7 @@ class AttachedAgents:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self.limits = limits or AttachedLimits()
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self._is_stopping = False
         self._sessions: dict[str, AttachedSession] = {}
         # Of one agent one thing at a time, of different ones at the same time.
@@ -78,7 +78,7 @@ class AttachedAgents:
         self._background = BackgroundTasks()
         self._end = routes.subscribe(self._changed)
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self._desk = desk
 
     def stop(self) -> None:
@@ -186,12 +186,12 @@ class AttachedAgents:
 
     # -- inside --
 
-    def desk(self) -> TaskDesk:
+    def desk(self) -> TaskService:
         if self._desk is None:
             raise limit_exceeded("The node is starting: ask again.", 503, 1_000)
         return self._desk
 
-    def giving_desk(self) -> TaskDesk:
+    def giving_desk(self) -> TaskService:
         if self._is_stopping:
             raise limit_exceeded("The node is stopping: ask again.", 503, 1_000)
         return self.desk()
@@ -236,7 +236,7 @@ class AttachedAgents:
         return session
 
     async def _meet(
-        self, desk: TaskDesk, session: AttachedSession, task: Task, working: Mapping[str, int]
+        self, desk: TaskService, session: AttachedSession, task: Task, working: Mapping[str, int]
     ) -> bool:
         """A task of the agent that has not ended. False: it was lost with another session."""
         work_id = str(task.id)
@@ -252,7 +252,7 @@ class AttachedAgents:
             return not (task.runner or "").startswith(RUNNER_PREFIX)
         return True
 
-    async def _interrupt(self, desk: TaskDesk, tasks: Sequence[Task]) -> None:
+    async def _interrupt(self, desk: TaskService, tasks: Sequence[Task]) -> None:
         reason = "The program that worked on it is gone. Whether the work was done is not known."
         error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
         for task in tasks:

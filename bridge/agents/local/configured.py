@@ -27,7 +27,7 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, Rejected
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -77,7 +77,7 @@ class ConfiguredAgents:
         self._statuses = statuses
         self._directory = directory
         self._now_ms = now_ms
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self._agents = {
             agent.id: self._one_of(agent, _recipe(agent, directory, environment, grace)) for agent in agents
         }
@@ -109,7 +109,7 @@ class ConfiguredAgents:
                 log.warning("An agent will fail.", agent=str(one.address), problem=problem)
         await self._routes.take([*self._news_of_removed(), *self._news_of_all()])
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self._desk = desk
 
     async def stop(self) -> None:
@@ -128,7 +128,7 @@ class ConfiguredAgents:
         if desk is not None:
             await asyncio.gather(*(self._interrupt(desk, task) for task in begun))
 
-    async def _interrupt(self, desk: TaskDesk, task: Task) -> None:
+    async def _interrupt(self, desk: TaskService, task: Task) -> None:
         reason = "The node was stopped while the agent worked on it."
         error = TaskError(ErrorCode.NODE_UNREACHABLE, reason, {"interrupted": True})
         try:
@@ -213,7 +213,7 @@ class ConfiguredAgents:
         ended_ago = self._now_ms() - (task.finished_at or 0)
         return task.runner is None or self._desk is None or ended_ago > TOLD_FOR_MS
 
-    async def _work(self, one: _One, running: _Running, desk: TaskDesk) -> None:
+    async def _work(self, one: _One, running: _Running, desk: TaskService) -> None:
         task = running.task
 
         async def tell(message: str) -> None:

@@ -1,4 +1,4 @@
-"""All agents of this node, however they are attached to it, as one part of its centre."""
+"""All agents of this node, however they are attached to it, as one part of its core."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from bridge.config.agents import Agent as Configured
 from bridge.matrix.ghost import NODE_USER
 from bridge.tasks.ports import Delivery
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 
 DEFAULT_NAMESPACES: Final = ("default",)
 
@@ -77,7 +77,7 @@ class AgentsOfThisNode:
         """As the configuration has it."""
         return self.configured.display_name(agent.address)
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self.configured.work_for(desk)
         self.attached.work_for(desk)
 

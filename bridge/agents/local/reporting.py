@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bridge.agents.work import WorkOutcome
 from bridge.tasks.errors import TaskError
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.connect import ConnectionLost
 
@@ -20,7 +20,7 @@ def progress_content(message: str) -> Mapping[str, Any]:
     return {"message": message}
 
 
-async def begin(desk: TaskDesk, task: Task) -> bool:
+async def begin(desk: TaskService, task: Task) -> bool:
     """Whether it may be run by this process. While nobody can say, it waits."""
     while True:
         try:
@@ -29,7 +29,7 @@ async def begin(desk: TaskDesk, task: Task) -> bool:
             await asyncio.sleep(RETRY)
 
 
-async def report(desk: TaskDesk, task: Task, outcome: WorkOutcome) -> None:
+async def report(desk: TaskService, task: Task, outcome: WorkOutcome) -> None:
     """Returns when it is stored, or when nobody wants it any more."""
     while True:
         try:

@@ -33,7 +33,7 @@ from bridge.control.socket import Command
 from bridge.control.stream import Stream
 from bridge.observability.report import Report
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from federation.events.room_event import RoomEvent
 from federation.peers import audit
 from federation.peers.audit import Direction, Ending, Entry, Named
@@ -194,7 +194,7 @@ class OfficesConnector(Connector):
 
     # -- its members as agents of this node --
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         self.reaching.work_for(desk)
 
     async def stop(self) -> None:

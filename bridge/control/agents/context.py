@@ -24,7 +24,7 @@ from bridge.observability.live_feed import LiveFeed
 from bridge.people.permissions import Level, Rights
 from bridge.people.requester import requester
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from federation.matrix.identifiers import is_user_id
 from storage.database import Database
@@ -103,14 +103,14 @@ class OperatorReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Of one node. `replies` is what its centre was given for the protocol `replies.PROTOCOL`; `configured`
+    """Of one node. `replies` is what its core was given for the protocol `replies.PROTOCOL`; `configured`
     are the ids of the agents that the configuration names; `kept` says why an
     agent cannot be removed. `for_people` is there where people live."""
 
     node_id: str
     database: Database
     routes: RoutingTable
-    desk: TaskDesk
+    desk: TaskService
     local: AgentsOfThisNode
     replies: OperatorReply
     feed: LiveFeed

@@ -12,7 +12,7 @@ from bridge.people.service.rooms import AgentsRooms
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts import command_texts as texts
 from bridge.people.texts.text import Text
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.store import task_of
 from bridge.tasks.task import Task
 from storage.agents import tasks
@@ -27,7 +27,7 @@ class CommandDesk:
     def __init__(
         self,
         database: Database,
-        desk: TaskDesk,
+        desk: TaskService,
         routes: RoutingTable,
         rooms: AgentsRooms,
         settings: PeopleSettings,

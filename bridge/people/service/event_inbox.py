@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
 from federation.events.room_event import StreamedEvent, Wanted, as_json, everything, from_json
 from federation.matrix.canonical_json import decode, encode
@@ -55,7 +55,7 @@ class EventInbox:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         name: str,
         handle: Handle,

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
 from bridge.people.invite_policy import Accept, Act, Door, LetIn, Refuse, ShowOut, decide
 from bridge.people.message import ENCRYPTION, MEMBER
@@ -30,7 +30,7 @@ WELCOME: Final = 'I am the node on which these agents live. Say "help" for what 
 
 class Doorkeeper:
     def __init__(
-        self, side: MatrixSide, door: Door, voice: Voice, memory: RoomMemory, report: Report
+        self, side: MatrixBackend, door: Door, voice: Voice, memory: RoomMemory, report: Report
     ) -> None:
         self._side = side
         self._door = door

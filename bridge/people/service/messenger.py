@@ -9,7 +9,7 @@ Answers people where they have spoken: what they asked for, or why not.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
 from bridge.people.message import MESSAGE, REACTION, Shown, read
 from bridge.people.permissions import Level
@@ -31,7 +31,7 @@ CANNOT_READ: Final = (
 
 
 class Voice:
-    def __init__(self, side: MatrixSide, database: Database, node_user: str, report: Report) -> None:
+    def __init__(self, side: MatrixBackend, database: Database, node_user: str, report: Report) -> None:
         self._side = side
         self._database = database
         self._node_user = node_user

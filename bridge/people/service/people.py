@@ -9,8 +9,8 @@ from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from bridge.people.interpret import Ears
 from bridge.people.invite_policy import Door
@@ -26,7 +26,7 @@ from bridge.people.service.rooms import AgentsRooms, NamespacesOf, RoomMemory
 from bridge.people.service.task_threads import Reporting, Showing, ShownTasks
 from bridge.people.settings import NAME, PeopleSettings
 from bridge.tasks.ports import Reply, Watcher
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from federation.matrix.errors import MatrixError, PeerError
 from storage.concurrency import BackgroundTasks
@@ -49,7 +49,7 @@ class People(Connector):
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         routes: RoutingTable,
         settings: PeopleSettings,
@@ -106,12 +106,12 @@ class People(Connector):
             is_foreign,
             settings.rights,
         )
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self._inboxes: list[EventInbox] = []
         self._end_listening: Callable[[], None] = lambda: None
         self._background = BackgroundTasks(limit=MOST_INVITED)
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         """Where tasks are taken in."""
         self._desk = desk
 
@@ -156,7 +156,7 @@ class People(Connector):
     def _main_namespace(self, address: AgentAddress) -> Sequence[str]:
         return self._settings.namespaces[:1]
 
-    def _listener(self, desk: TaskDesk) -> Listener:
+    def _listener(self, desk: TaskService) -> Listener:
         identities = self._identities
         ears = Ears(
             self._settings.node_user,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bridge.agents.address import AgentAddress
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.people.interpret import Asked, Edited, request_for
 from bridge.people.message import MESSAGE, NOT_BEGUN, Shown, context_of
 from bridge.people.permissions import Level
@@ -17,7 +17,7 @@ from bridge.people.requester import in_name_of, requester
 from bridge.people.service.messenger import Telling
 from bridge.people.service.task_threads import ShownTasks
 from bridge.tasks.errors import TaskError
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from federation.events.room_event import RoomEvent
 from storage.database import Database
 
@@ -30,9 +30,9 @@ PATIENCE: Final = 5.0
 class Asking:
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
-        desk: TaskDesk,
+        desk: TaskService,
         node_id: str,
         *,
         tasks: ShownTasks,
@@ -119,7 +119,7 @@ class Asking:
 
 class Withdrawing:
     def __init__(
-        self, side: MatrixSide, desk: TaskDesk, *, tasks: ShownTasks, telling: Telling, asking: Asking
+        self, side: MatrixBackend, desk: TaskService, *, tasks: ShownTasks, telling: Telling, asking: Asking
     ) -> None:
         self._side = side
         self._desk = desk

@@ -12,8 +12,8 @@ from cachetools import LRUCache
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent
 from bridge.agents.routing_table import Change
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from bridge.people.message import ENCRYPTION, MEMBER
 from bridge.people.place import AGENTS_ROOM, Members, Place, alias, members_of, place_of, request_for
@@ -40,7 +40,7 @@ NamespacesOf = Callable[[AgentAddress], Sequence[str]]
 class AgentsRooms:
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         settings: PeopleSettings,
         identities: Identities,
         ghosts: Ghosts,
@@ -202,7 +202,7 @@ MOST_REMEMBERED: Final = 2_000
 class RoomMemory:
     """It is told of each event when it is read, which may be before the events of its room are handled."""
 
-    def __init__(self, side: MatrixSide, identities: Identities, rooms: AgentsRooms) -> None:
+    def __init__(self, side: MatrixBackend, identities: Identities, rooms: AgentsRooms) -> None:
         self._side = side
         self._identities = identities
         self._rooms = rooms

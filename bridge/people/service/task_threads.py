@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
 from bridge.people.message import MESSAGE, NO_ANSWER, Shown, Sign, needs_sign, sign_of
 from bridge.people.requester import in_name_of
@@ -153,7 +153,7 @@ MOST_TASKS = 1_000
 class Showing:
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         settings: PeopleSettings,
         *,
         tasks: ShownTasks,

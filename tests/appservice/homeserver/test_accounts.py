@@ -25,7 +25,7 @@ async def test_the_homeserver_says_whose_a_token_is() -> None:
     [
         (401, {"errcode": "M_UNKNOWN_TOKEN", "error": "Unknown."}),
         (403, {"errcode": "M_FORBIDDEN", "error": "No."}),
-        {"user_id": "@guest:their.server", "is_guest": True},
+        {"user_id": "@guest:their.server", "is_attached": True},
         {"user_id": "nobody"},
         {"user_id": 1},
         {},

@@ -18,7 +18,7 @@ from tests.appservice.registration.test_registration import WANTED
 from tests.appservice.registration.test_run_check import ME, REGISTRATION, Played
 from tests.support.ports import lasting_port
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Seen:
         self.news.set()
 
     async def until(self, beginning: str) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not any(one.startswith(beginning) for one in self.said):
                 self.news.clear()
                 await self.news.wait()
@@ -124,7 +124,7 @@ async def test_who_asks_waits_while_it_is_away(house: House) -> None:
 
     waiting = asyncio.create_task(house.watch.passed())
     await house.come()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await waiting
     await house.seen.until("pinged")
     assert house.seen.said[1:] == ["back", "pinged"]
@@ -134,7 +134,7 @@ async def test_who_asks_waits_while_it_is_away(house: House) -> None:
 
 async def test_who_has_waited_for_long_is_told(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """He comes again later; whoever holds something while he waits lets go of it."""
-    monkeypatch.setattr(homeserver_watch, "PATIENCE", 0.05)
+    monkeypatch.setattr(homeserver_watch, "TIMEOUT", 0.05)
     await house.go()
     house.lost()
     await house.seen.until("away")
@@ -147,7 +147,7 @@ async def test_one_request_that_failed_lets_nobody_wait(house: House) -> None:
     for _ in range(20):
         house.lost()
         await house.watch.passed()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not house.played.shown:
             await asyncio.sleep(0.01)
     assert house.watch.is_there
@@ -213,5 +213,5 @@ async def test_closed_while_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> N
         await house.seen.until("away")
         waiting = asyncio.create_task(house.watch.passed())
         await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await waiting

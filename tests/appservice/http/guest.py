@@ -11,7 +11,7 @@ from appservice.http.services import AppServices
 from appservice.registration.namespaces import AgentRoom
 from federation.http.server.capacity import Limits
 from federation.http.server.listener import Bind
-from tests.appservice.guests import OURS, Guest
+from tests.appservice.guests import OURS, Appservice
 from tests.federation.http.running import Answer, Client, Recorder, Running
 
 TOKEN = "h" * 43
@@ -43,7 +43,7 @@ class Village:
 @dataclass
 class Port:
     running: Running
-    guest: Guest
+    guest: Appservice
     village: Village
     pings: list[str | None]
     is_ready: bool = True
@@ -62,7 +62,7 @@ class Port:
 
 
 @asynccontextmanager
-async def port_of(guest: Guest, limits: Limits = LIMITS) -> AsyncIterator[Port]:
+async def port_of(guest: Appservice, limits: Limits = LIMITS) -> AsyncIterator[Port]:
     """For as long as the test needs it. Whatever it reports as a problem fails the test."""
     seen, village, pings = Recorder(), Village(), list[str | None]()
     made: list[Port] = []

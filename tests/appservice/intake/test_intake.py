@@ -24,20 +24,20 @@ from storage.federation.edus import fetch_messages
 from storage.federation.users import insert_user
 from storage.rooms import stream as consumers
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message, numbered, redaction, transaction
-from tests.appservice.guests import OURS, Guest
+from tests.appservice.guests import OURS, Appservice
 
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
 DEVICE = {"type": "m.dummy", "sender": ALICE, "to_user_id": GHOST, "to_device_id": "D", "content": {}}
 
 
-async def test_events_are_in_the_stream_in_their_order(guest: Guest) -> None:
+async def test_events_are_in_the_stream_in_their_order(guest: Appservice) -> None:
     """Within a transaction, and from one to the next."""
     assert await guest.take_in("1", message("$3"), message("$1"))
     assert await guest.take_in("2", message("$2"))
     assert await guest.all() == ["$3", "$1", "$2"]
 
 
-async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest) -> None:
+async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Appservice) -> None:
     """Nor anything of it: whoever sends it did not hear that it was taken in."""
     await guest.take_in("1", message("$1"), ephemeral=[TYPING])
     assert guest.told == [TypingNow(ROOM, (ALICE,))]
@@ -46,7 +46,7 @@ async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Guest)
     assert len(guest.told) == 1
 
 
-async def test_readers_look_when_a_transaction_comes_again(guest: Guest) -> None:
+async def test_readers_look_when_a_transaction_comes_again(guest: Appservice) -> None:
     """Another process took it in, and may have been killed before it told them."""
     await guest.take_in("1", message("$1"))
     woken: list[list[str]] = []
@@ -59,7 +59,7 @@ async def test_readers_look_when_a_transaction_comes_again(guest: Guest) -> None
     assert woken == [[]]
 
 
-async def test_readers_are_told_what_there_is_to_read(guest: Guest) -> None:
+async def test_readers_are_told_what_there_is_to_read(guest: Appservice) -> None:
     """As they would find it; where a redaction asks for some of it, that they have to look."""
     woken: list[list[StreamedEvent]] = []
     intake = Intake(
@@ -77,14 +77,14 @@ async def test_readers_are_told_what_there_is_to_read(guest: Guest) -> None:
     assert len(woken) == 4
 
 
-async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Guest) -> None:
+async def test_an_event_that_comes_in_another_transaction_counts_once(guest: Appservice) -> None:
     """Homeservers have been known to send some twice; also within one."""
     await guest.take_in("1", message("$1"), message("$1", body="other"))
     assert await guest.take_in("2", message("$1"), message("$2"))
     assert await guest.all() == ["$1", "$2"]
 
 
-async def test_a_homeserver_may_begin_to_count_anew(guest: Guest) -> None:
+async def test_a_homeserver_may_begin_to_count_anew(guest: Appservice) -> None:
     """Restored from a backup, it gives old ids to new transactions: nothing of those is lost."""
     await guest.take_in("1", message("$1"))
     assert await guest.take_in("1", message("$2"))
@@ -93,7 +93,7 @@ async def test_a_homeserver_may_begin_to_count_anew(guest: Guest) -> None:
 
 
 async def test_transactions_at_the_same_time_are_taken_in_one_after_the_other(
-    guest: Guest, database: Database
+    guest: Appservice, database: Database
 ) -> None:
     """Also by two processes on one database; and whoever sends many of them is told to wait."""
     async with database.transaction() as connection:
@@ -116,7 +116,7 @@ WAITING = """
 """
 
 
-async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Guest) -> None:
+async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Appservice) -> None:
     """503, so that it comes again, and is new then."""
     async with guest.database.transaction() as connection:
         await lock_registration(connection, "palaver")
@@ -134,7 +134,7 @@ async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: Gue
     assert len(guest.told) == 1
 
 
-async def test_invites_of_ours_are_told_apart(guest: Guest) -> None:
+async def test_invites_of_ours_are_told_apart(guest: Appservice) -> None:
     """With what is shown of the room; one that has been answered is told to nobody any more. Who is invited
     by ours, or is none of ours, is news of the room."""
     shown = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"name": "Kitchen"}}
@@ -156,7 +156,7 @@ async def test_invites_of_ours_are_told_apart(guest: Guest) -> None:
     assert await guest.all() == ["$2", "$3", "$4"]
 
 
-async def test_a_redaction_is_applied_whichever_comes_first(guest: Guest) -> None:
+async def test_a_redaction_is_applied_whichever_comes_first(guest: Appservice) -> None:
     """In its own room alone."""
     await guest.take_in("1", message("$1"), redaction("$r", "$1"), redaction("$s", "$2"))
     await guest.take_in(
@@ -168,7 +168,7 @@ async def test_a_redaction_is_applied_whichever_comes_first(guest: Guest) -> Non
     assert entries["$r"].redacts == "$1"
 
 
-async def test_messages_to_devices_are_kept(guest: Guest) -> None:
+async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
     """Those for ghosts that there are, once; and who listens is told."""
     async with guest.database.transaction() as connection:
         await insert_user(connection, GHOST, 0)
@@ -180,7 +180,7 @@ async def test_messages_to_devices_are_kept(guest: Guest) -> None:
     assert len(guest.told) == 3
 
 
-async def test_what_is_left_out_is_reported(guest: Guest) -> None:
+async def test_what_is_left_out_is_reported(guest: Appservice) -> None:
     """The rest is taken in."""
     await guest.take_in("1", 7, message("$1"))
     assert await guest.all() == ["$1"]
@@ -188,7 +188,7 @@ async def test_what_is_left_out_is_reported(guest: Guest) -> None:
 
 
 @pytest.mark.parametrize("transaction_id", ["x" * 256, "a\0"])
-async def test_an_id_that_cannot_be_kept_is_refused(guest: Guest, transaction_id: str) -> None:
+async def test_an_id_that_cannot_be_kept_is_refused(guest: Appservice, transaction_id: str) -> None:
     """400, and nothing happens."""
     with pytest.raises(MatrixError) as refused:
         await guest.take_in(transaction_id, message("$1"))
@@ -196,13 +196,13 @@ async def test_an_id_that_cannot_be_kept_is_refused(guest: Guest, transaction_id
     assert await guest.all() == []
 
 
-async def test_hostile_text_is_kept(guest: Guest) -> None:
+async def test_hostile_text_is_kept(guest: Appservice) -> None:
     """What JSON can hold and a column of text cannot."""
     await guest.take_in("1", member("$1", "a\0b", "join"), message("$2", body="\0", type="\0"))
     assert await guest.all() == ["$1", "$2"]
 
 
-async def test_whatever_is_sent_is_taken_in(guest: Guest) -> None:
+async def test_whatever_is_sent_is_taken_in(guest: Appservice) -> None:
     """A transaction that the database did not take would be sent for ever, and nothing after it."""
     chance = random.Random(7)
     texts = [
@@ -243,7 +243,9 @@ async def test_whatever_is_sent_is_taken_in(guest: Guest) -> None:
     assert len(await guest.entries()) > 100
 
 
-async def test_what_everybody_has_read_is_forgotten(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_everybody_has_read_is_forgotten(
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the transactions that brought it."""
     monkeypatch.setattr(module, "KEPT", timedelta(seconds=-1))
     await guest.take_in("1", message("$1"))
@@ -276,7 +278,7 @@ asyncio.run(main())
 """
 
 
-async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Guest) -> None:
+async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(guest: Appservice) -> None:
     """What was answered is there, with the state that it made; what was not is there whole or not at all, and
     is sent again."""
     answered = 0

@@ -13,14 +13,14 @@ from federation.events.room_event import Invite, Member
 from federation.matrix.errors import MatrixError
 from storage.connect import ConnectionLost
 from tests.appservice.events import ALICE, GHOST, ROOM, redaction
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.intake.told import NODE_USER, OTHER, Telling, with_ghost
 
 TOPIC = "m.room.topic"
 
 
 @pytest.fixture
-def telling(guest: Guest) -> Telling:
+def telling(guest: Appservice) -> Telling:
     return with_ghost(guest)
 
 

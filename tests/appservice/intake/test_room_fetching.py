@@ -13,7 +13,7 @@ from federation.matrix.errors import MatrixError
 from storage.appservice import rooms
 from storage.appservice.events import lock_registration
 from tests.appservice.events import GHOST, ROOM
-from tests.appservice.guests import OURS, Guest
+from tests.appservice.guests import OURS, Appservice
 from tests.appservice.intake.told import OTHER, Telling, with_ghost
 
 DAY = timedelta(days=1)
@@ -23,7 +23,9 @@ def fetching(telling: Telling) -> RoomFetching:
     return RoomFetching(telling.guest.database, telling.fetch, registration="palaver", is_ours=OURS.owns_user)
 
 
-async def test_events_that_cannot_be_read_are_left_out(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_that_cannot_be_read_are_left_out(
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rest is the state. An event is of the room that was asked for, whatever it says."""
     monkeypatch.setattr(module, "AT_ONCE", 2)
     telling = with_ghost(guest)
@@ -49,7 +51,7 @@ async def test_events_that_cannot_be_read_are_left_out(guest: Guest, monkeypatch
     assert elsewhere["event_id"] in {entry.event_id for entry in known[1]}
 
 
-async def test_those_are_asked_as_who_are_ours(guest: Guest) -> None:
+async def test_those_are_asked_as_who_are_ours(guest: Appservice) -> None:
     """A prefix of ghosts may have been another one before."""
     telling = with_ghost(guest)
     telling.moves(OTHER, "join")
@@ -64,7 +66,7 @@ async def test_those_are_asked_as_who_are_ours(guest: Guest) -> None:
     assert not await nobody.make_whole(ROOM, DAY)
 
 
-async def test_nobody_is_asked_about_a_room_that_is_not_known(guest: Guest) -> None:
+async def test_nobody_is_asked_about_a_room_that_is_not_known(guest: Appservice) -> None:
     """False: nobody of ours is there."""
     telling = with_ghost(guest)
     assert not await fetching(telling).make_whole(ROOM, DAY)
@@ -72,7 +74,7 @@ async def test_nobody_is_asked_about_a_room_that_is_not_known(guest: Guest) -> N
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_only_who_is_not_there_is_taken_out(guest: Guest, status: int) -> None:
+async def test_only_who_is_not_there_is_taken_out(guest: Appservice, status: int) -> None:
     """Another refusal says nothing about the room."""
     telling = with_ghost(guest)
     await telling.tell()
@@ -86,7 +88,7 @@ async def test_only_who_is_not_there_is_taken_out(guest: Guest, status: int) -> 
     assert await room.residents(ROOM) == [GHOST]
 
 
-async def test_two_processes_fetch_one_room(guest: Guest) -> None:
+async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
     """Each keeps what it was told, and neither takes away what the other one knows to be newer."""
     telling = with_ghost(guest)
     await telling.tell()
@@ -106,7 +108,7 @@ async def test_two_processes_fetch_one_room(guest: Guest) -> None:
     assert {entry.event_id for entry in known[1]} == set(telling.ids().values())
 
 
-async def test_what_is_kept_waits_for_what_is_taken_in(guest: Guest) -> None:
+async def test_what_is_kept_waits_for_what_is_taken_in(guest: Appservice) -> None:
     """Nobody writes to a room while the registration is locked; whoever gives up has written nothing."""
     telling = with_ghost(guest)
     await telling.tell()
@@ -126,7 +128,7 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Guest) -> None:
     assert known[0] == "in part"
 
 
-async def test_what_has_become_whole_meanwhile_is_not_fetched_again(guest: Guest) -> None:
+async def test_what_has_become_whole_meanwhile_is_not_fetched_again(guest: Appservice) -> None:
     """Whoever found it in part asks after somebody else's answer has come. What is too old is fetched."""
     telling = with_ghost(guest)
     await telling.tell()

@@ -11,23 +11,23 @@ from federation.stream.event_stream import Subscription
 from storage.rooms import stream as consumers
 from storage.rooms.stream import TakenOver
 from tests.appservice.events import ALICE, message
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.support.postgres import pool_on
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def _says_stop(event: RoomEvent) -> bool:
     return event.type == "stop"
 
 
-async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Guest) -> None:
+async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice) -> None:
     """What was rolled back is read again; what was not advanced over, too. Others have their own
     cursors."""
     for number in range(3):
         await guest.take_in(str(number), message(f"${number}"))
     async with guest.stream.subscription("a") as given:
-        # It is what the centre asks of any Matrix side.
+        # It is what the core asks of any Matrix side.
         subscription: Subscription = given
         entries = await subscription.next()
         assert [entry.event.event_id for entry in entries] == ["$0", "$1", "$2"]
@@ -49,21 +49,21 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Guest) -> 
         assert len(await subscription.next()) == 3
 
 
-async def test_a_reader_waits_until_there_is_something(guest: Guest) -> None:
+async def test_a_reader_waits_until_there_is_something(guest: Appservice) -> None:
     """And is woken; one that begins from now is told of nothing before."""
     await guest.take_in("1", message("$1"))
-    async with asyncio.timeout(PATIENCE), guest.stream.subscription("a", from_now=True) as subscription:
+    async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", from_now=True) as subscription:
         waiting = asyncio.create_task(subscription.next())
         await guest.take_in("2", message("$2"))
         assert [entry.event.event_id for entry in await waiting] == ["$2"]
 
 
 async def test_what_another_process_takes_in_is_read_too(
-    guest: Guest, monkeypatch: pytest.MonkeyPatch
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It tells the others; nobody has to look."""
     monkeypatch.setattr("storage.session.SURVEY", 3_600.0)
-    async with asyncio.timeout(PATIENCE), pool_on(guest.database.address) as pool:
+    async with asyncio.timeout(TIMEOUT), pool_on(guest.database.address) as pool:
         elsewhere = IntakeStream(pool)
         elsewhere.start()
         async with elsewhere.subscription("a") as subscription:
@@ -74,12 +74,12 @@ async def test_what_another_process_takes_in_is_read_too(
         await elsewhere.close()
 
 
-async def test_who_was_told_nothing_looks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_was_told_nothing_looks(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be killed between its commit and its notice."""
     monkeypatch.setattr("storage.session.SURVEY", 0.01)
     monkeypatch.setattr("storage.session.CHECK", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
-    async with asyncio.timeout(PATIENCE), pool_on(guest.database.address) as pool:
+    async with asyncio.timeout(TIMEOUT), pool_on(guest.database.address) as pool:
         elsewhere = IntakeStream(pool)
         elsewhere.start()
         async with elsewhere.subscription("a") as subscription:
@@ -91,21 +91,23 @@ async def test_who_was_told_nothing_looks(guest: Guest, monkeypatch: pytest.Monk
 
 
 async def test_what_does_not_concern_a_reader_is_passed_over(
-    guest: Guest, monkeypatch: pytest.MonkeyPatch
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now and then its cursor follows, so that what it passed can be forgotten."""
     monkeypatch.setattr("federation.stream.event_stream.MOST_PASSED", 2)
     for number in range(5):
         await guest.take_in(str(number), message(f"${number}"))
     await guest.take_in("5", message("$5", type="stop"))
-    async with asyncio.timeout(PATIENCE), guest.stream.subscription("a", wanted=_says_stop) as subscription:
+    async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", wanted=_says_stop) as subscription:
         (entry,) = await subscription.next(1)
         assert entry.event.event_id == "$5"
         cursors = await guest.database.look(consumers.list_cursors)
         assert entry.position - 3 <= cursors["a"] < entry.position
 
 
-async def test_only_the_newest_reader_of_a_name_reads(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_newest_reader_of_a_name_reads(
+    guest: Appservice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the one before still wants to commit is refused."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 0.0)
     await guest.take_in("1", message("$1"))

@@ -10,7 +10,7 @@ from appservice.homeserver.api import HomeserverAway
 from appservice.intake.known_rooms import KnownRooms
 from federation.matrix.errors import MatrixError
 from tests.appservice.events import ALICE, GHOST, ROOM, message
-from tests.appservice.guests import OURS, Guest
+from tests.appservice.guests import OURS, Appservice
 
 OTHER = "@_agent_worker-2:their.server"
 NODE_USER = OURS.node_user
@@ -20,7 +20,7 @@ NODE_USER = OURS.node_user
 class Telling:
     """`during` is called in the middle of each fetch, after the state was looked up."""
 
-    guest: Guest
+    guest: Appservice
     rooms: dict[str, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
     untold: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Telling:
         return {key: event["event_id"] for key, event in self.rooms[room_id].items()}
 
 
-def with_ghost(guest: Guest) -> Telling:
+def with_ghost(guest: Appservice) -> Telling:
     """A room that Alice made and a ghost joined; nothing has been told yet."""
     telling = Telling(guest)
     telling.happens("m.room.create", {"room_version": "12"})

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from storage.database import Database
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.local_users.guests import Living, living_on
 from tests.appservice.local_users.played import Side, side_on
 
 
 @pytest.fixture
-async def living(database: Database, guest: Guest) -> AsyncIterator[Living]:
+async def living(database: Database, guest: Appservice) -> AsyncIterator[Living]:
     async with living_on(database, guest) as living:
         yield living
 
 
 @pytest.fixture
-async def played(database: Database, guest: Guest) -> AsyncIterator[Side]:
+async def played(database: Database, guest: Appservice) -> AsyncIterator[Side]:
     """One that makes rooms."""
     async with side_on(database, guest) as side:
         yield side

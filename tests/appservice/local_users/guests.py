@@ -19,7 +19,7 @@ from appservice.local_users.parts import Parts
 from appservice.people.ghosts import GhostUsers
 from federation.transactions.ephemeral import EphemeralNews
 from storage.database import Database
-from tests.appservice.guests import OURS, Guest
+from tests.appservice.guests import OURS, Appservice
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
 
 NOT_FOUND = (404, {"errcode": "M_NOT_FOUND", "error": "Not found."})
@@ -245,7 +245,7 @@ class Living:
     """`again` gives the parts of a process that was started again."""
 
     homeserver: Homeserver
-    guest: Guest
+    guest: Appservice
     rooms: Rooms
     parts: Parts
     again: Callable[[], Awaitable[Parts]]
@@ -264,7 +264,7 @@ class Living:
 
 
 @asynccontextmanager
-async def living_on(database: Database, guest: Guest) -> AsyncIterator[Living]:
+async def living_on(database: Database, guest: Appservice) -> AsyncIterator[Living]:
     rooms = Rooms()
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(homeserver(rooms.answer))
@@ -278,7 +278,7 @@ async def living_on(database: Database, guest: Guest) -> AsyncIterator[Living]:
 
 
 async def parts_on(
-    stack: AsyncExitStack, client: HomeserverClient, rooms: Rooms, database: Database, guest: Guest
+    stack: AsyncExitStack, client: HomeserverClient, rooms: Rooms, database: Database, guest: Appservice
 ) -> Parts:
     async def fetch(room_id: str, as_user: str) -> list[Any]:
         return await client.ask_list(Path.v3.rooms[room_id].state, user=as_user)

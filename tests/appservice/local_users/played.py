@@ -11,12 +11,12 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from appservice.homeserver.client import HomeserverClient, open_session
-from appservice.local_users.side import GuestRooms
+from appservice.local_users.local_users import AppserviceUsers
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import relations_of
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
 from tests.appservice.local_users.guests import NOT_FOUND, NOW, Rooms, parts_on
 
@@ -178,9 +178,9 @@ class Side:
     """`rooms` is the homeserver's, `side` the guest's."""
 
     homeserver: Homeserver
-    guest: Guest
+    guest: Appservice
     rooms: Played
-    side: GuestRooms
+    side: AppserviceUsers
     told: int = 0
 
     async def tell(self) -> None:
@@ -202,14 +202,14 @@ class Side:
 
 
 @asynccontextmanager
-async def side_on(database: Database, guest: Guest, rooms: Played | None = None) -> AsyncIterator[Side]:
+async def side_on(database: Database, guest: Appservice, rooms: Played | None = None) -> AsyncIterator[Side]:
     """With `rooms` it is another process on the same homeserver."""
     played = rooms or Played()
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(homeserver(played.answer))
         session = await stack.enter_async_context(open_session())
         client = HomeserverClient(session, at.client.url, TOKEN)
-        side = GuestRooms(await parts_on(stack, client, played, database, guest))
+        side = AppserviceUsers(await parts_on(stack, client, played, database, guest))
         side.start()
         stack.push_async_callback(side.close)
         for user in (COOK, EVE):

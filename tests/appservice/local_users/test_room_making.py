@@ -8,13 +8,13 @@ from federation.matrix.errors import MatrixError
 from federation.rooms.creation import InitialState, RoomRequest
 from storage.connect import ConnectionLost
 from storage.database import Database
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.local_users.played import ALICE, COOK, EVE, Side, side_on
 
 NAMED = RoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
 
 
-async def test_a_room_is_found_again_by_its_key(played: Side, database: Database, guest: Guest) -> None:
+async def test_a_room_is_found_again_by_its_key(played: Side, database: Database, guest: Appservice) -> None:
     """By another process too, and by two at once; keys are their creator's own."""
     async with side_on(database, guest, played.rooms) as second:
         sides = (played.side, second.side, played.side, second.side)
@@ -29,7 +29,7 @@ async def test_a_room_is_found_again_by_its_key(played: Side, database: Database
 
 @pytest.mark.parametrize("ends", ["named", "begun", "lost"])
 async def test_what_was_begun_is_found_and_finished(
-    played: Side, database: Database, guest: Guest, ends: str
+    played: Side, database: Database, guest: Appservice, ends: str
 ) -> None:
     """Wherever the homeserver was killed, and whether or not it knows the room's name by then."""
     played.rooms.ends = ends
@@ -51,7 +51,9 @@ async def test_what_was_begun_is_found_and_finished(
     assert played.rooms.made == (2 if ends == "named" else 1)
 
 
-async def test_a_room_of_another_database_is_adopted(played: Side, database: Database, guest: Guest) -> None:
+async def test_a_room_of_another_database_is_adopted(
+    played: Side, database: Database, guest: Appservice
+) -> None:
     """By its mark; the name of anybody else's room stays theirs."""
     first = await played.side.create_room(NAMED)
     async with database.transaction() as connection:

@@ -2,20 +2,20 @@
 
 import pytest
 
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.local_users.played import COOK, side_on
 
 
-async def test_an_agent_lives_on_it(database: Database, guest: Guest) -> None:
+async def test_an_agent_lives_on_it(database: Database, guest: Appservice) -> None:
     """What it says of itself is what it can do, and what is told is read as on the other side."""
     async with side_on(database, guest) as played:
         side = played.side
         assert side.server_name == "their.server"
-        assert side.capabilities == {SideCapability.TO_DEVICE}
+        assert side.capabilities == {BackendCapability.TO_DEVICE}
         room_id = await played.room(alias="agents-kitchen")
         said = await side.send(room_id, COOK, "m.room.message", {"body": "soup"}, transaction_id="1")
         assert said == await side.send(room_id, COOK, "m.room.message", {"body": "soup"}, transaction_id="1")
@@ -30,7 +30,7 @@ async def test_an_agent_lives_on_it(database: Database, guest: Guest) -> None:
         assert (await side.lags())["test"] == 0
 
 
-async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: Guest) -> None:
+async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: Appservice) -> None:
     """Under the same key; before it is not."""
     async with side_on(database, guest) as played:
         request = RoomRequest(creator=COOK, key="k")
@@ -41,7 +41,7 @@ async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: 
         assert (await played.side.create_room(request)).is_new
 
 
-async def test_nobody_acts_for_people(database: Database, guest: Guest) -> None:
+async def test_nobody_acts_for_people(database: Database, guest: Appservice) -> None:
     """Whatever they would do."""
     async with side_on(database, guest) as played:
         room_id = await played.room()

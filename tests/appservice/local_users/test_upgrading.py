@@ -6,7 +6,7 @@ from federation.matrix.errors import MatrixError
 from federation.rooms.creation import InitialState
 from storage.connect import ConnectionLost
 from storage.database import Database
-from tests.appservice.guests import Guest
+from tests.appservice.guests import Appservice
 from tests.appservice.local_users.played import ALICE, COOK, EVE, Side, side_on
 
 ALIAS = "#agents-kitchen:their.server"
@@ -64,7 +64,9 @@ async def test_a_room_goes_on_in_another_one(played: Side) -> None:
 
 
 @pytest.mark.parametrize("ends", ["begun", "lost"])
-async def test_what_was_begun_is_finished(played: Side, database: Database, guest: Guest, ends: str) -> None:
+async def test_what_was_begun_is_finished(
+    played: Side, database: Database, guest: Appservice, ends: str
+) -> None:
     """Also by another process, whoever was killed."""
     old = await kitchen(played)
     played.rooms.ends = ends

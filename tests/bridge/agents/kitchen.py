@@ -20,20 +20,20 @@ from bridge.config.agents import Agent as Configured
 from bridge.tasks.effects import Ports
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.database import Database
 from tests.support.agents import Clock, address, routing_table
 from tests.support.desk import Notebook, Onlooker, Requester, request
 
 # Below the time that a test is given, so that it says where it hangs.
-PATIENCE = 45.0
+TIMEOUT = 45.0
 
 
 @dataclass
 class Kitchen:
     routes: RoutingTable
-    desk: TaskDesk
+    desk: TaskService
     local: AgentsOfThisNode
     requester: Requester
     notebook: Notebook
@@ -55,7 +55,7 @@ class Kitchen:
         assert submitted.is_new
 
     async def answered(self) -> Task:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.requester.answered.get()
 
     async def task(self, request_id: str) -> Task:
@@ -67,7 +67,7 @@ class Kitchen:
         """Once it is so."""
         changed = Event(self.routes)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while (found := self.routes.agent(address(agent))) is None or found.status is not status:
                     await changed.wait()
         finally:
@@ -114,7 +114,7 @@ async def kitchen(
             agents, routes, statuses, directory=directory, now_ms=clock, monotonic=monotonic, limits=limits,
             environment={"PATH": "/usr/local/bin:/usr/bin:/bin"}, grace=grace, kept_for=kept_for,
         )  # fmt: skip
-        desk = TaskDesk(
+        desk = TaskService(
             database, Ports(local.deliveries, {"cis": requester}, routes, notebook, Onlooker()),
             now_ms=clock, settings_of=settings_of, statuses=statuses, **{"sweep": 3600.0, **changed},
         )  # fmt: skip

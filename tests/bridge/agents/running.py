@@ -8,7 +8,7 @@ from pathlib import Path
 from bridge.agents.local.process import Command, ProcessLimits, Ran, run
 
 # Far above what anything here takes: it only ends what hangs.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -24,7 +24,7 @@ class Runner:
         self._news.set()
 
     async def until(self, message: str) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while message not in self.told:
                 self._news.clear()
                 await self._news.wait()
@@ -36,9 +36,9 @@ class Runner:
         directory: Path = Path("/"),
         environment: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
-        seconds: float = PATIENCE,
+        seconds: float = TIMEOUT,
         output: int = 1 << 20,
-        grace: float = PATIENCE,
+        grace: float = TIMEOUT,
     ) -> Ran:
         command = Command(words, {"PATH": PATH, **(environment or {})}, directory, stdin, files or {})
         return await run(command, ProcessLimits(seconds, output, grace), self.tell)
@@ -57,14 +57,14 @@ def is_alive(process: int) -> bool:
 
 
 async def end_of(process: int) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while is_alive(process):
             await asyncio.sleep(0.01)
 
 
 async def process_in(file: Path) -> int:
     """Its number, once it has written that."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (file.exists() and file.read_text().endswith("\n")):
             await asyncio.sleep(0.01)
     return int(file.read_text())
@@ -76,6 +76,6 @@ def open_files() -> int:
 
 async def until_closed(before: int) -> None:
     """No more files are open than before. The event loop closes those of a process a moment after its end."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while open_files() > before:
             await asyncio.sleep(0.01)  # nobody tells when

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.approvals.approval import Approved, Expired, Refused, Verdict, Withdrawn
 from bridge.approvals.service import Approvals, Question, Thread
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.permissions import Level, Rights
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts.text import Text
@@ -19,7 +19,7 @@ from tests.federation.nodes import Node, nodes
 from tests.support.agents import Clock
 from tests.support.postgres import Server
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 HERE = "here.test"
 NODE, ALICE, BOB = (f"@{name}:{HERE}" for name in ("palaver", "alice", "bob"))
 RIGHTS = Rights({"*": Level.LOOK, ALICE: Level.ADMINISTER})
@@ -40,7 +40,7 @@ class Room:
         return self.thread
 
     async def said(self, part: str) -> RoomEvent:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 found = await self.all_said(part)
                 if found:
@@ -72,7 +72,7 @@ async def room(server: Server, template: str) -> AsyncIterator[Room]:
         for user in (ALICE, BOB):
             await here.rooms.join(created.room_id, user)
         root = await here.rooms.send(created.room_id, NODE, "m.room.message", text("A session."))
-        settings = PeopleSettings(names=HomeserverNames(HERE), rights=RIGHTS)
+        settings = PeopleSettings(names=HomeserverGhostNames(HERE), rights=RIGHTS)
         clock = Clock()
         yield Room(
             here,

@@ -15,8 +15,8 @@ from bridge.control.server.commands import commands
 from bridge.control.socket import ControlSocket
 from storage.database import Database
 from tests.federation.nodes import Node, nodes
-from tests.support.operated import Operated as Centre
-from tests.support.operated import operated as centre
+from tests.support.operated import Operated as AgentCore
+from tests.support.operated import operated as core
 from tests.support.postgres import Server
 
 
@@ -93,7 +93,7 @@ async def operated(
 class Agents:
     """A node with agents that do what the test says, and its command line."""
 
-    node: Centre
+    node: AgentCore
     data_dir: Path
     control: ControlSocket
     _palaver: Palaver
@@ -112,7 +112,7 @@ class Agents:
 async def agents(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[Agents]:
     data = tmp_path / "data"
     data.mkdir()
-    async with centre(database, configured={"fixed"}) as node:
+    async with core(database, configured={"fixed"}) as node:
         commands, streams = agent_operator.commands(node.parts), agent_operator.streams(node.parts)
         control = ControlSocket(data, commands, streams)
         await control.start()

@@ -20,7 +20,7 @@ from tests.bridge.agents.attached.api_running import Api, api
 from tests.bridge.agents.running import end_of, is_alive, process_in
 from tests.bridge.cli.conftest import Palaver
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @asynccontextmanager
@@ -40,13 +40,13 @@ async def program(one: Api, directory: Path, *words: str) -> AsyncIterator[async
             process.kill()
         assert process.stdout is not None
         await process.stdout.read()
-        await asyncio.wait_for(process.wait(), PATIENCE)
+        await asyncio.wait_for(process.wait(), TIMEOUT)
 
 
 async def until(process: asyncio.subprocess.Process, part: str) -> None:
     assert process.stdout is not None
     said = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             line = (await process.stdout.readline()).decode()
             said.append(line)
@@ -72,7 +72,7 @@ async def test_it_is_an_agent_until_it_is_told_to_leave(database: Database, tmp_
             await until(process, "Leaving when one task is finished.")
             (tmp_path / "go").touch()
             assert (await one.node.answered()).answer == Answer(True, " /\n", 0)
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         assert (await one.node.status_is(AgentStatus.SHUTDOWN)).gone_reason == "shutdown"
 
 

@@ -14,7 +14,7 @@ from bridge.observability.live_feed import LiveFeed
 from storage.federation.audit import AuditRow, insert_entries
 from tests.bridge.cli.conftest import Operated, Palaver
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 async def test_the_audit_is_shown(operated: Operated) -> None:
@@ -67,7 +67,7 @@ async def test_what_nodes_tell_each_other_of_agents_is_shown(operated: Operated)
     observer.acted(Act("there.test", request, Verdict.TAKEN, "@boss:there.test", "!r", "req-1"))
     observer.acted(Act("there.test", "\x1b[31m", Verdict.KEPT))
     observer.acted(Act(None, "io.cis.agent.registered", Verdict.SENT, subject="cook@here.test"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len((await operated.json("audit"))["acts"]) < 3:
             await asyncio.sleep(0.1)
     said = await operated.palaver("audit")

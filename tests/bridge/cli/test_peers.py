@@ -11,7 +11,7 @@ from bridge.control.server.commands import commands
 from bridge.control.socket import ControlSocket
 from bridge.peers.commands import commands as peer_commands
 from tests.bridge.cli.conftest import Operated, Palaver
-from tests.bridge.cli.test_queue import PATIENCE, waiting
+from tests.bridge.cli.test_queue import TIMEOUT, waiting
 from tests.bridge.connectors.cis.cis_nodes import CisNode
 from tests.bridge.connectors.cis.peered_nodes import peered_nodes
 from tests.support.loopback_server import Certificates
@@ -38,7 +38,7 @@ async def test_a_peer_is_tried_again(operated: Operated, which: str) -> None:
     operated.there.is_down = False
     said = await operated.palaver("peers", "retry", which)
     assert "there.test is tried now." in said.out
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await operated.there.until(lambda came, _: came == event_id)
 
 

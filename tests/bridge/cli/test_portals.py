@@ -39,7 +39,7 @@ async def told(palaver: Palaver, *words: str) -> Said:
 
 async def test_they_are_listed_and_removed(palaver: Palaver, node: Node) -> None:
     """With what each is; removed, all is told that was done, and nothing is left to do then."""
-    room_id = node.centre.rooms()["default"]
+    room_id = node.core.rooms()["default"]
     listed = await told(palaver, "portals", "list")
     assert listed.code == 0, listed
     for part in (room_id, "agents", "nodes", "Agents of localhost:7676"):
@@ -56,7 +56,7 @@ async def test_they_are_listed_and_removed(palaver: Palaver, node: Node) -> None
 
 async def test_all_of_them_are_removed(palaver: Palaver, node: Node) -> None:
     """But for the rooms of nodes, which are none."""
-    room_id = node.centre.rooms()["default"]
+    room_id = node.core.rooms()["default"]
     answer = await told(palaver, "portals", "remove", "--all", "--yes")
     assert (answer.code, "@palaver:localhost:7676" in answer.out) == (0, True), answer
     left = await told(palaver, "portals", "list")
@@ -72,4 +72,4 @@ async def test_nothing_is_removed_without_a_yes(palaver: Palaver, node: Node) ->
     for words in ([], [ALIAS, "--all"]):
         unclear = await told(palaver, "portals", "remove", *words, "--yes")
         assert (unclear.code, "not clear which room" in unclear.err) == (1, True)
-    assert "default" in node.centre.rooms()
+    assert "default" in node.core.rooms()

@@ -9,7 +9,7 @@ from bridge.cli.queue import next_attempt, state
 from federation.outbox.destination import State
 from tests.bridge.cli.conftest import Operated
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 async def waiting(operated: Operated) -> str:
@@ -19,7 +19,7 @@ async def waiting(operated: Operated) -> str:
     await there.membership.join(room_id, there.user("carol"), ["here.test"])
     there.is_down = True
     said = await here.say(room_id, here.user("alice"), "one")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while here.outbox.contact("there.test").failure is None or (
             here.outbox.view()["there.test"].state is not State.BACKING_OFF
         ):

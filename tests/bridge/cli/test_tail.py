@@ -15,7 +15,7 @@ from bridge.connectors.cis.live import of_act
 from bridge.tasks.answer import Answer
 from tests.bridge.cli.conftest import Agents
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ async def started(directory: Path, *words: str) -> AsyncIterator[asyncio.subproc
 async def line_with(stream: asyncio.StreamReader | None, part: str) -> str:
     """The next line that has it."""
     assert stream is not None
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             line = (await stream.readline()).decode()
             assert line, f"it ended without {part}"
@@ -61,9 +61,9 @@ async def test_what_happens_is_shown(agents: Agents) -> None:
         agents.node.parts.feed.show(partial(of_act, act))
         assert "\x1b" not in await line_with(process.stdout, "a.test")
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 130
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
     # Nobody is watched for any more.
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while agents.node.parts.feed._listeners:
             await asyncio.sleep(0.01)
 
@@ -87,7 +87,7 @@ async def test_the_nodes_end_is_told(agents: Agents) -> None:
         await line_with(process.stderr, "Listening")
         await agents.control.stop()
         await line_with(process.stderr, "is stopping")
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1
 
 
 async def test_a_kind_that_there_is_not_is_told(agents: Agents) -> None:

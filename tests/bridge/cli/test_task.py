@@ -48,7 +48,7 @@ async def test_a_tool_that_failed_passes_its_code_on(agents: Agents) -> None:
 async def test_each_reason_has_its_code(agents: Agents, code: ErrorCode) -> None:
     """With a sentence and what to do; of the agent there is no output."""
     sending = asyncio.create_task(agents.palaver("task", "send", "cook", "Cook."))
-    await agents.node.centre.desk.fail((await agents.node.given()).key, TaskError(code, "It is so."))
+    await agents.node.core.desk.fail((await agents.node.given()).key, TaskError(code, "It is so."))
     said = await sending
     assert (said.code, said.out) == (CODES[code], "")
     assert f"{code}: It is so. {code.advice}" in said.err

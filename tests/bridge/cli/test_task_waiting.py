@@ -10,7 +10,7 @@ import sys
 from bridge.tasks.answer import Answer
 from bridge.tasks.task import State
 from tests.bridge.cli.conftest import Agents
-from tests.bridge.cli.test_tail import PATIENCE, line_with, started
+from tests.bridge.cli.test_tail import TIMEOUT, line_with, started
 
 
 async def test_ctrl_c_cancels_the_task(agents: Agents) -> None:
@@ -21,7 +21,7 @@ async def test_ctrl_c_cancels_the_task(agents: Agents) -> None:
         await line_with(process.stderr, "one@here.test for")
         process.send_signal(signal.SIGINT)
         await line_with(process.stderr, "one@here.test is cancelled.")
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 130
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
     ended = await agents.node.task("one")
     assert (ended.state, (await agents.node.hands.stopped.get()).key) == (State.CANCELLED, task.key)
     assert ended.answer is not None
@@ -37,7 +37,7 @@ async def test_ctrl_c_leaves_alone_what_is_only_waited_for(agents: Agents) -> No
         process.send_signal(signal.SIGINT)
         said = json.loads(await line_with(process.stdout, "interrupted"))
         assert (said["task"], said["cancelled"]) == ("one@here.test", False)
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 130
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
     assert not (await agents.node.task("one")).state.is_final
 
 
@@ -49,7 +49,7 @@ async def test_a_node_that_stops_leaves_the_key(agents: Agents) -> None:
         await line_with(process.stderr, "one@here.test for")
         await agents.control.stop()
         assert "palaver task wait 'one@here.test'" in await line_with(process.stderr, "is stopping")
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1
     assert not (await agents.node.task("one")).state.is_final
 
 
@@ -65,7 +65,7 @@ async def test_on_a_terminal_output_is_made_harmless(agents: Agents) -> None:
         )  # fmt: skip
         try:
             await agents.node.hands.do(await agents.node.given(), Answer(True, "red: \x1b[31m\nend", 0))
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         finally:
             if process.returncode is None:
                 process.kill()

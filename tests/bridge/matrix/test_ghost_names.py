@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from appservice.registration.namespaces import Namespaces
 from bridge.agents.address import AgentAddress
-from bridge.matrix.ghost import GhostNames, GuestNames, HomeserverNames, NoGhost, user_id
+from bridge.matrix.ghost import AppserviceGhostNames, GhostNames, HomeserverGhostNames, NoGhost, user_id
 
-HOME: GhostNames = HomeserverNames("kitchen.local", lambda address: address.node_id == "garden.local")
-GUEST: GhostNames = GuestNames(Namespaces("their.server", "kitchen.local", "_agent_"))
+HOME: GhostNames = HomeserverGhostNames("kitchen.local", lambda address: address.node_id == "garden.local")
+GUEST: GhostNames = AppserviceGhostNames(Namespaces("their.server", "kitchen.local", "_agent_"))
 WORKER = AgentAddress("worker-1", "kitchen.local")
 COOK = AgentAddress("cook", "garden.local")
 OTHER = AgentAddress("worker-1", "cellar.local")
@@ -25,7 +25,7 @@ def test_a_homeserver_is_called_as_its_node_is() -> None:
     assert HOME.ghost(WORKER) == user_id(WORKER) == "@worker-1:kitchen.local"
     assert HOME.ghost(COOK) == "@cook=40garden.local:kitchen.local"
     assert HOME.ghost(OTHER) is None
-    assert HomeserverNames("kitchen.local").ghost(COOK) is None
+    assert HomeserverGhostNames("kitchen.local").ghost(COOK) is None
     assert HOME.address("@worker-1:kitchen.local") == WORKER
     assert HOME.address("@worker-1:cellar.local") == OTHER
     assert HOME.address("@cook=40garden.local:kitchen.local") == COOK

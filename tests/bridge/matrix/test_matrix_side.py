@@ -1,4 +1,4 @@
-"""What the centre needs of its Matrix side, and that a homeserver of our own satisfies it."""
+"""What the core needs of its Matrix side, and that a homeserver of our own satisfies it."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bridge.matrix.side import MatrixSide
-from federation.local_users.side import Rooms
-from federation.matrix.capabilities import SideCapability
+from bridge.matrix.backend import MatrixBackend
+from federation.local_users.local_users import LocalUsers
+from federation.matrix.capabilities import BackendCapability
 from federation.matrix.message_content import edit, reaction, reply, text
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
 from tests.federation.local_users.homes import inhabited
 
 
-def as_side(rooms: Rooms) -> MatrixSide:
+def as_side(rooms: LocalUsers) -> MatrixBackend:
     """mypy compares every signature here."""
     return rooms
 
@@ -36,23 +36,23 @@ def parameters(operation: Callable[..., Any]) -> list[tuple[str, object, object]
 
 @pytest.mark.parametrize(
     ("name", "operation"),
-    operations(MatrixSide).items(),
+    operations(MatrixBackend).items(),
 )
 def test_rooms_have_every_operation_as_it_is_asked_for(name: str, operation: Callable[..., Any]) -> None:
     """With the same names, in the same order, with the same defaults: whoever calls by either finds it."""
-    ours = called(inspect.getattr_static(Rooms, name))
+    ours = called(inspect.getattr_static(LocalUsers, name))
     assert parameters(ours) == parameters(operation)
     assert inspect.signature(operation).return_annotation is not inspect.Signature.empty
 
 
 async def test_an_agent_lives_on_it(database: Database) -> None:
-    """From its name to what is made of what it hears, with nothing but what the centre may ask for."""
+    """From its name to what is made of what it hears, with nothing but what the core may ask for."""
     async with inhabited("here.test", database) as home:
         side = as_side(home.rooms)
         assert side.server_name == "here.test"
-        assert SideCapability.ROOM_IDS in side.capabilities
+        assert BackendCapability.ROOM_IDS in side.capabilities
         cook, guest = "@cook:here.test", "@guest:here.test"
-        for user, name in ((cook, "Cook"), (guest, "Guest")):
+        for user, name in ((cook, "Cook"), (guest, "Appservice")):
             await side.ensure_user(user)
             await side.set_profile(user, displayname=name)
         request = RoomRequest(

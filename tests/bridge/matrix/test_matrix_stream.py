@@ -1,4 +1,4 @@
-"""How the centre reads what happens in rooms, and that a homeserver of our own gives it so."""
+"""How the core reads what happens in rooms, and that a homeserver of our own gives it so."""
 
 import inspect
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.portals import TYPES, PortalSigns, state_key
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
@@ -19,7 +19,7 @@ async def home(database: Database) -> AsyncIterator[Home]:
 
 async def test_a_room_says_what_it_bridges(home: Home) -> None:
     """Under both names, once; it says nothing any more when it is taken down, which can be done twice."""
-    rooms, names, reported = home.rooms, HomeserverNames(home.name), list[str]()
+    rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
     room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
     signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))
@@ -42,7 +42,7 @@ async def test_a_room_says_what_it_bridges(home: Home) -> None:
 
 async def test_a_room_that_is_not_there_harms_no_other(home: Home) -> None:
     """It is told of."""
-    rooms, names, reported = home.rooms, HomeserverNames(home.name), list[str]()
+    rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
     room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
     signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))

@@ -10,13 +10,13 @@ from aiohttp import web
 from bridge.config.appservice import wanted
 from bridge.config.config import Config
 from bridge.config.people import wanted_puppets
-from bridge.node.appservice_people import GuestPeople
+from bridge.node.appservice_people import AppservicePeople
 from bridge.node.registration import write_double_puppet
 from bridge.provisioning.login import KEY_FILE
 from storage.errors import LocalError
 
 
-def people(directory: Path, **sections: Any) -> tuple[GuestPeople, Config]:
+def people(directory: Path, **sections: Any) -> tuple[AppservicePeople, Config]:
     config = Config.model_validate(
         {
             "server_name": "kitchen.local",
@@ -27,7 +27,7 @@ def people(directory: Path, **sections: Any) -> tuple[GuestPeople, Config]:
         }
     )
     namespaces = wanted(config.appservice, config.server_name).namespaces
-    return GuestPeople(
+    return AppservicePeople(
         config, namespaces, now_ms=lambda: 1, report=lambda sentence, error: pytest.fail(sentence)
     ), config
 

@@ -12,7 +12,7 @@ from appservice.intake.transaction import Transaction
 from appservice.registration.namespaces import AgentRoom
 from appservice.registration.registration import make
 from bridge.config.appservice import AppService, wanted
-from bridge.node.appservice_port import MOST_PINGS, GuestPort
+from bridge.node.appservice_port import MOST_PINGS, AppservicePort
 from bridge.observability.metrics import Metrics
 from bridge.observability.observer import ListenerObserver
 from storage.errors import LocalError
@@ -55,7 +55,7 @@ class Village:
 class House:
     """The homeserver."""
 
-    port: GuestPort
+    port: AppservicePort
     number: int
 
     async def ask(self, method: str, path: str, body: Any = None) -> int:
@@ -68,10 +68,10 @@ class House:
             return answer.status
 
 
-def _port(number: int) -> GuestPort:
+def _port(number: int) -> AppservicePort:
     section = AppService(homeserver="http://127.0.0.1:1", domain="their.server", port=number)
     said = wanted(section, "kitchen.local")
-    return GuestPort(section, make(said, SECRETS), said, ListenerObserver(Metrics()))
+    return AppservicePort(section, make(said, SECRETS), said, ListenerObserver(Metrics()))
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from tests.bridge.connectors.offices.clients import Clients
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 def _config(directory: Path, address: DatabaseAddress, **more: Any) -> Config:
@@ -43,12 +43,12 @@ async def test_a_configured_agent_works(tmp_path: Path, empty_address: DatabaseA
     node = Node(_config(tmp_path, empty_address, agents=agents))
     await node.start()
     try:
-        desk, here = node.centre.centre.desk, "localhost:7676"
+        desk, here = node.core.core.desk, "localhost:7676"
         key = TaskKey(here, "one")
         me, echo = AgentAddress("me", here), AgentAddress("echo", here)
         submitted = await desk.submit(TaskRequest(key, "one", me, echo, "hello", origin=Origin("nobody")))
         assert submitted.refusal is None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (task := await desk.task(key)) is None or task.answer is None:
                 await asyncio.sleep(0.02)
         assert (task.answer.success, task.answer.output) == (True, "hello")
@@ -64,12 +64,12 @@ async def test_agents_have_faces(tmp_path: Path, empty_address: DatabaseAddress)
         node = Node(_config(tmp_path, empty_address, agents=agents))
         await node.start()
         try:
-            rooms = node.carrier.side
-            async with asyncio.timeout(PATIENCE):
+            rooms = node.backend.side
+            async with asyncio.timeout(TIMEOUT):
                 while (said := await rooms.profile("@echo:localhost:7676") or {}).get("displayname") != name:
                     await asyncio.sleep(0.02)
             profiles.append((said["avatar_url"], await rooms.profile("@palaver:localhost:7676")))
-            async with node.carrier.database.transaction() as connection:
+            async with node.backend.database.transaction() as connection:
                 uploads.append(await connection.fetchval("SELECT count(*) FROM media"))
         finally:
             await node.stop()
@@ -92,9 +92,9 @@ async def test_what_the_port_and_the_command_line_are_given(
                 f"http://{host}:{port}{BY_NAME['register'].path.format(agent_id='a')}"
             ) as response:
                 assert response.status == 401
-        assert "agents-token-create" in node.centre.commands()
+        assert "agents-token-create" in node.core.commands()
         for alias in ("#agent-federation-default", "#agents-default"):
-            assert await node.carrier.side.resolve_alias(f"{alias}:localhost:7676") is not None
+            assert await node.backend.side.resolve_alias(f"{alias}:localhost:7676") is not None
         read = node.metrics.registry.get_sample_value
         assert read("palaver_agents", {"where": "here"}) == 0
     finally:
@@ -109,7 +109,7 @@ async def test_attached_agents_are_heard_as_often_as_nodes(
     node = Node(_config(tmp_path, empty_address, agent_federation=federation))
     await node.start()
     try:
-        limits = node.centre._agents.attached.limits
+        limits = node.core._agents.attached.limits
         assert (limits.heartbeat, limits.silence) == (2.0, 8.0)
     finally:
         await node.stop()
@@ -120,8 +120,8 @@ async def test_people_can_be_left_out(tmp_path: Path, empty_address: DatabaseAdd
     node = Node(_config(tmp_path, empty_address, people={"enabled": False}))
     await node.start()
     try:
-        assert [one.name for one in node.centre.centre.connectors] == ["cis", "offices"]
-        assert isinstance(node.centre.centre._parts.observer, AgentObserver)
+        assert [one.name for one in node.core.core.connectors] == ["cis", "offices"]
+        assert isinstance(node.core.core._parts.observer, AgentObserver)
     finally:
         await node.stop()
 
@@ -135,21 +135,21 @@ async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: Data
     try:
         token = await OfficeTokens(node.database.pool, now_ms).create("all", ["agent", "computer"])
         host, port = node.summary()["addresses"][0].rsplit(":", 1)
-        side, table = node.carrier.side, node.centre.centre.table
+        side, table = node.backend.side, node.core.core.table
         async with AsyncExitStack() as stack:
             clients = Clients(url=f"http://{host}:{port}", stack=stack)
             await clients.computer(token=token)
             await clients.agent(token=token, declares={"tasks": True})
-            room_id = node.centre.rooms()["default"]
-            async with asyncio.timeout(PATIENCE):
+            room_id = node.core.rooms()["default"]
+            async with asyncio.timeout(TIMEOUT):
                 while await side.membership(room_id, f"@a/boss:{here}") != "join":
                     await asyncio.sleep(0.02)
                 while table.agent(AgentAddress("a/hands", here)) is None:
                     await asyncio.sleep(0.02)
             assert await side.membership(room_id, f"@a/hands:{here}") is None
-            assert "offices-call" in node.centre.streams()
+            assert "offices-call" in node.core.streams()
             with pytest.raises(MatrixError, match="in the office a"):
-                await node.centre._agents.attached.register("a/eyes", Program("session-1", "t", "x", ()), {})
+                await node.core._agents.attached.register("a/eyes", Program("session-1", "t", "x", ()), {})
     finally:
         await node.stop()
     database = await connect_once(empty_address)
@@ -159,7 +159,7 @@ async def test_members_of_offices_are_agents(tmp_path: Path, empty_address: Data
     node = Node(_config(tmp_path, empty_address))
     await node.start()
     try:
-        agents = node.centre.centre.table.table.agents_of(here).values()
+        agents = node.core.core.table.table.agents_of(here).values()
         assert {one.agent_id: one.is_here for one in agents} == {"a/boss": False, "a/hands": False}
     finally:
         await node.stop()

@@ -20,7 +20,7 @@ from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 from tests.support.ports import lasting_port, take
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 def _config(directory: Path, address: DatabaseAddress, **more: Any) -> Config:
@@ -110,7 +110,7 @@ async def test_a_homeserver_that_is_not_there_yet_is_waited_for(
     node = Node(config, step=steps.put_nowait)
     starting = asyncio.create_task(node.start())
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (await steps.get()).startswith("waiting for the homeserver at http://127.0.0.1:"):
                 pass
         assert (await _answer(config, "/_matrix/mau/live"))[0] == 200

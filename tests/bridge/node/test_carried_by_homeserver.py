@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from bridge.config.config import Config
-from bridge.node.backend import Carrier
-from bridge.node.homeserver_backend import CarriedByHomeserver
+from bridge.node.backend import NodeBackend
+from bridge.node.homeserver_backend import HomeserverBackend
 from bridge.run import Node
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from storage.connect import DatabaseAddress
 
 
@@ -25,13 +25,13 @@ async def test_it_carries_all_that_a_homeserver_can(tmp_path: Path, empty_addres
     node = Node(config)
     await node.start()
     try:
-        carrier: Carrier = node.carrier
-        assert isinstance(carrier, CarriedByHomeserver)
-        assert carrier.side.server_name == "localhost:7676"
-        assert carrier.side.capabilities == frozenset(SideCapability)
-        assert (carrier.admits("their.server"), carrier.admits("other.server")) == (True, False)
-        assert {"rooms-list", "queue", "audit", "peers-add"} <= set(carrier.commands())
-        carrier.reload()
+        backend: NodeBackend = node.backend
+        assert isinstance(backend, HomeserverBackend)
+        assert backend.side.server_name == "localhost:7676"
+        assert backend.side.capabilities == frozenset(BackendCapability)
+        assert (backend.admits("their.server"), backend.admits("other.server")) == (True, False)
+        assert {"rooms-list", "queue", "audit", "peers-add"} <= set(backend.commands())
+        backend.reload()
     finally:
         await node.stop()
-    await carrier.close()
+    await backend.close()

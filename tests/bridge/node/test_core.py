@@ -1,4 +1,4 @@
-"""The centre of a node, put together of parts that do as little as parts can."""
+"""The core of a node, put together of parts that do as little as parts can."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -10,12 +10,12 @@ from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.local.local import AgentsOfThisNode
 from bridge.agents.routing_table import RoutingTable
 from bridge.connectors.interface import Connector
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.tasks.answer import Answer
 from bridge.tasks.ports import Delivery, DeliveryOutcome
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.support.agents import Clock, address, registered
@@ -50,7 +50,7 @@ class Local:
     def namespaces(self, agent: Agent) -> Collection[str]:
         return ("default",)
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self.log.entries.append("local works")
 
 
@@ -84,9 +84,9 @@ class Able(Noting):
         self.delivery, self.reply, self.watcher = Courier(), Requester(), Onlooker()
         self.lost: asyncio.Queue[Sequence[Agent]] = asyncio.Queue()
         self.prepared_tasks: list[Task] = []
-        self.desk: TaskDesk | None = None
+        self.desk: TaskService | None = None
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         self.desk = desk
 
     def routes(self) -> list[str]:
@@ -113,7 +113,7 @@ class Busy(Noting):
     def settings(self, agent: Agent) -> AgentSettings | None:
         return AgentSettings(1, 7) if agent.connector == self.name else None
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         self.log.entries.append("busy works")
 
 
@@ -141,8 +141,8 @@ class House:
             some: list[Connector] = [self.bare, self.able] if able else [self.bare]
             return [*some, self.busy] if busy else some
 
-        self.centre = Centre(
-            CentreParts(
+        self.core = AgentCore(
+            AgentCoreParts(
                 node_id="here",
                 database=database,
                 observer=Notebook(),
@@ -158,9 +158,9 @@ async def test_it_begins_and_ends_in_order(database: Database) -> None:
     """Agents are there before tasks come; nothing is asked any more before the desk closes; agents go while
     others can still be told."""
     house = House(database)
-    assert house.centre.routes() == ["a route"]
-    await house.centre.start()
-    await house.centre.close()
+    assert house.core.routes() == ["a route"]
+    await house.core.start()
+    await house.core.close()
     assert house.log.entries == [
         "local start",
         "local works",
@@ -176,33 +176,33 @@ async def test_it_begins_and_ends_in_order(database: Database) -> None:
 
 
 async def test_a_task_of_one_connector_goes_to_an_agent_of_another(database: Database) -> None:
-    """The centre knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
+    """The core knows of no protocol. Tasks for agents of this node are prepared first; people see them."""
     house = House(database)
-    await house.centre.start()
-    await house.centre.table.take(
+    await house.core.start()
+    await house.core.table.take(
         [registered("worker@here", connector="local"), registered("far@there", connector="able")]
     )
-    assert house.able.desk is house.centre.desk
+    assert house.able.desk is house.core.desk
     for to, courier in (("worker@here", house.local.courier), ("far@there", house.able.delivery)):
         await house.able.desk.submit(request(to, to, key=TaskKey("there", to)))
         task = await courier.delivered.get()
         assert str(task.request.to_address) == to
     assert [str(task.request.to_address) for task in house.able.prepared_tasks] == ["worker@here"]
     by, key = address("worker@here"), TaskKey("there", "worker@here")
-    await house.centre.desk.begin(key, by=by)
-    await house.centre.desk.finish(key, Answer(True, "ok", 0), by=by)
+    await house.core.desk.begin(key, by=by)
+    await house.core.desk.finish(key, Answer(True, "ok", 0), by=by)
     while (await house.able.watcher.seen.get()).state is not State.DONE:
         pass
-    await house.centre.close()
+    await house.core.close()
 
 
 async def test_a_connector_may_have_agents_of_this_node(database: Database) -> None:
     """They are worked for from the beginning to the end of the desk, as it says of itself; what is meant for
     them is prepared first."""
     house = House(database, busy=True)
-    await house.centre.start()
-    await house.centre.table.take([registered("worker@here", connector="busy")])
-    desk = house.centre.desk
+    await house.core.start()
+    await house.core.table.take([registered("worker@here", connector="busy")])
+    desk = house.core.desk
     for number in range(2):
         await desk.submit(request(f"{number}", "worker@here", key=TaskKey("there", f"{number}")))
     assert (await house.busy.delivery.delivered.get()).key == TaskKey("there", "0")
@@ -210,7 +210,7 @@ async def test_a_connector_may_have_agents_of_this_node(database: Database) -> N
     assert task is not None
     assert task.state is State.QUEUED
     assert [one.key.request_id for one in house.able.prepared_tasks] == ["0"]
-    await house.centre.close()
+    await house.core.close()
     entries = house.log.entries
     assert entries.index("busy works") < entries.index("busy start")
     assert max(entries.index("able stop"), entries.index("busy stop")) < entries.index("local stop")
@@ -220,8 +220,8 @@ async def test_a_connector_may_have_agents_of_this_node(database: Database) -> N
 async def test_settings_and_duties_of_local_agents(database: Database) -> None:
     """Who says nothing takes one task at a time; and everybody hears what they do."""
     house = House(database)
-    await house.centre.start()
-    table, desk = house.centre.table, house.centre.desk
+    await house.core.start()
+    table, desk = house.core.table, house.core.desk
     await table.take(
         [registered("worker@here", connector="local"), registered("patient@here", connector="local")]
     )
@@ -242,21 +242,21 @@ async def test_settings_and_duties_of_local_agents(database: Database) -> None:
             break
         changed.clear()
         await changed.wait()
-    await house.centre.close()
+    await house.core.close()
 
 
 async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> None:
     """Each connector that has others to tell."""
     house = House(database)
-    await house.centre.start()
-    await house.centre.watch.look()
-    await house.centre.table.take([registered("w@there", by_itself=True, said_at=house.clock())])
+    await house.core.start()
+    await house.core.watch.look()
+    await house.core.table.take([registered("w@there", by_itself=True, said_at=house.clock())])
     for _ in range(12):
         house.clock.advance(15_000)
-        await house.centre.watch.look()
+        await house.core.watch.look()
     [lost] = await house.able.lost.get()
     assert lost.address == address("w@there")
-    await house.centre.close()
+    await house.core.close()
 
 
 async def test_a_start_that_fails_leaves_nothing_behind(database: Database) -> None:
@@ -268,7 +268,7 @@ async def test_a_start_that_fails_leaves_nothing_behind(database: Database) -> N
 
     house.bare.start = fail
     with pytest.raises(KeyError):
-        await house.centre.start()
+        await house.core.start()
     assert house.log.entries == [
         "local start",
         "local works",

@@ -8,7 +8,7 @@ import pytest
 
 from appservice.registration.namespaces import AgentRoom
 from bridge.agents.address import AgentAddress
-from bridge.node.appservice_backend import GuestInhabitants
+from bridge.node.appservice_backend import AppserviceQueries
 from federation.matrix.errors import MatrixError
 
 ROOM = AgentRoom("agents", "default")
@@ -16,7 +16,7 @@ ROOM = AgentRoom("agents", "default")
 
 @dataclass
 class Node:
-    """A `NodeCentre` with one agent, one namespace whose room can be made, and one office."""
+    """A `NodeCore` with one agent, one namespace whose room can be made, and one office."""
 
     may_make: asyncio.Event = field(default_factory=asyncio.Event)
     made: dict[str, str] = field(default_factory=dict)
@@ -56,44 +56,44 @@ class Signs:
 
 async def test_the_node_is_asked() -> None:
     """Of rooms there are those in which people see agents; nobody is called what no agent can be called."""
-    inhabitants = GuestInhabitants(Node(), Signs().put_up)
-    assert inhabitants.is_agent("worker-1", "kitchen.local")
+    queries = AppserviceQueries(Node(), Signs().put_up)
+    assert queries.is_agent("worker-1", "kitchen.local")
     for agent_id, node_id in (
         ("worker-2", "kitchen.local"),
         ("worker-1", "cellar.local"),
         ("", ""),
         ("a@b", "c"),
     ):
-        assert not inhabitants.is_agent(agent_id, node_id)
-    assert await inhabitants.is_room(ROOM)
-    assert await inhabitants.is_room(AgentRoom("office", "build-7"))
+        assert not queries.is_agent(agent_id, node_id)
+    assert await queries.is_room(ROOM)
+    assert await queries.is_room(AgentRoom("office", "build-7"))
     for room in (
         AgentRoom("agents", "other"),
         AgentRoom("agent-federation", "default"),
         AgentRoom("office", "other"),
     ):
-        assert not await inhabitants.is_room(room)
+        assert not await queries.is_room(room)
 
 
 async def test_a_room_is_made_for_one_who_asks() -> None:
     """The homeserver asks for it too while it is made: it is told that there is none yet, at once. When it is
     there it says what it bridges."""
     node, signs = Node(), Signs()
-    inhabitants = GuestInhabitants(node, signs.put_up)
-    making = asyncio.create_task(inhabitants.make_room(ROOM))
+    queries = AppserviceQueries(node, signs.put_up)
+    making = asyncio.create_task(queries.make_room(ROOM))
     await asyncio.sleep(0)
     with pytest.raises(MatrixError, match="only just being made"):
-        await inhabitants.make_room(ROOM)
+        await queries.make_room(ROOM)
     node.may_make.set()
     await making
     assert signs.put == [{"default": "!a:their.server"}]
-    await inhabitants.make_room(ROOM)
+    await queries.make_room(ROOM)
 
 
 async def test_an_office_has_its_room_and_is_led_to() -> None:
     """None is made for one who asks, and it is no bridge."""
     node, signs = Node(), Signs()
-    await GuestInhabitants(node, signs.put_up).make_room(AgentRoom("office", "build-7"))
+    await AppserviceQueries(node, signs.put_up).make_room(AgentRoom("office", "build-7"))
     assert (node.led, node.made, signs.put) == (["office-build-7"], {}, [])
 
 
@@ -101,8 +101,8 @@ async def test_a_room_that_cannot_be_made() -> None:
     """Is said so, and can be asked for again."""
     node, signs = Node(is_able=False), Signs()
     node.may_make.set()
-    inhabitants = GuestInhabitants(node, signs.put_up)
+    queries = AppserviceQueries(node, signs.put_up)
     for _ in range(2):
         with pytest.raises(MatrixError, match="could not be made"):
-            await inhabitants.make_room(ROOM)
+            await queries.make_room(ROOM)
     assert signs.put == []

@@ -12,8 +12,8 @@ import pytest
 
 from bridge.config.config import Config
 from bridge.connectors.offices.rooms.office_room import request_for
-from bridge.matrix.ghost import HomeserverNames
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.portals import MOST_AT_ONCE, TYPES, Portals, state_key
 from bridge.people.settings import PeopleSettings
 from bridge.run import Node
@@ -23,7 +23,7 @@ from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 
 HERE = "localhost:7676"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ async def node(tmp_path: Path, empty_address: DatabaseAddress) -> AsyncIterator[
     node = Node(config)
     await node.start()
     try:
-        room_id = node.centre.rooms()["default"]
-        async with asyncio.timeout(PATIENCE):
-            while await node.carrier.side.membership(room_id, f"@echo:{HERE}") != "join":
+        room_id = node.core.rooms()["default"]
+        async with asyncio.timeout(TIMEOUT):
+            while await node.backend.side.membership(room_id, f"@echo:{HERE}") != "join":
                 await asyncio.sleep(0.02)
         yield node
     finally:
@@ -51,11 +51,11 @@ async def node(tmp_path: Path, empty_address: DatabaseAddress) -> AsyncIterator[
 
 
 def _portals(node: Node) -> Portals:
-    return Portals(node.carrier, node.centre)
+    return Portals(node.backend, node.core)
 
 
 async def _room(node: Node, *users: str) -> str:
-    side = node.carrier.side
+    side = node.backend.side
     for user in users:
         await side.ensure_user(user)
     room_id = (await side.create_room(RoomRequest(creator=users[0], preset="public_chat"))).room_id
@@ -88,9 +88,9 @@ async def test_rooms_are_listed_by_what_they_are(node: Node) -> None:
 async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
     """Nobody is led there any more when it is removed, and whoever joins the office after the next start is
     in another room."""
-    side = node.carrier.side
+    side = node.backend.side
     node_user = f"@palaver:{HERE}"
-    settings = PeopleSettings(HomeserverNames(HERE), is_listed=True)
+    settings = PeopleSettings(HomeserverGhostNames(HERE), is_listed=True)
     room_id = (await side.create_room(request_for("build-7", settings))).room_id
     await side.ensure_user(f"@build-7/bench:{HERE}")
     await side.join(room_id, f"@build-7/bench:{HERE}")
@@ -112,7 +112,7 @@ async def test_the_room_of_an_office_is_one_too(node: Node) -> None:
 async def test_a_room_of_agents_is_removed(node: Node) -> None:
     """Nobody is led there any more, it says nothing of a bridge, and all have left, the node's own user last.
     Whoever removes it again finds nothing to do; and there is none until the node starts again."""
-    side, room_id = node.carrier.side, node.centre.rooms()["default"]
+    side, room_id = node.backend.side, node.core.rooms()["default"]
     portals, key = _portals(node), state_key(HERE, "default")
     await side.set_state(room_id, f"@palaver:{HERE}", TYPES[0], {"bridgebot": "a"}, key)
     looked = await portals.remove({"room": "default", "look": True})
@@ -131,16 +131,16 @@ async def test_a_room_of_agents_is_removed(node: Node) -> None:
 
     again = await portals.remove({"room": room_id})
     assert (again["steps"], again["users"], again["next"]) == ([], [], None)
-    assert node.centre.rooms() == {}
-    assert await node.centre.provide_room("default") is False
+    assert node.core.rooms() == {}
+    assert await node.core.provide_room("default") is False
     with pytest.raises(LocalError, match="There is no room"):
         await portals.remove({"room": "default"})
 
 
 async def test_the_room_says_itself_whose_it_is(node: Node) -> None:
     """A process that was killed in the middle of it is not missed: the next one finishes."""
-    side, room_id = node.carrier.side, node.centre.rooms()["default"]
-    node.centre.give_up_room("default")
+    side, room_id = node.backend.side, node.core.rooms()["default"]
+    node.core.give_up_room("default")
     removed = await _portals(node).remove({"room": room_id})
     assert removed["namespace"] == "default"
     assert await side.resolve_alias(f"#agents-default:{HERE}") is None
@@ -158,13 +158,13 @@ async def test_many_leave_page_by_page(node: Node) -> None:
         after = answer["next"]
     assert left == [*users, f"@palaver:{HERE}"]
     assert after is None
-    assert await node.carrier.side.members(room_id) == []
+    assert await node.backend.side.members(room_id) == []
 
 
 class _Sticky:
     """A side on which one user cannot leave."""
 
-    def __init__(self, side: MatrixSide, user: str) -> None:
+    def __init__(self, side: MatrixBackend, user: str) -> None:
         self._side = side
         self._user = user
 
@@ -179,11 +179,11 @@ class _Sticky:
 
 class _Carried:
     def __init__(self, node: Node, user: str) -> None:
-        self._carrier = node.carrier
-        self.side = _Sticky(node.carrier.side, user)
+        self._backend = node.backend
+        self.side = _Sticky(node.backend.side, user)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._carrier, name)
+        return getattr(self._backend, name)
 
 
 async def test_one_who_cannot_leave_keeps_nobody_from_it(node: Node) -> None:
@@ -191,7 +191,7 @@ async def test_one_who_cannot_leave_keeps_nobody_from_it(node: Node) -> None:
     users = [f"@{name}:{HERE}" for name in ("a", "b", "c")]
     room_id = await _room(node, *users)
     carried: Any = _Carried(node, users[1])
-    removed = await Portals(carried, node.centre).remove({"room": room_id})
+    removed = await Portals(carried, node.core).remove({"room": room_id})
     problems = {one["user_id"]: one["problem"] for one in removed["users"]}
     assert problems == {users[0]: None, users[1]: "It failed. (M_UNKNOWN)", users[2]: None}
     (left,) = (await _portals(node).remove({"room": room_id}))["users"]

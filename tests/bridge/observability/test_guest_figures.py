@@ -2,8 +2,8 @@
 
 from prometheus_client import CollectorRegistry
 
-from bridge.observability.guest_observer import show_figures
-from bridge.observability.metrics import GuestMetrics
+from bridge.observability.appservice_observer import show_figures
+from bridge.observability.metrics import AppserviceMetrics
 from storage.database import Database
 from tests.appservice.test_guest import GHOST, Homeserver, opened
 
@@ -11,7 +11,7 @@ from tests.appservice.test_guest import GHOST, Homeserver, opened
 async def test_they_are_shown(database: Database) -> None:
     """Ghosts, rooms, and how far each reader is behind."""
     registry = CollectorRegistry()
-    metrics = GuestMetrics(registry)
+    metrics = AppserviceMetrics(registry)
     async with opened(database, Homeserver()) as (guest, _):
         await guest.rooms.ensure_user(GHOST)
         async with guest.rooms.subscription("people"):

@@ -2,14 +2,14 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from bridge.observability.metrics import GuestMetrics
+from bridge.observability.metrics import AppserviceMetrics
 
 
 def test_all_of_it_is_explained_and_named_after_what_it_is_about() -> None:
     """Two nodes in one process count for themselves."""
     for _ in range(2):
         registry = CollectorRegistry()
-        metrics = GuestMetrics(registry)
+        metrics = AppserviceMetrics(registry)
         metrics.requests.labels("send", "PUT", "ok").observe(0.003)
         metrics.lag.labels("people").set(3)
         shown = generate_latest(registry).decode()

@@ -5,9 +5,9 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from appservice.intake.transaction import Transaction
-from bridge.observability.guest_observer import LoggedGuest
+from bridge.observability.appservice_observer import LoggedAppservice
 from bridge.observability.health import HOMESERVER, Health
-from bridge.observability.metrics import GuestMetrics
+from bridge.observability.metrics import AppserviceMetrics
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def health() -> Health:
 
 
 @pytest.fixture
-def observer(registry: CollectorRegistry, health: Health) -> LoggedGuest:
-    return LoggedGuest(GuestMetrics(registry), health, lambda: 5_000)
+def observer(registry: CollectorRegistry, health: Health) -> LoggedAppservice:
+    return LoggedAppservice(AppserviceMetrics(registry), health, lambda: 5_000)
 
 
 def test_an_outage_makes_the_node_not_ready(
-    observer: LoggedGuest, health: Health, registry: CollectorRegistry
+    observer: LoggedAppservice, health: Health, registry: CollectorRegistry
 ) -> None:
     """With its sentence, until it is over; each is one line of the log."""
     observer.met()
@@ -45,7 +45,7 @@ def test_an_outage_makes_the_node_not_ready(
     assert [line["log_level"] for line in lines] == ["warning", "info"]
 
 
-def test_one_that_does_not_reach_us_makes_it_not_ready(observer: LoggedGuest, health: Health) -> None:
+def test_one_that_does_not_reach_us_makes_it_not_ready(observer: LoggedAppservice, health: Health) -> None:
     """Nothing comes, although all that is said goes out."""
     observer.unreached("It cannot.")
     assert health.get(HOMESERVER) == "It cannot."
@@ -53,7 +53,7 @@ def test_one_that_does_not_reach_us_makes_it_not_ready(observer: LoggedGuest, he
     assert health.get(HOMESERVER) is None
 
 
-def test_who_waits_at_the_start_says_so_once(observer: LoggedGuest, health: Health) -> None:
+def test_who_waits_at_the_start_says_so_once(observer: LoggedAppservice, health: Health) -> None:
     """For each reason, however long it takes."""
     with capture_logs() as lines:
         for reason in ("It is gone.", "It is gone.", "It is in trouble."):
@@ -62,7 +62,9 @@ def test_who_waits_at_the_start_says_so_once(observer: LoggedGuest, health: Heal
     assert [line["reason"] for line in lines] == ["It is gone.", "It is in trouble."]
 
 
-def test_what_is_asked_and_taken_in_is_counted(observer: LoggedGuest, registry: CollectorRegistry) -> None:
+def test_what_is_asked_and_taken_in_is_counted(
+    observer: LoggedAppservice, registry: CollectorRegistry
+) -> None:
     """What came before counts as repeated, and as nothing else."""
     assert observer.last_transaction_ms is None
     for outcome in ("ok", "ok", "away"):
@@ -81,7 +83,7 @@ def test_what_is_asked_and_taken_in_is_counted(observer: LoggedGuest, registry: 
     assert observer.last_transaction_ms == 5_000
 
 
-def test_a_problem_is_logged(observer: LoggedGuest) -> None:
+def test_a_problem_is_logged(observer: LoggedAppservice) -> None:
     """With what it came from."""
     with capture_logs() as lines:
         observer.problem("Something failed.", ValueError("no"))

@@ -18,7 +18,7 @@ from tests.support.postgres import end_sessions, pool_on
 from tests.support.tls import Authority
 
 NOW = 1_800_000_000_000
-PATIENCE = 30.0
+TIMEOUT = 30.0
 IN_FILE = {"node_id": "file.test", "url": "https://10.0.0.1:7676"}
 
 
@@ -44,7 +44,7 @@ async def until(peers: AgentPeers, condition: Callable[[], object]) -> None:
     changed = asyncio.Event()
     end = peers.subscribe(lambda _: changed.set())
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition():
                 changed.clear()
                 await changed.wait()

@@ -19,7 +19,7 @@ from appservice.people.double_puppets import Puppets
 from appservice.people.send_as_person import Speaking
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.tokens import KEY_BYTES
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people.permissions import Level, Rights
 from bridge.provisioning.authorization import Authentication, Limits
@@ -140,7 +140,7 @@ async def manager(
     accounts, clock = Accounts(), [0.0]
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(homeserver(accounts))
-        names = HomeserverNames(HERE)
+        names = HomeserverGhostNames(HERE)
         puppets = Puppets(
             at.client, play.here.database, Namespaces(THERE, HERE, "_agent_"), key=key, now_ms=now_ms
         )
@@ -178,7 +178,7 @@ async def manager(
 
 
 def chats_of(play: Stage, scene: Scene, speaks: Speaking | None = None) -> DirectChats:
-    names = HomeserverNames(HERE)
+    names = HomeserverGhostNames(HERE)
     ghosts = Ghosts(
         play.here.rooms, play.here.database, scene.routes, names=names, report=scene.notebook.problem
     )

@@ -8,13 +8,13 @@ from appservice.registration.namespaces import Namespaces
 from bridge.agents.address import AgentAddress
 from bridge.agents.agent import Agent, AgentStatus
 from bridge.agents.routing import Local, Route, Unknown
-from bridge.matrix.ghost import GuestNames
+from bridge.matrix.ghost import AppserviceGhostNames
 from bridge.provisioning.contacts import LONGEST, contact, found, listed, meant
 from bridge.tasks.errors import ErrorCode
 from federation.matrix.errors import MatrixError
 from tests.support.agents import NOW, address
 
-NAMES = GuestNames(Namespaces("their.server", "kitchen.local", "_agent_"))
+NAMES = AppserviceGhostNames(Namespaces("their.server", "kitchen.local", "_agent_"))
 
 
 def agent(text: str, *capabilities: str, gone_at: int | None = None) -> Agent:

@@ -23,7 +23,7 @@ from tests.support.agents import NOW, registered, routing_table
 from tests.support.desk import Courier, Notebook, Onlooker, Requester, request
 from tests.support.postgres import as_another_process
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 QUICK = RetryPolicy(max_retries=2, base_delay_ms=1)
 
 
@@ -178,7 +178,7 @@ async def test_people_who_cannot_be_shown_tasks_hold_up_no_agent_and_no_requeste
         keys = [TaskKey("living", f"r{number}") for number in range(AT_ONCE + 1)]
         for key in keys:
             one.effects.do(await one.stored(Accept(), Cancel("alice"), key=key))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             cancelled = {(await one.courier.cancelled.get()).key for _ in keys}
             answered = {(await one.requester.answered.get()).key for _ in keys}
         assert cancelled == answered == set(keys)
@@ -228,7 +228,7 @@ async def test_what_fails_is_tried_again(one: Bench, failure: DeliveryOutcome | 
 
 async def test_what_takes_too_long_is_tried_again(one: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given up, and nothing of it goes on."""
-    monkeypatch.setattr("bridge.tasks.effects.PATIENCE", 0.01)
+    monkeypatch.setattr("bridge.tasks.effects.TIMEOUT", 0.01)
     given_up = asyncio.Event()
     deliver = one.courier.deliver
 

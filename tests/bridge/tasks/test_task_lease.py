@@ -12,7 +12,7 @@ from storage.database import Database
 from tests.storage.agents.test_tasks import TASK
 from tests.support.postgres import as_another_process, lose_session
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Desk:
@@ -89,7 +89,7 @@ async def test_with_a_new_session_it_has_the_same_number(database: Database, two
     before = await locks(database)
     lose_session(one.database)
     # To ask for the lease would take it, if only for a moment.
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (now := await locks(database)) == before or len(now) != len(before):
             await asyncio.sleep(0.01)
     assert {lock for _, lock in now} == {lock for _, lock in before}
@@ -106,13 +106,13 @@ async def test_a_number_that_was_taken_over_is_not_its_own_any_more(
     has_another = asyncio.Event()
 
     async def take(taken: int) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while one.lease.number == number:
                 await asyncio.sleep(0.01)
         has_another.set()
 
     lose_session(one.database)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not has_another.is_set():
             await other.lease.each_orphan(take)
             if not has_another.is_set():

@@ -1,1 +1,1 @@
-"""What the centre relies on, by the parts of `bridge.matrix.side`; together they are the `Contract`."""
+"""What the core relies on, by the parts of `bridge.matrix.backend`; together they are the `Contract`."""

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.MediaSide`."""
+"""`bridge.matrix.backend.MediaSide`."""
 
 import hashlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.Memberships`."""
+"""`bridge.matrix.backend.Memberships`."""
 
 from federation.events.room_event import Member
 from tests.connectors.ground import Ground, refused

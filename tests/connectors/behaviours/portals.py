@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridge.people.service.messenger import CANNOT_READ
-from tests.connectors.onlooker import PATIENCE
+from tests.connectors.onlooker import TIMEOUT
 from tests.connectors.portal import Portal
 from tests.interop.staffed_node import answers, edits, is_said, relation, says
 from tests.support.driven_node.walking import Person
@@ -21,7 +21,7 @@ async def until_sign(who: Person, event_id: str, sign: str) -> Event:
 
 async def written(portal: Portal, name: str) -> str:
     """What the cook has written into a file, once it has."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with suppress(FileNotFoundError):
                 if (text := (portal.directory / "cook" / name).read_text()).endswith("\n"):
@@ -31,7 +31,7 @@ async def written(portal: Portal, name: str) -> str:
 
 async def until_gone(pid: str) -> None:
     """The process has ended, and whoever started it knows."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while Path("/proc", pid).exists():
             await asyncio.sleep(0.02)
 
@@ -59,7 +59,7 @@ class PortalsBehave:
                 members = await bob.joined_members(portal.room_id)
                 return user in members and members[user]["display_name"] == name
 
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not await is_there():
                     await asyncio.sleep(0.05)
             profile = await bob.profile(user)
@@ -111,7 +111,7 @@ class PortalsBehave:
         await alice.wait_for(edits(thread, "✅ coordinator@kitchen"))
         shown = await alice.relations(portal.room_id, thread, "m.thread")
         assert {event["event_id"] for event in shown} == {progress["event_id"], answer["event_id"]}
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (task := await portal.requester.answered.get()).key.request_id != name:
                 pass
         assert task.answer is not None

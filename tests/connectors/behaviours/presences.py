@@ -1,15 +1,15 @@
-"""`bridge.matrix.side.Presences`."""
+"""`bridge.matrix.backend.Presences`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt, ToDevice
 from federation.transactions.ephemeral import Ephemeral, TypingNow
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
-from tests.connectors.onlooker import PATIENCE
+from tests.connectors.onlooker import TIMEOUT
 from tests.support.matrix_client.seen import Seen
 
 
@@ -26,14 +26,14 @@ class Heard:
         self._changed.set()
 
     async def until(self, condition: Callable[[Ephemeral], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not any(map(condition, self.said)):
                 self._changed.clear()
                 await self._changed.wait()
 
     async def until_so(self, condition: Callable[[], Awaitable[object]]) -> None:
         """It is asked again whenever something was heard."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 if await condition():
@@ -143,7 +143,7 @@ class PresencesBehave:
         """Elsewhere that is refused in a word."""
         room_id, alice, _ = await ground.meeting()
         asked = ground.side.send_edu(room_id, "io.cis.agent.heartbeat", {"agent": alice}, name=alice)
-        if SideCapability.EDUS in ground.side.capabilities:
+        if BackendCapability.EDUS in ground.side.capabilities:
             await asked
             await refused(ground.side.send_edu(room_id, "m.typing", {}), "M_INVALID_PARAM")
         else:
@@ -152,7 +152,7 @@ class PresencesBehave:
     async def test_messages_to_devices_wait_until_they_are_read(self, ground: Ground) -> None:
         """Whoever listens is told when they can be read, and they stay until that is committed."""
         _, alice, bob = await ground.meeting()
-        assert SideCapability.TO_DEVICE in ground.side.capabilities
+        assert BackendCapability.TO_DEVICE in ground.side.capabilities
         heard = Heard(ground, "m.direct_to_device")
         contents = [{"odd": "\0", "n": n} for n in range(3)]
         for content in contents:

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.Reading`."""
+"""`bridge.matrix.backend.Reading`."""
 
 from collections.abc import Sequence
 

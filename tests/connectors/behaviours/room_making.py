@@ -1,11 +1,11 @@
-"""`bridge.matrix.side.RoomMaking`, but for upgrades."""
+"""`bridge.matrix.backend.RoomMaking`, but for upgrades."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.rooms.creation import InitialState, RoomRequest
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
@@ -187,7 +187,7 @@ class RoomMakingBehaves:
         """In versions until 11; elsewhere that is refused, and nothing is made."""
         alice, name = await ground.user("alice"), ground.named("agent-broadcast")
         wanted = {"version": "11", "room_id": name}
-        if SideCapability.ROOM_IDS in ground.side.capabilities:
+        if BackendCapability.ROOM_IDS in ground.side.capabilities:
             room_id = await ground.room(alice, **wanted)
             assert room_id == f"!{name}:{ground.domain}"
             await refused(ground.room(alice, **wanted), "M_ROOM_IN_USE")

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.Sending`."""
+"""`bridge.matrix.backend.Sending`."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.Spaces`."""
+"""`bridge.matrix.backend.Spaces`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.MatrixSide.subscription` and `capabilities`."""
+"""`bridge.matrix.backend.MatrixBackend.subscription` and `capabilities`."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from storage.rooms.stream import TakenOver, advance, list_cursors, take_over
 from tests.connectors.ground import Ground, bodies, of
-from tests.connectors.onlooker import PATIENCE
+from tests.connectors.onlooker import TIMEOUT
 
 
 def messages_of(room_id: str) -> Callable[[Any], bool]:
@@ -62,7 +62,7 @@ class StreamBehaves:
         async with ground.side.subscription(name, from_now=True, wanted=of(room_id)) as subscription:
             waiting = asyncio.ensure_future(subscription.next())
             await ground.side.join(room_id, alice, via=[bob.server_name])
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 entries = [entry for entry in await waiting if entry.kind == "timeline"]
         assert (entries[0].event.state_key, entries[0].event.content["membership"]) == (alice, "join")
         assert await ground.state(room_id, "m.room.name") == {"name": "Den"}
@@ -95,7 +95,7 @@ class StreamBehaves:
             waiting = asyncio.ensure_future(subscription.next())
             await ground.side.set_state(room_id, alice, "m.room.name", {"name": "Kitchen"})
             await ground.say(room_id, alice, "first")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 (first,) = await waiting
             assert first.event.content["body"] == "first"
             assert await subscription.next() == [first]
@@ -142,7 +142,7 @@ class StreamBehaves:
                 await subscription.advance(connection, entries[-1].position)
             waiting = asyncio.ensure_future(subscription.next())
             await ground.side.join(room_id, alice)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 joined = [entry for entry in await waiting if entry.kind == "timeline"]
         assert (joined[0].event.state_key, joined[0].event.content["membership"]) == (alice, "join")
 
@@ -167,7 +167,7 @@ class StreamBehaves:
                 await first.advance(connection, entries[0].position)
             assert not waiting.done()
             await stack.aclose()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 assert await waiting == ["two", "three"]
 
     async def test_who_was_taken_over_commits_nothing(self, ground: Ground) -> None:
@@ -206,7 +206,7 @@ class StreamBehaves:
 
             speaking = asyncio.gather(*(speak(who) for who in (alice, eve, bob.user_id)))
             heard: dict[str, list[str]] = {alice: [], eve: [], bob.user_id: []}
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while sum(map(len, heard.values())) < 30:
                     entries = await subscription.next()
                     for entry in entries:
@@ -219,8 +219,8 @@ class StreamBehaves:
     async def test_what_a_side_says_that_it_can(self, ground: Ground) -> None:
         """All of it, or what a guest of any homeserver can; entries `state` and `unset` come with
         `MERGED_STATE` alone."""
-        if SideCapability.MERGED_STATE in ground.side.capabilities:
-            assert ground.side.capabilities == frozenset(SideCapability)
+        if BackendCapability.MERGED_STATE in ground.side.capabilities:
+            assert ground.side.capabilities == frozenset(BackendCapability)
         else:
-            assert ground.side.capabilities == {SideCapability.TO_DEVICE}
+            assert ground.side.capabilities == {BackendCapability.TO_DEVICE}
             assert {entry.kind for entry in ground.onlooker.entries} <= {"timeline", "invite"}

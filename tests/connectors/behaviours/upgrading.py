@@ -1,4 +1,4 @@
-"""`bridge.matrix.side.RoomMaking.upgrade_room`."""
+"""`bridge.matrix.backend.RoomMaking.upgrade_room`."""
 
 import asyncio
 import contextlib

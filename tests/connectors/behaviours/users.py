@@ -1,14 +1,14 @@
-"""`bridge.matrix.side.Users`, and that nobody acts for somebody else."""
+"""`bridge.matrix.backend.Users`, and that nobody acts for somebody else."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from federation.rooms.creation import RoomRequest
 from tests.connectors.ground import Ground, refused
 
-Act = Callable[[MatrixSide, str, str], Awaitable[object]]
+Act = Callable[[MatrixBackend, str, str], Awaitable[object]]
 ACTS: dict[str, Act] = {
     "set_profile": lambda side, room, user: side.set_profile(user, displayname="Mallory"),
     "create_room": lambda side, room, user: side.create_room(RoomRequest(creator=user)),

@@ -270,7 +270,7 @@ async def test_a_silent_server_does_not_hold_up_for_ever(
     neighbourhood: Neighbourhood, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It costs at most the patience with a well-known."""
-    monkeypatch.setattr("federation.client.resolver.PATIENCE", 0.1)
+    monkeypatch.setattr("federation.client.resolver.TIMEOUT", 0.1)
 
     async def silence(_: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -10,7 +10,7 @@ from storage.federation.users import list_changes
 from tests.federation.nodes import Node, nodes, now_ms
 from tests.support.postgres import Server
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def said(node: Node, room_id: str, user: str) -> dict[str, object]:
 
 async def until_told(node: Node) -> None:
     """Nothing is left to be told."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             async with node.database.transaction(readonly=True) as connection:
                 if not await list_changes(connection, 0, 1):

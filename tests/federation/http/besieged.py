@@ -25,7 +25,7 @@ from federation.http.services import Readiness
 from federation.keys.request_verification import Claim, read_request
 from federation.keys.server_keys import published
 from federation.keys.x_matrix import XMatrix, render
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.matrix.canonical_json import NotCanonical
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, Rules
@@ -36,7 +36,7 @@ from federation.peers.limits import PeerLimits, Rate
 from federation.peers.policy import policy
 from storage.database import Database
 from tests.federation.http import well_meant
-from tests.federation.http.running import PATIENCE, Answer, Client, Recorder
+from tests.federation.http.running import TIMEOUT, Answer, Client, Recorder
 from tests.federation.http.well_meant import ALICE, BOB, EVIL, GOOD, HASH
 from tests.federation.nodes import Node, Nodes, keys_of, now_ms, signer_of
 from tests.support.name_server import NameServer
@@ -168,7 +168,7 @@ class Besieged:
             return tuple(await connection.fetchrow(COUNTED))
 
     @property
-    def people(self) -> Rooms:
+    def people(self) -> LocalUsers:
         """What those who live here do, which may change something."""
         self._unchanged = None
         return self.homeserver.rooms
@@ -266,7 +266,7 @@ async def besieged(server: Server, template: str, directory: Path) -> AsyncItera
         seen = Recorder()
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, LOOPBACK, Limits()), None, seen)
         await listener.start()
-        stack.push_async_callback(listener.close, PATIENCE)
+        stack.push_async_callback(listener.close, TIMEOUT)
         made = Besieged(homeserver, database, app, port, seen, watching, evil)
         yield made
         await made.hang_up()

@@ -23,7 +23,7 @@ from tests.support.tls import Authority, Issued
 
 KEYS = b'{"server_name":"kitchen.local"}'
 # Long enough for a machine that is busy with other things; no test waits for it to pass.
-PATIENCE = 30.0
+TIMEOUT = 30.0
 HOUR = 3600.0
 # What a client sees when the other side ends a handshake; which of them depends on who was first.
 CUT_OFF = (ssl.SSLError, ConnectionError, EOFError)
@@ -82,7 +82,7 @@ class Recorder:
         self._note(self.problems, (sentence, error))
 
     async def until(self, condition: Callable[["Recorder"], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()
@@ -107,12 +107,12 @@ class Running:
 
     async def phase_is(self, phase: Phase) -> None:
         """Wait until a connection stands there."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not any(connection.deadlines.phase is phase for connection in self.entrance.connections):
                 await asyncio.sleep(0)
 
     async def connect(self, context: ssl.SSLContext | None = None) -> "Client":
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return Client(
                 *await asyncio.open_connection(
                     "127.0.0.1", self.port, ssl=context, server_hostname="localhost" if context else None
@@ -199,7 +199,7 @@ class Client:
         return await self.answer(has_body=method != "HEAD")
 
     async def answer(self, *, has_body: bool = True) -> Answer:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("ascii").split("\r\n")
             fields = (line.partition(":") for line in head[1:] if line)
             headers = {name.lower(): value.strip() for name, _, value in fields}
@@ -208,7 +208,7 @@ class Client:
 
     async def rest(self) -> bytes:
         """All that comes until the other side closes; a reset counts as closed."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             try:
                 return await self.reader.read()
             except ConnectionError:
@@ -216,7 +216,7 @@ class Client:
 
     async def is_closed(self) -> bool:
         """The other side has closed, cleanly, without a further word."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.reader.read() == b""
 
 

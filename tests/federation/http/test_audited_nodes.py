@@ -8,7 +8,7 @@ import pytest
 
 from federation.matrix.errors import MatrixError
 from storage.federation.audit import AuditSearch
-from tests.federation.nodes import PATIENCE, Node, Nodes
+from tests.federation.nodes import TIMEOUT, Node, Nodes
 from tests.support.postgres import Server
 
 Row = tuple[str | None, str, str, str | None, str | None, str | None, str]
@@ -42,12 +42,12 @@ async def test_both_know_what_was_done(postgres_server: Server, migrated_templat
         room_id = await here.create("12", alice)
         await there.membership.join(room_id, bob, [here.name], {})
         said = await there.say(room_id, bob, "hello")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await here.until(lambda event_id, _: event_id == said)
         private = await here.create("12", alice, "invite")
         invite = await here.membership.invite(private, alice, bob)
         await there.membership.leave(private, bob)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(await nodes.rows(there)) < 6:
                 await asyncio.sleep(0.01)
 

@@ -21,7 +21,7 @@ from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node as WireNode
 from federation.http.services import Readiness
 from federation.keys.server_keys import published
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, Rules
 from federation.observer import HomeserverObserver
@@ -35,7 +35,7 @@ from tests.federation.nodes import keys_of, now_ms
 from tests.support.ports import lasting_port, loopback_addresses
 from tests.support.postgres import Server, pool_on
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Home:
     seen: Recorder = field(default_factory=Recorder)
 
     @property
-    def rooms(self) -> Rooms:
+    def rooms(self) -> LocalUsers:
         return self.homeserver.rooms
 
     @property
@@ -82,7 +82,7 @@ class Home:
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
         """Such an event has been taken in."""
         name = f"test {id(condition)}"
-        async with asyncio.timeout(PATIENCE), self.rooms.subscription(name) as subscription:
+        async with asyncio.timeout(TIMEOUT), self.rooms.subscription(name) as subscription:
             while True:
                 entries = await subscription.next()
                 for entry in entries:
@@ -97,7 +97,7 @@ class Home:
     async def until_member(self, room_id: str, user: str, membership: str) -> None:
         """As this node sees it."""
         position = await self.graph.stream.last_position()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await self.rooms.membership(room_id, user) != membership:
                 position = (await self.graph.stream.reader(position).next())[-1].position
 

@@ -15,7 +15,7 @@ from federation.transactions.edu_values import (
     ToDevice,
 )
 from federation.transactions.ephemeral import Ephemeral, OtherFrom, TypingNow
-from tests.federation.local_users.homes import PATIENCE, Home
+from tests.federation.local_users.homes import TIMEOUT, Home
 
 
 class Heard:
@@ -31,7 +31,7 @@ class Heard:
         self._changed.set()
 
     async def until(self, condition: Callable[[Ephemeral], object]) -> Ephemeral:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (found := [one for one in self.said if condition(one)]):
                 self._changed.clear()
                 await self._changed.wait()

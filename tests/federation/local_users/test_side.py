@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError
 from storage.database import Database
 from tests.federation.local_users.homes import Home, homes, inhabited
@@ -66,7 +66,7 @@ async def test_a_homeserver_can_do_all_of_it(database: Database) -> None:
     """A guest of another one cannot."""
     async with inhabited("here.test", database) as home:
         assert home.rooms.server_name == "here.test"
-        assert home.rooms.capabilities == set(SideCapability)
+        assert home.rooms.capabilities == set(BackendCapability)
 
 
 async def test_how_far_readers_are_behind(database: Database) -> None:

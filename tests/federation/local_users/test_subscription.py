@@ -15,7 +15,7 @@ from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 from storage.federation.incoming_transactions import Answered
 from storage.rooms.stream import TakenOver, advance, list_cursors, take_over
-from tests.federation.local_users.homes import PATIENCE, Home, bodies, home_on
+from tests.federation.local_users.homes import TIMEOUT, Home, bodies, home_on
 from tests.support.graph import graph_on, join, raw
 from tests.support.rooms import BOB, public_room
 
@@ -197,7 +197,7 @@ async def test_one_process_at_a_time_reads_under_a_name(
             await first.advance(connection, entries[3].position)
         assert not waiting.done()
         await stack.aclose()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await waiting == len(entries) - 4
 
 
@@ -273,7 +273,7 @@ async def test_a_process_that_is_killed_loses_and_doubles_nothing(
         )
         try:
             assert process.stdout is not None
-            async with asyncio.timeout(4 * PATIENCE):
+            async with asyncio.timeout(4 * TIMEOUT):
                 assert await process.stdout.readline() == b"reading\n"
                 lines = 0
                 while lines != wanted and seen + lines < COUNT + before:

@@ -10,7 +10,7 @@ from tests.support.graph import HERE, NOW, Graph, graph_on, join
 from tests.support.rooms import ALICE, Room, public_room, signer
 
 YOU = f"@you:{HERE}"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 async def anybody(user: str, sender: str, room_id: str) -> None:
@@ -46,10 +46,10 @@ async def test_an_invite_becomes_part_of_the_room(database: Database) -> None:
         position = await here.graph.stream.last_position()
         for _ in range(2):
             await requests_on(here, late).receive_invite("a.example", room.room_id, invite.event_id, body)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await memberships(here, room) != ["invite"]:
                     await here.graph.stream.reader(position).next()
-            await late._waiting.drain(PATIENCE)
+            await late._waiting.drain(TIMEOUT)
         assert [entry.event.event_id for entry in await here.graph.stream.reader(position).next()] == [
             invite.event_id
         ]
@@ -60,7 +60,7 @@ async def test_what_still_waits_is_left(database: Database) -> None:
     room = public_room("11")
     async with graph_on(database, room) as here:
         await join(here, room)
-        late = LateInvites(here.graph, pause=PATIENCE)
+        late = LateInvites(here.graph, pause=TIMEOUT)
         invite = room.propose("m.room.member", ALICE, {"membership": "invite"}, YOU)
         late.signed("a.example", invite.event)
         await late.close()
@@ -75,5 +75,5 @@ async def test_what_is_wrong_with_one_is_no_harm(database: Database) -> None:
         late = LateInvites(here.graph, pause=0)
         for event in ({}, {"room_id": room.room_id, "type": 7}, {"room_id": "!elsewhere:a.example"}):
             late.signed("a.example", event)
-        await late._waiting.drain(PATIENCE)
+        await late._waiting.drain(TIMEOUT)
         assert await memberships(here, room) == []

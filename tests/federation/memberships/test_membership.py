@@ -11,7 +11,7 @@ from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 
 VERSIONS = pytest.mark.parametrize("version", ["10", "11", "12"])
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def test_a_room_elsewhere_is_joined_by_its_id_and_spoken_in(
     assert await here.membership.join(room_id, bob, ["there.test"], {"displayname": "Bob"}) == room_id
     assert await there.membership_of(room_id, bob) == "join"
     assert await here.membership_of(room_id, alice) == "join"
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         said = await here.say(room_id, bob, "hello")
         await there.until(lambda event_id, _: event_id == said)
         answered = await there.say(room_id, alice, "good day")
@@ -51,7 +51,7 @@ async def test_what_is_said_while_one_comes_in_is_heard(pair: tuple[Node, Node])
             await there.until_member(room_id, bob, "join")
             return await there.say(room_id, alice, "welcome")
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             welcoming = asyncio.create_task(welcome())
             await here.membership.join(room_id, bob, ["there.test"], {"displayname": f"Bob {number}"})
             said = await welcoming
@@ -77,7 +77,7 @@ async def test_who_comes_in_misses_nothing(pair: tuple[Node, Node]) -> None:
         said = await there.graph.send_event(room_id, "m.room.topic", topic, alice, "")
         await joining
         key = ("m.room.topic", "")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             position = 0
             while (await here.graph.current_events(room_id, [key])).get(key) != said:
                 position = (await here.graph.stream.reader(position).next())[-1].position
@@ -149,7 +149,7 @@ async def test_an_invite_is_rejected_before_its_server_has_taken_it_in(pair: tup
     # As it is when the answer to the invite is still on its way: there it has not happened.
     await there.graph.send_event(room_id, "m.room.member", {"membership": "leave"}, alice, bob)
     leaving = asyncio.create_task(here.membership.leave(room_id, bob, {"reason": "busy"}))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await there.seen.until(lambda seen: any(status == 403 for _, _, status in seen.answered))
     await there.graph.send_event(room_id, "m.room.member", {"membership": "invite"}, alice, bob)
     await leaving
@@ -293,7 +293,7 @@ async def test_who_leaves_is_gone_everywhere_and_may_come_back(pair: tuple[Node,
     room_id = await there.create("12", alice)
     await here.membership.join(room_id, bob, ["there.test"])
     await here.membership.leave(room_id, bob)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await there.until(lambda _, said: said == "leave")
     missed = await there.say(room_id, alice, "while you were out")
     await here.membership.join(room_id, bob, ["there.test"])
@@ -308,7 +308,7 @@ async def test_a_banned_users_server_hears_of_the_ban(pair: tuple[Node, Node]) -
     room_id = await there.create("12", alice)
     await here.membership.join(room_id, bob, ["there.test"])
     await there.graph.send_event(room_id, "m.room.member", {"membership": "ban"}, alice, bob)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await here.until(lambda _, said: said == "ban")
     assert await here.membership_of(room_id, bob) == "ban"
 

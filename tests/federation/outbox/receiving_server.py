@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 SEND = "/_matrix/federation/v1/send/"
 
 
@@ -65,7 +65,7 @@ class ReceivingServer:
         return web.json_response(body, status=status or 500)
 
     async def until(self, condition: Callable[["ReceivingServer"], object]) -> None:
-        async with asyncio.timeout(PATIENCE), self._changed:
+        async with asyncio.timeout(TIMEOUT), self._changed:
             await self._changed.wait_for(lambda: condition(self))
 
     async def until_received(self, count: int) -> None:

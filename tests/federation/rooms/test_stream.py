@@ -20,7 +20,7 @@ from tests.support.graph import HERE, US, graph_on, join, raw
 from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 NEVER = 3_600.0
 
 
@@ -41,7 +41,7 @@ def places(entries: Iterable[StreamedEvent]) -> list[tuple[int, EventId]]:
 async def test_a_reader_is_woken_by_what_is_committed_here(database: Database) -> None:
     """And goes on where it stopped."""
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
         reader = stream.reader(await stream.last_position())
         waiting = asyncio.create_task(reader.next())
@@ -63,7 +63,7 @@ async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
         here.graph.stream.start()
         waiting = asyncio.create_task(other.reader(0).next())
         joined = await join(here, room)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert ids(await waiting) == [joined.event_id]
         await other.close()
 
@@ -74,7 +74,7 @@ async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: py
     monkeypatch.setattr("storage.session.CHECK", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, pool_on(database.address) as pool, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, pool_on(database.address) as pool, asyncio.timeout(TIMEOUT):
         other = RoomStream(pool, RoomStore(pool))
         other.start()
         joined = await join(here, room)
@@ -90,7 +90,7 @@ async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: py
 async def test_readers_at_different_places_read_the_same(database: Database) -> None:
     """Who is far behind reads everything, who is at the end what is new; each entry once, in one order."""
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
         made = [await join(here, room)]
         end = (await stream.reader(0).next())[-1].position
@@ -118,7 +118,7 @@ async def test_what_was_committed_here_is_handed_on_from_memory(database: Databa
         await asyncio.sleep(0)
         sent = [await here.graph.send_event(room.room_id, "m.room.message", {"body": "1"}, US)]
         sent.append(await here.graph.send_event(room.room_id, "m.room.message", {"body": "2"}, US))
-        async with other.transaction() as connection, asyncio.timeout(PATIENCE):
+        async with other.transaction() as connection, asyncio.timeout(TIMEOUT):
             await connection.execute("LOCK TABLE room_stream IN ACCESS EXCLUSIVE MODE")
             read = [*await waiting]
             while len(read) < len(sent):
@@ -134,7 +134,7 @@ async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
     async with (
         graph_on(database, room) as here,
         pool_on(database.address) as other,
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
     ):
         stream = here.graph.stream
         joined = await join(here, room)
@@ -162,7 +162,7 @@ async def test_a_gap_is_filled_from_the_database(database: Database) -> None:
 async def test_what_comes_before_is_committed_after(database: Database) -> None:
     """In this process: what follows it is not forgotten with it."""
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
         joined = await join(here, room)
         reader = stream.reader(0)
@@ -197,14 +197,14 @@ async def test_whoever_is_behind_goes_on_without_waiting(database: Database) -> 
                 seen += ids(await reader.next(3))
             return seen
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await asyncio.gather(read(), read(), read()) == [ids_of(made)] * 3
 
 
 async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> None:
     """The connection that listens is made anew."""
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         here.graph.stream.start()
         joined = await join(here, room)
         async with pool_on(database.address) as pool, pool.connection() as connection:
@@ -225,7 +225,7 @@ def transaction_of(pdu: Pdu) -> Transaction:
 async def test_a_redaction_is_applied_whichever_comes_first(database: Database) -> None:
     """Also to what a reader that waits is given, and to what was committed before."""
     room = public_room("12", BOB)
-    async with graph_on(database, room) as here, asyncio.timeout(PATIENCE):
+    async with graph_on(database, room) as here, asyncio.timeout(TIMEOUT):
         stream = here.graph.stream
         await join(here, room)
         start = room.head

@@ -14,7 +14,7 @@ from storage.database import Database
 from storage.rooms import stream as consumers
 from storage.rooms.stream import TakenOver
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def number(position: int, type_: str = "m.room.message") -> StreamedEvent:
@@ -55,7 +55,7 @@ async def test_what_is_committed_here_is_read_from_memory(database: Database) ->
     """By all readers, without asking the database, also where it was committed in another order."""
     stream = Numbers(database)
     readers = [stream.reader(0) for _ in range(3)]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         waiting = [asyncio.create_task(reader.next()) for reader in readers]
         await settled()
         looks = stream.looks
@@ -76,7 +76,7 @@ async def test_behind_a_gap_the_database_is_asked(database: Database) -> None:
     """Once for all readers that are at the same position."""
     stream = Numbers(database)
     readers = [stream.reader(0) for _ in range(3)]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         waiting = [asyncio.create_task(reader.next()) for reader in readers]
         await settled()
         looks = stream.looks
@@ -98,7 +98,7 @@ async def test_what_a_redaction_may_ask_for_is_not_read_from_memory(
         stream.commit(number(3, "m.room.redaction"))
     else:
         stream.publish()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert positions(await stream.reader(0).next())[:2] == [1, 2]
         assert stream.looks == 1
     await stream.close()
@@ -109,7 +109,7 @@ async def test_memory_is_bounded(database: Database, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
     stream = Numbers(database)
     reader = stream.reader(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         waiting = asyncio.create_task(reader.next())
         await settled()
         looks = stream.looks
@@ -126,7 +126,7 @@ async def test_a_reader_is_given_what_it_wants(database: Database) -> None:
     def mistaken(event: RoomEvent) -> bool:
         raise KeyError
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         passing = stream.reader(0, lambda event: event.type == "wanted")
         passed = asyncio.create_task(passing.next(10, most_passed=2))
         wrong = asyncio.create_task(stream.reader(0, mistaken).next())
@@ -149,7 +149,7 @@ async def test_a_reader_looks_by_itself(database: Database, monkeypatch: pytest.
     waiting = asyncio.create_task(stream.reader(0).next())
     await settled()
     stream.commit(number(1), elsewhere=True)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert positions(await waiting) == [1]
     await stream.close()
 
@@ -158,7 +158,7 @@ async def test_nothing_has_been_read_before_the_cursor_says_so(database: Databas
     """What was rolled back is read again."""
     stream = Numbers(database)
     stream.commit(number(1), number(2))
-    async with asyncio.timeout(PATIENCE), stream.subscription("a") as reading:
+    async with asyncio.timeout(TIMEOUT), stream.subscription("a") as reading:
         assert positions(await reading.next()) == [1, 2]
         with contextlib.suppress(KeyError):
             async with database.transaction() as connection:
@@ -177,7 +177,7 @@ async def test_the_database_is_asked_for_the_cursor_once(
     """Whoever has just committed is still the reader, and another one's commit is refused."""
     stream = Numbers(database)
     stream.commit(number(1), number(2))
-    async with asyncio.timeout(PATIENCE), stream.subscription("a") as reading:
+    async with asyncio.timeout(TIMEOUT), stream.subscription("a") as reading:
         await reading.next()
         async with database.statements() as connection:
             await reading.advance(connection, 1)
@@ -201,7 +201,7 @@ async def test_the_cursor_follows_what_is_passed_over(
     stream = Numbers(database)
     stream.commit(*map(number, range(1, 6)), number(6, "wanted"))
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(TIMEOUT),
         stream.subscription("a", wanted=lambda event: event.type == "wanted") as reading,
     ):
         assert positions(await reading.next(2)) == [6]

@@ -9,7 +9,7 @@ from storage.agents.peers import PeerRow, delete_peer, list_peers, lock_peers, w
 from storage.database import Database
 
 NOW = 1_800_000_000_000
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 def added(node_id: str, url: str | None = "http://a:1", at: int = NOW) -> PeerRow:
@@ -76,5 +76,5 @@ async def test_one_changes_them_at_a_time(database: Database) -> None:
         waiting = asyncio.create_task(second())
         await began.wait()
         await write_peer(connection, added("a.test"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert [row.node_id for row in await waiting] == ["a.test"]

@@ -19,7 +19,7 @@ from tests.support.driven_node.resident import Resident
 from tests.support.matrix_client import Refused
 from tests.support.matrix_client.homeserver import Homeserver
 from tests.support.matrix_client.seen import Event, Seen
-from tests.support.matrix_client.waiting import PATIENCE, T
+from tests.support.matrix_client.waiting import TIMEOUT, T
 from tests.support.node import Node
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -200,7 +200,7 @@ class DrivenNode(Node):
             case "m.presence":
                 self.seen.presence[said["user_id"]] = dict(said)
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
         """Until the condition gives something true of all that the node ever saw; that something."""
         try:
             async with asyncio.timeout(deadline):

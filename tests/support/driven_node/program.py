@@ -3,8 +3,8 @@ on standard output, one line each, as they are ready.
 
 `{"id": 1, "call": "join", "with": {"room": "#kitchen:there", "user": "@alice:here"}}` is answered by
 `{"id": 1, "answer": …}` or by `{"id": 1, "refused": …}`. `call` is an operation of
-`bridge.matrix.side.MatrixSide` or one of those below. What nobody asked for is told too: `{"heard": …}` is an
-EDU, `{"follows": …}` part of a followed stream.
+`bridge.matrix.backend.MatrixBackend` or one of those below. Lines that answer no
+call: `{"heard": …}` is an EDU, `{"follows": …}` part of a followed stream.
 
 The Python that runs it is that of the installed wheel, so that nothing of the tests is imported here. It is
 otherwise what `palaver run --json` is: configuration, log and event loop are the same.
@@ -26,7 +26,7 @@ import structlog
 
 from bridge.cli.run import event_loop_factory
 from bridge.config.files import load_config
-from bridge.node.homeserver_backend import CarriedByHomeserver
+from bridge.node.homeserver_backend import HomeserverBackend
 from bridge.observability.log import configure_logging
 from bridge.run import Node
 from federation.directory.public_rooms import from_body
@@ -43,9 +43,9 @@ AT_ONCE = 100
 
 class Driven:
     def __init__(self, node: Node) -> None:
-        assert isinstance(node.carrier, CarriedByHomeserver), "it is one itself"
+        assert isinstance(node.backend, HomeserverBackend), "it is one itself"
         self._node = node
-        self._homeserver = node.carrier.homeserver
+        self._homeserver = node.backend.homeserver
         self._rooms = self._homeserver.rooms
         self._tasks: set[asyncio.Task[None]] = set()
         self._special: dict[str, Callable[..., Awaitable[Any]]] = {

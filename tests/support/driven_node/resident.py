@@ -12,7 +12,7 @@ from tests.support.matrix_client import Refused
 from tests.support.matrix_client.homeserver import Json
 from tests.support.matrix_client.media import Media
 from tests.support.matrix_client.seen import Event, Seen
-from tests.support.matrix_client.waiting import PATIENCE, T, Waiting
+from tests.support.matrix_client.waiting import TIMEOUT, T, Waiting
 
 
 class LivesOn(Protocol):
@@ -23,7 +23,7 @@ class LivesOn(Protocol):
 
     async def call(self, operation: str, /, **arguments: Any) -> Any: ...
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T: ...
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T: ...
 
 
 class Resident(Waiting):
@@ -35,7 +35,7 @@ class Resident(Waiting):
     def server_name(self) -> str:
         return self.node.server_name
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
         """Of all that the node sees."""
         return await self.node.wait_until(condition, deadline=deadline)
 

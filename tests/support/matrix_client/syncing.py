@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.matrix_client.homeserver import Homeserver, Json
 from tests.support.matrix_client.seen import Seen
 from tests.support.matrix_client.session import Session
-from tests.support.matrix_client.waiting import PATIENCE, T, Waiting
+from tests.support.matrix_client.waiting import TIMEOUT, T, Waiting
 
 
 class Syncing(Session, Waiting):
@@ -39,7 +39,7 @@ class Syncing(Session, Waiting):
         self.seen.add(answer)
         return self.seen
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
         """Sync until the condition gives something true of all that was ever seen; that something.
 
         Several tasks may wait at the same time.

@@ -8,18 +8,18 @@ from tests.support.matrix_client.seen import Event, Seen
 T = TypeVar("T")
 
 # Far above what anything needs: it only ends what would never come.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Waiting(Protocol):
     """Somebody who sees things."""
 
-    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = PATIENCE) -> T:
+    async def wait_until(self, condition: Callable[[Seen], T], *, deadline: float = TIMEOUT) -> T:
         """Until the condition gives something true of all that was ever seen; that something."""
         ...
 
     async def wait_for(
-        self, predicate: Callable[[Event], Any], *, room_id: str | None = None, deadline: float = PATIENCE
+        self, predicate: Callable[[Event], Any], *, room_id: str | None = None, deadline: float = TIMEOUT
     ) -> Event:
         """The first event of a timeline of which this is true, whether it came already or still has to."""
         start = 0
@@ -36,11 +36,11 @@ class Waiting(Protocol):
         assert found is not None
         return found
 
-    async def wait_for_event(self, event_id: str, *, deadline: float = PATIENCE) -> Event:
+    async def wait_for_event(self, event_id: str, *, deadline: float = TIMEOUT) -> Event:
         return await self.wait_for(lambda event: event["event_id"] == event_id, deadline=deadline)
 
     async def wait_for_text(
-        self, body: str, *, room_id: str | None = None, deadline: float = PATIENCE
+        self, body: str, *, room_id: str | None = None, deadline: float = TIMEOUT
     ) -> Event:
         """The message that says just this."""
         return await self.wait_for(
@@ -48,7 +48,7 @@ class Waiting(Protocol):
         )
 
     async def wait_for_member(
-        self, room_id: str, user: str, membership: str, *, deadline: float = PATIENCE
+        self, room_id: str, user: str, membership: str, *, deadline: float = TIMEOUT
     ) -> Event:
         """The event that makes somebody's membership that."""
         return await self.wait_for(
@@ -60,6 +60,6 @@ class Waiting(Protocol):
             deadline=deadline,
         )
 
-    async def wait_for_invite(self, room_id: str, *, deadline: float = PATIENCE) -> list[Event]:
+    async def wait_for_invite(self, room_id: str, *, deadline: float = TIMEOUT) -> list[Event]:
         """The stripped state that came with it."""
         return await self.wait_until(lambda seen: seen.invited.get(room_id, []), deadline=deadline)

@@ -18,7 +18,7 @@ from tests.support.smcp.skill import equip
 
 HERE = Path(__file__).parent
 # Far above what any step needs: it only ends what hangs.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 # A line may hold what a test uploads.
 LINE = 64 * 1024 * 1024
 
@@ -116,7 +116,7 @@ class Driven:
         self._asked[number] = asyncio.get_running_loop().create_future()
         self.process.stdin.write(json.dumps({"id": number, "do": command, **arguments}).encode() + b"\n")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 answer = await self._asked[number]
         except TimeoutError:
             raise AssertionError(f"{self} gave no answer to {command}:\n{self.tail()}") from None
@@ -128,7 +128,7 @@ class Driven:
     async def until(self, event: str, matches: Callable[[Any], bool] = lambda data: True) -> Any:
         """The data of the first report of this event that matches. It is taken: nobody gets it again."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     self._news.clear()
                     for place, (name, data) in enumerate(self.reports):
@@ -159,7 +159,7 @@ class Driven:
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.close()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.process.wait(), PATIENCE / 4)
+                await asyncio.wait_for(self.process.wait(), TIMEOUT / 4)
         await self.kill()
 
     async def kill(self) -> None:

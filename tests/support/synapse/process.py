@@ -31,7 +31,7 @@ from tests.support.synapse.requests_made import RequestMade
 PYTHON = Path(f"{sys.prefix}-synapse") / "bin" / "python"
 LAUNCH = Path(__file__).with_name("launch.py")
 # Far above what any step needs: it only ends what hangs.
-PATIENCE = 120.0
+TIMEOUT = 120.0
 _COMPLAINT = re.compile(r"\S+ \S+ (WARNING|ERROR|CRITICAL) (?!synapse\.config\.logger )")
 
 
@@ -116,7 +116,7 @@ class Synapse:
         said = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(ready, 256))
         ended = asyncio.ensure_future(self.process.wait())
         try:
-            await asyncio.wait({said, ended}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({said, ended}, timeout=TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if not (said.done() and said.result().startswith(b"READY=1")):
                 raise DidNotStart(f"{self.server_name}, in {self.directory}:\n{self.tail()}")
         finally:
@@ -126,7 +126,7 @@ class Synapse:
 
     async def settled(self) -> None:
         """Wait until its schema is whole: right after a first start it still lacks indexes."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             # Nothing tells the end, so we ask again and again.
             while await self.database.pending_updates():
                 await asyncio.sleep(0.05)
@@ -166,7 +166,7 @@ class Synapse:
         if process.returncode is None:
             process.send_signal(sign)
         try:
-            await asyncio.wait_for(process.wait(), PATIENCE)
+            await asyncio.wait_for(process.wait(), TIMEOUT)
         except TimeoutError:
             process.kill()
             await process.wait()

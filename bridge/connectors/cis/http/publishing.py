@@ -24,8 +24,8 @@ from bridge.connectors.cis.service.long_texts import fitting
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.service.sender import Letter, NotSaid, Said
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -45,7 +45,7 @@ class Publishing:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         database: Database,
         routes: RoutingTable,
         settings: CisSettings,

@@ -43,14 +43,14 @@ from bridge.connectors.cis.service.sender import Channels, Letter, NotSaid, Said
 from bridge.connectors.cis.service.tasks import TaskDelivery, TaskReply
 from bridge.connectors.cis.settings import NAME, CisSettings, cis_settings
 from bridge.connectors.interface import Connector, NodeParts, PortalRoom
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.tasks.ports import Delivery
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from federation.events.room_event import RoomEvent
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.stream.event_stream import Subscription
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -110,7 +110,7 @@ class CisParts:
     nodes get single events. `namespaces_of` says of an agent of this node where it is; `key` is the node's
     own; `is_spoken_with`: whether this node federates with a server, whatever for."""
 
-    side: MatrixSide
+    side: MatrixBackend
     database: Database
     routes: RoutingTable
     ghosts: Ghosts
@@ -131,7 +131,7 @@ class CisConnector(Connector):
     name = NAME
 
     def __init__(self, parts: CisParts) -> None:
-        has_rooms = SideCapability.ROOM_IDS in parts.side.capabilities
+        has_rooms = BackendCapability.ROOM_IDS in parts.side.capabilities
         self._parts = parts = replace(parts, settings=replace(parts.settings, has_rooms=has_rooms))
         settings, observer, now_ms = parts.settings, parts.observer, parts.now_ms
         self._own_rooms = OwnRooms(parts.side, settings, observer, is_spoken_with=parts.is_spoken_with)
@@ -191,7 +191,7 @@ class CisConnector(Connector):
         self._reading: asyncio.Task[None] | None = None
         self._is_ending = asyncio.Event()
         self._end: Callable[[], None] = lambda: None
-        self._desk: TaskDesk
+        self._desk: TaskService
 
     # -- what it can do --
 
@@ -199,7 +199,7 @@ class CisConnector(Connector):
         """With the whole of the texts that were too long for an event."""
         return WholeTexts(self._parts.side, delivery)
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         self._desk = desk
         self._taking.use_desk(desk)
         self._trusting.use_desk(desk)

@@ -21,8 +21,8 @@ from bridge.connectors.cis.protocol.rooms import AgentRoom, room_id
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.service.sender import Speech
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import NODE_USER
-from bridge.matrix.side import MatrixSide
 from bridge.peers.peer import Peer
 from federation.events.room_event import RoomEvent
 from federation.matrix.errors import MatrixError
@@ -121,7 +121,7 @@ BREATH = 200
 
 class Learning:
     def __init__(
-        self, side: MatrixSide, routes: RoutingTable, settings: CisSettings, observer: CisObserver
+        self, side: MatrixBackend, routes: RoutingTable, settings: CisSettings, observer: CisObserver
     ) -> None:
         self._side = side
         self._routes = routes
@@ -207,7 +207,7 @@ class Contacting:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         settings: CisSettings,
         speech: Speech,
         observer: CisObserver,

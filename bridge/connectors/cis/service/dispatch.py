@@ -30,7 +30,7 @@ from bridge.connectors.cis.service.rejections import Refusing
 from bridge.connectors.cis.settings import CisSettings
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from federation.stream.event_stream import Subscription
 from storage.agents.tasks import list_live_of_agents
 from storage.database import Connection, Database
@@ -59,7 +59,7 @@ class Taking:
     ) -> None:
         self._database = database
         self._routes = routes
-        self._desk: TaskDesk
+        self._desk: TaskService
         self._settings = settings
         self._refusing = refusing
         self._observer = observer
@@ -69,7 +69,7 @@ class Taking:
         self.unknown: Callable[[str, tuple[str, ...]], None] = lambda node_id, agent_ids: None
         self.registered: Callable[[str], None] = lambda node_id: None
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         """Before anything is taken."""
         self._desk = desk
 

@@ -20,7 +20,7 @@ from bridge.connectors.cis.protocol.refusals import Forbidden, InvalidPayload
 from bridge.connectors.cis.protocol.rooms import room_id
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from federation.matrix.errors import MatrixError
 from federation.transactions.ephemeral import Ephemeral, OtherFrom
 from storage.concurrency import BackgroundTasks
@@ -41,7 +41,7 @@ class OwnBeats:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         routes: RoutingTable,
         settings: CisSettings,
         observer: CisObserver,
@@ -108,7 +108,7 @@ class HeardBeats:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         routes: RoutingTable,
         settings: CisSettings,
         observer: CisObserver,

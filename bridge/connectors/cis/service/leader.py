@@ -18,8 +18,8 @@ from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.service.registrations import Announcing, NamespacesOf
 from bridge.connectors.cis.service.sender import Speech
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
-from bridge.matrix.side import MatrixSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Lead:
 class Followers:
     """What every process has, and whoever leads needs."""
 
-    side: MatrixSide
+    side: MatrixBackend
     routes: RoutingTable
     settings: CisSettings
     names: GhostNames

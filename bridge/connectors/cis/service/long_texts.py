@@ -12,7 +12,7 @@ from bridge.connectors.cis.protocol.events import AnyEvent
 from bridge.connectors.cis.protocol.large_output import Stored
 from bridge.connectors.cis.protocol.refusals import TooLarge
 from bridge.connectors.cis.settings import NAME
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.peers.peer import PeerProfile
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.ports import Delivery, DeliveryOutcome, NotNow, Rejected
@@ -23,7 +23,9 @@ MOST_FETCHED: Final = 16 * 1024 * 1024
 """Bytes of one text."""
 
 
-async def fitting(side: MatrixSide, event: AnyEvent, user: str, profile: PeerProfile) -> AnyEvent | TooLarge:
+async def fitting(
+    side: MatrixBackend, event: AnyEvent, user: str, profile: PeerProfile
+) -> AnyEvent | TooLarge:
     """The event as it can be sent. `user` is of this node, and stores what is too long."""
     long = large_output.too_long(event, profile)
     if isinstance(long, TooLarge):
@@ -39,7 +41,7 @@ async def fitting(side: MatrixSide, event: AnyEvent, user: str, profile: PeerPro
     return large_output.shortened(event, stored)
 
 
-async def whole(side: MatrixSide, task: Task) -> Task | TaskError:
+async def whole(side: MatrixBackend, task: Task) -> Task | TaskError:
     """A task that has come as an event, with its texts as they were written. `PeerError` and `MatrixError`
     are for whoever tries again."""
     stored = large_output.stored_in(task.request.metadata, task.request.key.node_id)
@@ -64,7 +66,7 @@ async def whole(side: MatrixSide, task: Task) -> Task | TaskError:
     )
 
 
-async def _fetch(side: MatrixSide, stored: Stored) -> str | TaskError:
+async def _fetch(side: MatrixBackend, stored: Stored) -> str | TaskError:
     wrong = TaskError(
         ErrorCode.INVALID_PAYLOAD,
         "A text of the task that was sent as a file is not what it was said to be.",
@@ -91,7 +93,7 @@ async def _fetch(side: MatrixSide, stored: Stored) -> str | TaskError:
 class WholeTexts:
     """Satisfies `bridge.tasks.ports.Delivery`, in front of another one."""
 
-    def __init__(self, side: MatrixSide, delivery: Delivery) -> None:
+    def __init__(self, side: MatrixBackend, delivery: Delivery) -> None:
         self._side = side
         self._delivery = delivery
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from bridge.connectors.cis.protocol.rooms import ROOM_VERSION, AgentRoom, BroadcastRoom, room_id
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.matrix.networks import host_of
@@ -73,7 +73,7 @@ class OwnRooms:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         settings: CisSettings,
         observer: CisObserver,
         *,

@@ -18,7 +18,7 @@ from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import NAME, CisSettings
 from bridge.peers.peer import PeerAccess
 from bridge.tasks.request import TaskKey
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from storage.agents.tasks import list_live_of_requester
 from storage.connect import ConnectionLost
 from storage.database import Database
@@ -55,9 +55,9 @@ class Trusting:
         self._rooms_follow = rooms_follow
         # What is newest must be written last.
         self._turn = asyncio.Lock()
-        self._desk: TaskDesk
+        self._desk: TaskService
 
-    def use_desk(self, desk: TaskDesk) -> None:
+    def use_desk(self, desk: TaskService) -> None:
         self._desk = desk
 
     async def begin(self) -> None:

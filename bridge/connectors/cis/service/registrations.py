@@ -23,8 +23,8 @@ from bridge.connectors.cis.registrations import Announcements, registered, statu
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.service.sender import NotSaid, Speech
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GONE, PRESENCE, GhostNames
-from bridge.matrix.side import MatrixSide
 from bridge.peers.peer import Peer
 from bridge.tasks.deadlines import Deadlines
 from federation.matrix.errors import MatrixError
@@ -51,7 +51,7 @@ class Announcing:
 
     def __init__(
         self,
-        side: MatrixSide,
+        side: MatrixBackend,
         routes: RoutingTable,
         settings: CisSettings,
         speech: Speech,

@@ -23,9 +23,9 @@ from bridge.connectors.cis.protocol.rooms import AgentRoom, BroadcastRoom, Feder
 from bridge.connectors.cis.service.long_texts import fitting
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import NoGhost, user_id
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.request import TaskKey
 from federation.matrix.errors import MatrixError
@@ -58,7 +58,7 @@ class NotSaid:
 
 class Speech:
     def __init__(
-        self, side: MatrixSide, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
+        self, side: MatrixBackend, settings: CisSettings, observer: CisObserver, ghosts: Ghosts
     ) -> None:
         self._side = side
         self._settings = settings
@@ -184,7 +184,7 @@ class Letter:
 
 class Channels:
     def __init__(
-        self, side: MatrixSide, settings: CisSettings, speech: Speech, published: "Publishing"
+        self, side: MatrixBackend, settings: CisSettings, speech: Speech, published: "Publishing"
     ) -> None:
         self._side = side
         self._settings = settings

@@ -14,7 +14,7 @@ from bridge.connectors.offices.protocol.office import COMPUTER
 from bridge.connectors.offices.rooms.call_log import OfficeRecords
 from bridge.connectors.offices.rooms.rooms import RoomParts
 from bridge.connectors.offices.server.server import SmcpServer
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 
 
 class Reaching:
@@ -31,7 +31,7 @@ class Reaching:
     ) -> None:
         self._server = server
         self._records = records
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self.calls = DirectCalls(server, records.tools)
         self.tasks = OfficeTasks(server, self._seat, now_ms=parts.now_ms, report=parts.report)
         elsewhere = nowhere if shared is None else shared.office_of
@@ -48,7 +48,7 @@ class Reaching:
         server.moved = self._moved
         records.learned = self._addresses.moved
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self._desk = desk
         self.tasks.work_for(desk)
 

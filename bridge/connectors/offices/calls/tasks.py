@@ -35,7 +35,7 @@ from bridge.tasks.answer import MOST_EXIT_CODE, Answer
 from bridge.tasks.errors import ErrorCode, TaskError
 from bridge.tasks.ports import Delivered, DeliveryOutcome, NotHere, Rejected
 from bridge.tasks.queue_settings import AgentSettings
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -248,11 +248,11 @@ class OfficeTasks:
         self._seat = seat
         self._now_ms = now_ms
         self._report = report
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self._running: dict[int, _Running] = {}
         self._background = BackgroundTasks()
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self._desk = desk
 
     async def stop(self) -> None:
@@ -345,7 +345,7 @@ class OfficeTasks:
             by=str(task.request.from_address),
         )
 
-    async def _work(self, running: _Running, desk: TaskDesk) -> None:
+    async def _work(self, running: _Running, desk: TaskService) -> None:
         task = running.task
         try:
             if not await begin(desk, task):

@@ -21,9 +21,9 @@ from bridge.connectors.offices.rooms.office_room import (
     request_for,
     room_key,
 )
+from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
 from bridge.observability.report import Report
 from bridge.people.settings import PeopleSettings
 from federation.matrix.errors import MatrixError, PeerError
@@ -35,7 +35,7 @@ from storage.offices.rooms import list_offices
 from storage.rooms.aliases import fetch_created
 
 
-async def join_remote_office(side: MatrixSide, office: OfficeName, names: GhostNames) -> str:
+async def join_remote_office(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str:
     """Gives the room's id. A room in which members of this node have been is found although its own node
     cannot be asked. Raises `MatrixError` and `PeerError`, also when what is called so is no office of that
     node."""
@@ -62,7 +62,7 @@ async def join_remote_office(side: MatrixSide, office: OfficeName, names: GhostN
     return room_id
 
 
-async def _known(side: MatrixSide, office: OfficeName, names: GhostNames) -> str | None:
+async def _known(side: MatrixBackend, office: OfficeName, names: GhostNames) -> str | None:
     """Rooms into which anybody may have invited the node are none of them."""
     for room_id in await side.joined_rooms(names.node_user):
         if await _is_office(side, office, room_id):
@@ -72,7 +72,7 @@ async def _known(side: MatrixSide, office: OfficeName, names: GhostNames) -> str
     return None
 
 
-async def _is_office(side: MatrixSide, office: OfficeName, room_id: str) -> bool:
+async def _is_office(side: MatrixBackend, office: OfficeName, room_id: str) -> bool:
     """Whether the room is the office of that node, by its own word."""
     said = await side.state_event(room_id, OFFICE)
     return (
@@ -89,7 +89,7 @@ MOST_SERVERS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomParts:
-    side: MatrixSide
+    side: MatrixBackend
     database: Database
     ghosts: Ghosts
     settings: PeopleSettings
@@ -163,7 +163,7 @@ class OfficeRooms:
         return None
 
 
-async def portal_of(side: MatrixSide, names: GhostNames, room_id: str) -> PortalRoom | None:
+async def portal_of(side: MatrixBackend, names: GhostNames, room_id: str) -> PortalRoom | None:
     """What a room is, if it is that of an office of this node. It says so itself."""
     try:
         event = await side.state_event(room_id, OFFICE)

@@ -28,7 +28,7 @@ from tests.bridge.agents.kitchen import Kitchen, kitchen
 from tests.federation.http.running import PATIENT, Recorder
 from tests.support.agents import Clock
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 SESSION = "session-1"
 
 
@@ -86,7 +86,7 @@ class Api:
         assert answer.status == 200, answer
         return answer.body
 
-    async def take(self, session: str = SESSION, wait: float = PATIENCE, **said: Any) -> Any:
+    async def take(self, session: str = SESSION, wait: float = TIMEOUT, **said: Any) -> Any:
         answer = await self.ask("POST", "/tasks/take", {"session": session, "wait_seconds": wait, **said})
         assert answer.status == 200, answer
         return answer.body
@@ -104,7 +104,7 @@ class Api:
 
 async def someone_waits(one: Api, agent_id: str = "worker", session: str = SESSION) -> None:
     """For a task."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not one.node.attached.session(agent_id, session)._waiting:
             await asyncio.sleep(0.01)
 
@@ -120,7 +120,7 @@ class Socket:
 
     async def receive(self) -> dict[str, Any] | None:
         """None when it is closed."""
-        message = await asyncio.wait_for(self.socket.receive(), PATIENCE)
+        message = await asyncio.wait_for(self.socket.receive(), TIMEOUT)
         if message.type is aiohttp.WSMsgType.CLOSE:
             # What the client itself makes of it depends on who is faster.
             self.code = message.data

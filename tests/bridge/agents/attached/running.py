@@ -12,7 +12,7 @@ from bridge.agents.local.process import Recipe
 from bridge.clock import now_ms
 from tests.bridge.agents.attached.api_running import Api
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Running:
         self._news.set()
 
     async def until(self, part: str, times: int = 1) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while sum(part in sentence for sentence in self.said) < times:
                 self._news.clear()
                 await self._news.wait()
@@ -39,9 +39,9 @@ async def place(one: Api, agent_id: str = "worker") -> Place:
 
 @contextlib.asynccontextmanager
 async def running(
-    where: Place, script: str, *, program: str = "/bin/sh", parallel: int = 1, grace: float = PATIENCE
+    where: Place, script: str, *, program: str = "/bin/sh", parallel: int = 1, grace: float = TIMEOUT
 ) -> AsyncIterator[Running]:
-    recipe = Recipe((program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), PATIENCE, 1 << 20, grace)
+    recipe = Recipe((program, "-c", script), {"PATH": "/usr/bin:/bin"}, Path("/"), TIMEOUT, 1 << 20, grace)
     made = Running()
     made.runner = AgentRunner(
         where, Offer("claude", ("coding",), parallel), recipe, now_ms=now_ms, say=made.hear

@@ -11,7 +11,7 @@ from pathlib import Path
 from bridge.agents.agent import AgentStatus
 from bridge.tasks.answer import Answer
 from storage.database import Database
-from tests.bridge.agents.attached.api_running import PATIENCE, Api, api
+from tests.bridge.agents.attached.api_running import TIMEOUT, Api, api
 
 CLIENT = Path(__file__).parents[4] / "examples" / "agent_client.py"
 
@@ -32,12 +32,12 @@ async def echo(one: Api, directory: Path, token: str) -> AsyncIterator[asyncio.s
             process.kill()
         assert process.stdout is not None
         await process.stdout.read()
-        await asyncio.wait_for(process.wait(), PATIENCE)
+        await asyncio.wait_for(process.wait(), TIMEOUT)
 
 
 async def line(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    return (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
+    return (await asyncio.wait_for(process.stdout.readline(), TIMEOUT)).decode().strip()
 
 
 async def test_it_says_what_it_hears(database: Database, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_it_says_what_it_hears(database: Database, tmp_path: Path) -> None
             assert (await one.node.answered()).answer == Answer(True, prompt, 0)
         assert (await one.node.requester.heard.get())[1] == {"message": "listening to coordinator@living"}
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         assert (await one.node.status_is(AgentStatus.SHUTDOWN, "echo@here")).gone_reason == "shutdown"
 
 
@@ -91,7 +91,7 @@ async def test_it_goes_on_with_what_it_had_begun(database: Database, tmp_path: P
             process.stdin.write(b"\n")
             assert await line(process) == "True True"
             assert (await one.node.answered()).answer == Answer(True, "Done.", 0)
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
         finally:
             if process.returncode is None:
                 process.kill()
@@ -102,4 +102,4 @@ async def test_it_stops_when_it_may_not(database: Database, tmp_path: Path) -> N
     """With the node's own sentence."""
     async with api(database, tmp_path) as one, echo(one, tmp_path, await one.token("other")) as process:
         assert "403 M_FORBIDDEN: The token is another agent's." in await line(process)
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1

@@ -15,7 +15,7 @@ from bridge.tasks.task import State
 from storage.database import Database
 from storage.errors import LocalError
 from tests.bridge.agents.attached.api_running import api
-from tests.bridge.agents.attached.running import PATIENCE, place, running
+from tests.bridge.agents.attached.running import TIMEOUT, place, running
 from tests.bridge.agents.running import is_alive, process_in
 
 
@@ -74,7 +74,7 @@ async def test_it_goes_on_while_the_node_is_gone(database: Database, tmp_path: P
             await one.node.status_is(AgentStatus.IDLE)
             await one.node.ask("a")
             await other.until("Working on")
-            await one.listener.close(PATIENCE)
+            await one.listener.close(TIMEOUT)
             await other.until("Trying again")
             (tmp_path / "go").touch()
             async with api(database, tmp_path, port=one.port) as again:
@@ -98,7 +98,7 @@ async def test_told_to_leave_it_finishes_first(database: Database, tmp_path: Pat
             assert refused.error_code is ErrorCode.AGENT_BUSY
             (tmp_path / "go").touch()
             assert (await one.node.answered()).state is State.DONE
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await other.task
         gone = await one.node.status_is(AgentStatus.SHUTDOWN)
         assert gone.gone_reason == "shutdown"
@@ -117,7 +117,7 @@ async def test_told_again_it_ends_what_it_does(database: Database, tmp_path: Pat
             answer = (await one.node.answered()).answer
             assert answer is not None
             assert (answer.error_code, answer.metadata["interrupted"]) == (ErrorCode.NODE_UNREACHABLE, True)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await other.task
             assert not is_alive(it)
 
@@ -129,7 +129,7 @@ async def test_without_work_it_leaves_at_once(database: Database, tmp_path: Path
     async with running(where, "true") as other:
         await other.until("Trying again")
         other.runner.leave()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await other.task
 
 
@@ -139,11 +139,11 @@ async def test_it_waits_for_no_node_for_ever(database: Database, tmp_path: Path)
         await one.node.status_is(AgentStatus.IDLE)
         await one.node.ask("a")
         await other.until("Working on")
-        await one.listener.close(PATIENCE)
+        await one.listener.close(TIMEOUT)
         await other.until("Trying again")
         for _ in range(3):
             other.runner.leave()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await other.task
 
 
@@ -154,7 +154,7 @@ async def test_a_program_whose_place_is_taken_stops(database: Database, tmp_path
         async with running(await place(one), "true") as second:
             await second.until("Attached")
             with pytest.raises(LocalError, match="Another program is the agent worker now"):
-                await asyncio.wait_for(first.task, PATIENCE)
+                await asyncio.wait_for(first.task, TIMEOUT)
             await one.node.ask("a")
             assert (await one.node.answered()).state is State.DONE
 
@@ -171,7 +171,7 @@ async def test_one_that_may_not_says_so(database: Database, tmp_path: Path) -> N
         ):
             async with running(where, "true") as other:
                 with pytest.raises(LocalError, match=part):
-                    await asyncio.wait_for(other.task, PATIENCE)
+                    await asyncio.wait_for(other.task, TIMEOUT)
 
 
 async def test_one_that_was_thought_lost_comes_back(database: Database, tmp_path: Path) -> None:

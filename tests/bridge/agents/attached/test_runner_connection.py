@@ -14,7 +14,7 @@ from bridge.agents.attached.messages import Alive, Push, Registered
 from bridge.agents.attached.runner_connection import ConnectionClosed, Place, Refused, connect
 from storage.database import Database
 from tests.bridge.agents.attached.api_running import SESSION, api
-from tests.bridge.agents.attached.running import PATIENCE, place
+from tests.bridge.agents.attached.running import TIMEOUT, place
 from tests.support.loopback_server import Certificates, LoopbackServer
 from tests.support.ports import lasting_port
 
@@ -46,7 +46,7 @@ async def test_calls_are_answered_and_pushes_arrive(database: Database, tmp_path
         registered = await connection.call("register", {"session": SESSION}, Registered)
         assert registered.address == "worker@here"
         await one.node.ask("a")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             push = await pushed.get()
         assert push.task is not None
         with pytest.raises(Refused, match="session") as refused:
@@ -88,7 +88,7 @@ async def test_what_helps_against_a_certificate_that_is_not_believed(tmp_path: P
 
 async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is waited for, but not for ever; and one that leaves in the middle answers nobody."""
-    monkeypatch.setattr(connection_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(connection_module, "TIMEOUT", 0.1)
 
     async def silent(socket: web.WebSocketResponse) -> None:
         await socket.receive()
@@ -99,7 +99,7 @@ async def test_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> N
         listening = asyncio.create_task(connection.listen())
         with pytest.raises(ConnectionClosed, match="does not answer"):
             await connection.call("heartbeat", {}, Alive)
-        monkeypatch.setattr(connection_module, "PATIENCE", PATIENCE)
+        monkeypatch.setattr(connection_module, "TIMEOUT", TIMEOUT)
         with pytest.raises(ConnectionClosed, match="closed"):
             await connection.call("heartbeat", {}, Alive)
         with pytest.raises(ConnectionClosed):

@@ -17,7 +17,7 @@ from bridge.agents.attached.messages import MOST_BODY
 from bridge.tasks.answer import Answer
 from bridge.tasks.task import State
 from storage.database import Database
-from tests.bridge.agents.attached.api_running import PATIENCE, api
+from tests.bridge.agents.attached.api_running import TIMEOUT, api
 
 
 async def test_the_whole_way(database: Database, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_a_node_that_stops_says_so(database: Database, tmp_path: Path) -> 
     """Before it closes; nobody has to be cut off."""
     async with api(database, tmp_path) as one, one.socket() as socket:
         await socket.call("register")
-        closing = asyncio.create_task(one.listener.close(PATIENCE))
+        closing = asyncio.create_task(one.listener.close(TIMEOUT))
         assert await socket.push() == {"closing": "The node is stopping."}
         assert await socket.is_closed() == aiohttp.WSCloseCode.GOING_AWAY
         await closing

@@ -15,7 +15,7 @@ from bridge.tasks.task import State
 from storage.database import Database
 from tests.bridge.agents.attached.test_attached import DONE, attach
 from tests.bridge.agents.kitchen import Kitchen, kitchen
-from tests.bridge.agents.running import PATIENCE
+from tests.bridge.agents.running import TIMEOUT
 from tests.support.agents import NOW, Clock
 
 
@@ -30,8 +30,8 @@ class Seconds:
 
 
 async def taken(node: Kitchen, session: str = "session-1") -> tuple[AttachedSession, str, int]:
-    async with asyncio.timeout(PATIENCE):
-        task, _ = await node.work.take("worker", session, PATIENCE, [])
+    async with asyncio.timeout(TIMEOUT):
+        task, _ = await node.work.take("worker", session, TIMEOUT, [])
     assert task is not None
     return node.attached.session("worker", session), task.work_id, task.attempt
 
@@ -40,10 +40,10 @@ async def test_the_way_of_a_task(database: Database, tmp_path: Path) -> None:
     """Taken, begun, reported on, answered."""
     async with kitchen(database, tmp_path) as node:
         await attach(node)
-        asking = asyncio.create_task(node.work.take("worker", "session-1", PATIENCE, []))
+        asking = asyncio.create_task(node.work.take("worker", "session-1", TIMEOUT, []))
         await asyncio.sleep(0)
         await node.ask("a", prompt="Cook", context="today")
-        task, cancelled = await asyncio.wait_for(asking, PATIENCE)
+        task, cancelled = await asyncio.wait_for(asking, TIMEOUT)
         assert task is not None
         assert (task.prompt, task.context, cancelled) == ("Cook", "today", [])
         assert (await node.task("a")).state is State.ACCEPTED
@@ -71,8 +71,8 @@ async def test_nobody_waits_so_long_that_they_would_be_taken_for_gone(
     limits = AttachedLimits(heartbeat=0.05)
     async with kitchen(database, tmp_path, limits=limits) as node:
         await attach(node)
-        async with asyncio.timeout(PATIENCE):
-            assert await node.work.take("worker", "session-1", 2 * PATIENCE, []) == (None, [])
+        async with asyncio.timeout(TIMEOUT):
+            assert await node.work.take("worker", "session-1", 2 * TIMEOUT, []) == (None, [])
 
 
 async def test_what_is_said_twice_counts_once(database: Database, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ async def test_what_is_cancelled_is_told_to_whoever_works_on_it(database: Databa
         await node.ask("a")
         session, work_id, attempt = await taken(node)
         await node.work.begin(session, work_id, attempt)
-        asking = asyncio.create_task(node.work.take("worker", "session-1", PATIENCE, [work_id]))
+        asking = asyncio.create_task(node.work.take("worker", "session-1", TIMEOUT, [work_id]))
         await asyncio.sleep(0)
         await node.desk.cancel((await node.task("a")).key, "somebody")
-        assert await asyncio.wait_for(asking, PATIENCE) == (None, [work_id])
+        assert await asyncio.wait_for(asking, TIMEOUT) == (None, [work_id])
         assert not await node.work.progress(session, work_id, attempt, "x")
         assert not await node.work.finish(session, work_id, attempt, DONE)
 

@@ -18,7 +18,7 @@ from bridge.tasks.messages import Due
 from bridge.tasks.task import State, Task
 from storage.database import Database
 from tests.bridge.agents.kitchen import kitchen
-from tests.bridge.agents.running import PATIENCE, end_of, is_alive, process_in
+from tests.bridge.agents.running import TIMEOUT, end_of, is_alive, process_in
 from tests.support.agents import address
 
 ROOT = Path(__file__).parents[4]
@@ -31,7 +31,7 @@ def sh(script: str, agent_id: str = "worker", **changed: Any) -> Agent:
 
 
 async def until_exists(file: Path) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not file.exists():
             await asyncio.sleep(0.01)
 
@@ -226,7 +226,7 @@ async def test_a_node_that_is_killed_does_nothing_twice(database: Database, tmp_
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"asked\n"
+        assert await asyncio.wait_for(process.stdout.readline(), TIMEOUT) == b"asked\n"
         it = await process_in(tmp_path / "it")
     finally:
         process.kill()

@@ -14,7 +14,7 @@ import pytest
 from bridge.agents.local import process as process_module
 from bridge.agents.local.output import Ended, Exited, NotStarted, Signalled
 from tests.bridge.agents.running import (
-    PATIENCE,
+    TIMEOUT,
     Runner,
     end_of,
     is_alive,
@@ -210,7 +210,7 @@ async def test_a_warden_that_is_killed_takes_the_process_along(tmp_path: Path) -
         runner.sh(f"sleep 1000 & echo $! > {tmp_path}/child; echo $$ $PPID > {tmp_path}/it; wait")
     )
     child = await process_in(tmp_path / "child")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (tmp_path / "it").exists() or len((tmp_path / "it").read_text().split()) < 2:
             await asyncio.sleep(0.01)
     it, warden = map(int, (tmp_path / "it").read_text().split())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bridge.agents.local import warden
-from tests.bridge.agents.running import PATIENCE, end_of, is_alive, process_in
+from tests.bridge.agents.running import TIMEOUT, end_of, is_alive, process_in
 
 ROOT = Path(__file__).parents[4]
 
@@ -28,7 +28,7 @@ async def node(loop: str, grace: float, script: str) -> AsyncIterator[asyncio.su
     finally:
         if process.returncode is None:
             process.kill()
-        await asyncio.wait_for(process.wait(), PATIENCE)
+        await asyncio.wait_for(process.wait(), TIMEOUT)
         # The rest of its output, or its transport would stay open.
         assert process.stdout is not None
         await process.stdout.read()
@@ -36,7 +36,7 @@ async def node(loop: str, grace: float, script: str) -> AsyncIterator[asyncio.su
 
 async def told(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
-    return (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
+    return (await asyncio.wait_for(process.stdout.readline(), TIMEOUT)).decode().strip()
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -57,7 +57,7 @@ async def test_a_node_that_is_killed_leaves_no_orphan(tmp_path: Path, loop: str)
         process.kill()
         for name in ("it", "child", "daemon"):
             await end_of(await process_in(tmp_path / name))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while file.parent.exists():
             await asyncio.sleep(0.01)
 
@@ -71,10 +71,10 @@ async def test_a_process_gets_its_time_to_end_also_then(tmp_path: Path) -> None:
         echo ready >&2
         while :; do sleep 0.01; done
     """
-    async with node("asyncio", PATIENCE, script) as process:
+    async with node("asyncio", TIMEOUT, script) as process:
         assert await told(process) == "ready"
         process.kill()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (tmp_path / "end").exists():
                 await asyncio.sleep(0.01)
 
@@ -99,7 +99,7 @@ async def test_descendants_are_found_across_sessions() -> None:
     )
     try:
         assert process.stdout is not None
-        grandchild = int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+        grandchild = int(await asyncio.wait_for(process.stdout.readline(), TIMEOUT))
         found = warden.descendants(os.getpid())
         assert {process.pid, grandchild} <= found
         assert grandchild in warden.descendants(process.pid)

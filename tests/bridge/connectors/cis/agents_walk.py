@@ -88,7 +88,7 @@ class AgentsWalk:
             self._start(node.name, self._do(node, await node.hands.given.get()))
 
     async def _do(self, node: CisNode, task: Task) -> None:
-        desk, me = node.centre.desk, task.request.to_address
+        desk, me = node.core.desk, task.request.to_address
         if await desk.begin(task.key, by=me) is None:
             return
         self.begun[task.key] += 1

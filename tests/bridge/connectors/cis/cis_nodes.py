@@ -1,4 +1,4 @@
-"""Whole nodes in one process that exchange agents: a homeserver, a centre, and agents that do what the test
+"""Whole nodes in one process that exchange agents: a homeserver, a core, and agents that do what the test
 says."""
 
 import asyncio
@@ -23,24 +23,24 @@ from bridge.connectors.cis.service.connector import CisConnector, CisParts, Foll
 from bridge.connectors.cis.service.leader import Lead
 from bridge.connectors.cis.settings import CisSettings
 from bridge.connectors.interface import Connector
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.backend import MatrixBackend
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
-from bridge.matrix.side import MatrixSide
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.peers.peer import Peer, PeerAccess
 from bridge.tasks.answer import Answer
 from bridge.tasks.messages import Dropped
 from bridge.tasks.ports import Delivered, Delivery, DeliveryOutcome
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
 from federation.keys.server_keys import OwnKeys
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.postgres import Server
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 LOCAL = "hands"
 """The connector of the agents of which a test speaks."""
 
@@ -58,7 +58,7 @@ class Hands:
         self.answers_by_itself: Answer | None = None
         self.ahead = 0
         self.deliveries: Mapping[str, Delivery] = {LOCAL: self}
-        self._desk: TaskDesk | None = None
+        self._desk: TaskService | None = None
         self._at_work: set[asyncio.Task[None]] = set()
 
     async def come(
@@ -88,7 +88,7 @@ class Hands:
     def settings(self, agent: Agent) -> AgentSettings | None:
         return self.settings_of.get(agent.agent_id, AgentSettings(None))
 
-    def work_for(self, desk: TaskDesk) -> None:
+    def work_for(self, desk: TaskService) -> None:
         self._desk = desk
 
     async def start(self) -> None: ...
@@ -163,7 +163,7 @@ class Eyes:
         self._changed.set()
 
     async def until(self, condition: Callable[["Eyes"], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 self._changed.clear()
                 await self._changed.wait()
@@ -183,7 +183,7 @@ class Eyes:
 @dataclass
 class CisNode:
     node: Node
-    centre: Centre
+    core: AgentCore
     connector: CisConnector
     hands: Hands
     requester: Requester
@@ -197,23 +197,23 @@ class CisNode:
 
     @property
     def routes(self) -> RoutingTable:
-        return self.centre.table
+        return self.core.table
 
     @property
     def table(self) -> AgentRoutingTable:
-        return self.centre.table.table
+        return self.core.table.table
 
     async def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            await self.centre.close()
+            await self.core.close()
 
     async def until(self, condition: Callable[[AgentRoutingTable], object]) -> None:
         """Its routing table is so."""
         changed = asyncio.Event()
         end = self.routes.subscribe(lambda changes: changed.set())
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not condition(self.table):
                     changed.clear()
                     await changed.wait()
@@ -246,7 +246,7 @@ class CisNode:
 
     async def leads(self) -> Lead:
         """Once it does."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while self.connector._lead is None:
                 await asyncio.sleep(0.02)
         return self.connector._lead
@@ -254,7 +254,7 @@ class CisNode:
     async def until_in_touch(self, node_id: str) -> None:
         """It is in all rooms of a peer."""
         lead = await self.leads()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not lead.contacting.is_in_touch(node_id):
                 await asyncio.sleep(0.02)
 
@@ -269,27 +269,27 @@ class CisNode:
             "prompt": "Implement a function",
             "origin": Origin(Requester.PROTOCOL),
         }
-        submitted = await self.centre.desk.submit(TaskRequest(**{**known, **changed}))
+        submitted = await self.core.desk.submit(TaskRequest(**{**known, **changed}))
         assert submitted.refusal is None, submitted.refusal
         return key
 
     async def answered(self) -> Task:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.requester.answered.get()
 
     async def given(self) -> Task:
         """The next task that one of its agents is given."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.hands.given.get()
 
     async def task(self, key: TaskKey) -> Task:
-        task = await self.centre.desk.task(key)
+        task = await self.core.desk.task(key)
         assert task is not None
         return task
 
     async def until_state(self, key: TaskKey, state: State) -> Task:
-        async with asyncio.timeout(PATIENCE):
-            while (task := await self.centre.desk.task(key)) is None or task.state is not state:
+        async with asyncio.timeout(TIMEOUT):
+            while (task := await self.core.desk.task(key)) is None or task.state is not state:
                 await asyncio.sleep(0.02)
         return task
 
@@ -335,7 +335,7 @@ class CisNodes(Nodes):
         return started[: len(homeservers)], begun
 
     async def open(self, one: CisNode) -> CisNode:
-        await one.centre.start()
+        await one.core.start()
         one.is_open = True
         self._stack.push_async_callback(one.close)
         return one
@@ -371,12 +371,12 @@ class CisNodes(Nodes):
                         node.rooms,
                         node.database,
                         table,
-                        names=HomeserverNames(node.name),
+                        names=HomeserverGhostNames(node.name),
                         name_of=lambda agent: hands.names.get(agent.agent_id),
                         report=eyes.problem,
                     ),
                     settings=settings,
-                    names=HomeserverNames(node.name),
+                    names=HomeserverGhostNames(node.name),
                     observer=eyes,
                     namespaces_of=agents.namespaces,
                     key=lambda: SigningKey(node.name.encode().ljust(32, b".")),
@@ -388,8 +388,8 @@ class CisNodes(Nodes):
             )
             return [connector]
 
-        centre = Centre(
-            CentreParts(
+        core = AgentCore(
+            AgentCoreParts(
                 node_id=node.name,
                 database=node.database,
                 observer=eyes,
@@ -400,18 +400,18 @@ class CisNodes(Nodes):
                 now_ms=clock,
             )
         )
-        made = CisNode(node, centre, connector, hands, requester, eyes, settings)
+        made = CisNode(node, core, connector, hands, requester, eyes, settings)
         self._made[node.name] = made
         return made
 
-    def _side(self, node: Node) -> MatrixSide:
+    def _side(self, node: Node) -> MatrixBackend:
         return node.rooms
 
     def _app(self, node: Node, keys: OwnKeys) -> web.Application:
         app = super()._app(node, keys)
         # Others are homeservers and nothing more.
         if node.name in self._settings:
-            app.add_routes(self._make(node).centre.routes())
+            app.add_routes(self._make(node).core.routes())
         return app
 
 

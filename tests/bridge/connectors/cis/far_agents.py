@@ -15,7 +15,7 @@ from tests.federation.far_apart import FarApart
 from tests.federation.nodes import Nodes
 from tests.support.postgres import Server
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 LEAP = 0.1
 """Seconds between two leaps of the clocks of the homeservers, so that what failed is tried again."""
@@ -66,13 +66,13 @@ class FarAgents(FarApart):
         one.hands.ahead = self._skew.get(name, 0)
         # In which namespaces its agents are stands in no database: it is what their configuration says.
         one.hands.of_agents = self._of_agents[name]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             self.cis[name] = await own.open(one)
 
     async def stop(self, name: str) -> None:
         """As somebody stops a node who will start it again."""
         self.running.pop(name)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self._stacks.pop(name).aclose()
 
     async def kill(self, name: str) -> None:
@@ -90,7 +90,7 @@ class FarAgents(FarApart):
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
                 self._databases[name].database,
             )
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._stacks.pop(name).aclose()
 
     # -- time --
@@ -141,7 +141,7 @@ def known_to_each_other(spaces: Mapping[str, tuple[str, ...]], **changed: Any) -
 async def until(condition: Callable[[], Awaitable[object]], what: Callable[[], object]) -> None:
     """Of what stands in databases, which tell nobody when it changes. `what` is told if it never comes."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await condition():
                 await asyncio.sleep(0.05)
     except TimeoutError:

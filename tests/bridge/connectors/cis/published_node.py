@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.support.ports import lasting_port
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 TIME = "2026-02-08T10:36:00.123456789Z"
 
 
@@ -40,7 +40,7 @@ class PublishedNode:
 
     async def next(self, type_: str) -> dict[str, Any]:
         """The next event of a type; others are left behind."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (event := await self.taken.get())["type"] != f"io.cis.agent.{type_}":
                 pass
         return event

@@ -15,14 +15,14 @@ from bridge.agents.routing import Unknown
 from bridge.connectors.cis.acts import Verdict
 from bridge.connectors.cis.protocol.rooms import parse_room_id
 from bridge.connectors.cis.service.sender import Said
-from bridge.matrix.side import MatrixSide
+from bridge.matrix.backend import MatrixBackend
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.answer import Answer
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.matrix.networks import LOOPBACK
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNode, CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNode, CisNodes, Eyes
 from tests.federation.nodes import Node, now_ms
 from tests.support.agents import address, routing_table
 from tests.support.postgres import Server
@@ -34,9 +34,9 @@ WORKER, MINER = f"worker@{KITCHEN}", f"miner@{CELLAR}"
 class WithoutRoomIds:
     """A homeserver's side that is capable of no more than a guest's."""
 
-    def __init__(self, side: MatrixSide) -> None:
+    def __init__(self, side: MatrixBackend) -> None:
         self._side = side
-        self.capabilities = frozenset({SideCapability.TO_DEVICE})
+        self.capabilities = frozenset({BackendCapability.TO_DEVICE})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._side, name)
@@ -64,8 +64,8 @@ class PublishedNodes(CisNodes):
         peer = Peer(name, PeerProfile.CIS_1_1, public_key=bytes(key), require_signature=True)
         return PeerAccess(peer, f"http://{self._address_of(name)}", LOOPBACK)
 
-    def _side(self, node: Node) -> MatrixSide:
-        return cast("MatrixSide", WithoutRoomIds(node.rooms)) if node.name == KITCHEN else node.rooms
+    def _side(self, node: Node) -> MatrixBackend:
+        return cast("MatrixBackend", WithoutRoomIds(node.rooms)) if node.name == KITCHEN else node.rooms
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ async def test_a_task_is_taken_back(both: tuple[CisNode, CisNode]) -> None:
     for asking, working, agent in ((*both, MINER), (*reversed(both), WORKER)):
         key = await asking.ask(agent, "req-cancel")
         task = await working.given()
-        await asking.centre.desk.cancel(key, "@alice:there.test")
-        async with asyncio.timeout(PATIENCE):
+        await asking.core.desk.cancel(key, "@alice:there.test")
+        async with asyncio.timeout(TIMEOUT):
             stopped = await working.hands.stopped.get()
         assert stopped.key == task.key
         assert (await asking.answered()).state is State.CANCELLED
@@ -147,7 +147,7 @@ async def test_an_agent_that_is_not_there(both: tuple[CisNode, CisNode]) -> None
     """Of whom nothing is known here is refused here; of whom more is known there, that node says it, and the
     task ends by that and not by its deadline."""
     kitchen, cellar = both
-    stranger = cellar.centre.table.route(f"stranger@{KITCHEN}")
+    stranger = cellar.core.table.route(f"stranger@{KITCHEN}")
     assert isinstance(stranger, Unknown)
     # That it goes cannot be told for the time.
     cellar.node.is_down = True

@@ -20,7 +20,7 @@ from federation.matrix.errors import MatrixError
 from tests.bridge.connectors.cis.agents_walk import AgentsWalk
 from tests.bridge.connectors.cis.cis_nodes import CisNode
 from tests.bridge.connectors.cis.far_agents import (
-    PATIENCE,
+    TIMEOUT,
     FarAgents,
     far_agents,
     known_to_each_other,
@@ -154,7 +154,7 @@ async def test_what_is_said_to_all_is_heard_by_each_once(three: Three) -> None:
             await _say(one, None, "last to all")
         for one in far.all:
             got = []
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len([message for message in got if message[1].startswith("last")]) < 4:
                     message = await heard[one.name].get()
                     assert message.payload == {"from": str(message.from_agent.node_id), "cost": 0.5}
@@ -243,7 +243,7 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
                 await one.ask(f"{name}@b.test", f"{name} {one.name}")
         given = [await b.given() for _ in range(4)]
         for task in given:
-            assert await b.centre.desk.begin(task.key) is not None
+            assert await b.core.desk.begin(task.key) is not None
         await b.hands.go("weak", "out of memory")
         for one in (a, c):
             failed = (await one.answered()).answer
@@ -253,7 +253,7 @@ async def test_an_agent_that_goes_in_the_middle_fails_its_tasks_and_no_others(th
             assert (await one.misses("weak@b.test")).gone_reason == "out of memory"
         for task in given:
             if task.request.to_address.agent_id == "strong":
-                await b.centre.desk.finish(task.key, GOOD)
+                await b.core.desk.finish(task.key, GOOD)
         for one in (a, c):
             assert (await one.answered()).answer == GOOD
             assert one.requester.answered.empty()
@@ -297,7 +297,7 @@ async def test_a_node_that_is_cut_off_for_a_moment_loses_nothing(three: Three) -
         async with far.leaping():
             for one in (a, c):
                 await one.sees("newcomer@b.test")
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     assert (await heard[one.name].get()).message_type == "I am alone"
             await b.misses("worker@c.test")
             await asyncio.gather(_serve(a, 1), _serve(b, 2))
@@ -364,7 +364,7 @@ async def test_a_node_that_is_cut_off_is_gone_until_it_is_back(three: Three) -> 
             for one in (a, c):
                 await one.sees("newcomer@b.test")
             await a.sees("secret@b.test")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 assert (await heard[A].get()).message_type == "I am alone"
             for name in ("leaver", "secret leaver"):
                 await a.misses(f"{name}@b.test")
@@ -439,14 +439,14 @@ async def test_clocks_may_be_a_minute_fast_and_a_minute_slow(three: Three) -> No
                 task = await one.given()
                 # What is left of five seconds, rounded up, counts from here.
                 assert 1_000 <= task.deadline - task.received_at <= 5_000
-                assert await one.centre.desk.begin(task.key) is not None
+                assert await one.core.desk.begin(task.key) is not None
         # Meanwhile something else is done.
         await far.cis[A].ask("worker@b.test", "status")
         task = await far.cis[B].given()
-        assert await far.cis[B].centre.desk.begin(task.key) is not None
+        assert await far.cis[B].core.desk.begin(task.key) is not None
         for one in (far.cis[A], far.cis[C]):
             await one.until(_is(one, "worker@b.test", (AgentStatus.BUSY, "task-status")))
-        await far.cis[B].centre.desk.finish(task.key, GOOD)
+        await far.cis[B].core.desk.finish(task.key, GOOD)
         assert (await far.cis[A].answered()).answer == GOOD
         for one in (far.cis[A], far.cis[C]):
             await one.until(_is(one, "worker@b.test", (AgentStatus.IDLE, None)))
@@ -485,7 +485,7 @@ async def _was_heard_after(node: CisNode, node_id: str, at_ms: int) -> bool:
 
 
 async def _until_over(node: CisNode, key: object) -> object:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (task := await node.task(key)).state.is_final:  # type: ignore[arg-type]
             await asyncio.sleep(0.02)
     return task

@@ -16,7 +16,7 @@ import zenoh
 from bridge.connectors.offices.cluster.links import BrokerAddress
 from tests.support.ports import lasting_port
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 # Debian's server is this very program under another name; its package would start one for the whole machine.
 REDIS = shutil.which("redis-server") or shutil.which("redis-check-rdb")
 
@@ -81,7 +81,7 @@ class RedisServer:
         self._process = await asyncio.create_subprocess_exec(
             "redis-server", *words, executable=REDIS, stdout=asyncio.subprocess.DEVNULL
         )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 try:
                     _, writer = await asyncio.open_connection("127.0.0.1", self.port)

@@ -17,7 +17,7 @@ from bridge.connectors.offices.server.server import SmcpServer
 from bridge.connectors.offices.settings import OfficeSettings
 from bridge.connectors.offices.tokens import Grant
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 BOTH = frozenset({"agent", "computer"})
 GRANTS = {
     "any": Grant("1", "somebody", BOTH, ()),
@@ -38,7 +38,7 @@ class Client:
 
     async def ask(self, event: str, said: Any = None) -> Any:
         """What is answered: a list if it has several arguments."""
-        answer = await self.io.call(event, said, namespace=NAMESPACE, timeout=PATIENCE)
+        answer = await self.io.call(event, said, namespace=NAMESPACE, timeout=TIMEOUT)
         return list(answer) if isinstance(answer, tuple) else answer
 
     async def tell(self, event: str, said: Any = None) -> None:
@@ -65,7 +65,7 @@ class Client:
 
     async def until(self, event: str, said: Any = None) -> Any:
         """The first such notice, whether it came already or still has to; it is not given again."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 for one in self.heard:
@@ -175,7 +175,7 @@ class Clients:
         self.stack.push_async_callback(end)
         await io.connect(
             url, headers=headers or {}, auth=auth, namespaces=[NAMESPACE], transports=transports,
-            socketio_path=path, wait_timeout=PATIENCE,
+            socketio_path=path, wait_timeout=TIMEOUT,
         )  # fmt: skip
         return client
 

@@ -15,7 +15,7 @@ from bridge.connectors.offices.federated.sealing import Sealing
 from bridge.connectors.offices.rooms.rooms import RoomParts
 from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.settings import OfficeSettings
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people.permissions import Rights
 from bridge.people.settings import EVERYBODY_LOOKS, PeopleSettings
@@ -34,7 +34,7 @@ def room_parts(node: Node, problems: list[str], rights: Rights = EVERYBODY_LOOKS
     def report(sentence: str, error: BaseException | None) -> None:
         problems.append(f"{sentence} {error!r}")
 
-    settings = PeopleSettings(names=HomeserverNames(node.name), rights=rights)
+    settings = PeopleSettings(names=HomeserverGhostNames(node.name), rights=rights)
     routes = RoutingTable(node.name, node.database, now_ms=now_ms)
     ghosts = Ghosts(node.rooms, node.database, routes, names=settings.names)
     return RoomParts(

@@ -10,13 +10,13 @@ from bridge.connectors.offices import connector as module
 from bridge.connectors.offices.config import Offices
 from bridge.connectors.offices.connector import broker_password
 from bridge.connectors.offices.service_tokens import OfficeTokens
-from tests.bridge.connectors.offices.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.bridge.connectors.offices.connectors import now_ms, offices_of
 from tests.federation.nodes import Node
 
 
 async def ended(client: Client) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await client.io.wait()
 
 
@@ -66,7 +66,7 @@ async def test_a_second_process_that_hears_nobody_says_so(
     """In one sentence, which says what to do."""
     monkeypatch.setattr(module, "OTHERS_LOOKED_FOR", 1)
     async with offices_of(node) as (first, _, _), offices_of(node) as (second, _, _):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not second.problems:
                 await asyncio.sleep(0.02)
         assert second.problems == [f"{module.NOT_HEARD} None"]

@@ -14,21 +14,21 @@ from tests.support.postgres import Server
 def _operator(node: CisNode) -> Operated:
     """Of a node that was made without one."""
     reply, feed = OperatorReply(), LiveFeed(now_ms=now_ms)
-    ports = node.centre.desk._ports
+    ports = node.core.desk._ports
     assert isinstance(ports.replies, dict)
     ports.replies[PROTOCOL] = reply
     parts = Parts(
         node_id=node.name,
         database=node.node.database,
-        routes=node.centre.table,
-        desk=node.centre.desk,
-        local=node.centre.local,
+        routes=node.core.table,
+        desk=node.core.desk,
+        local=node.core.local,
         replies=reply,
         feed=feed,
         configured=(),
         now_ms=now_ms,
     )
-    return Operated(parts, node.centre, node.hands, Eyes(feed))
+    return Operated(parts, node.core, node.hands, Eyes(feed))
 
 
 async def test_an_agent_of_another_node_is_given_work(

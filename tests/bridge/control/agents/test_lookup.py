@@ -44,10 +44,10 @@ async def test_what_is_no_agent_is_told(node: Operated, text: str, sentence: str
 async def test_a_task_by_its_key_or_an_id(node: Operated) -> None:
     """The same request id of two nodes is two tasks: then its node has to be named."""
     for node_id in ("living", "kitchen"):
-        await node.centre.desk.submit(
+        await node.core.desk.submit(
             request(key=TaskKey(node_id, "req-1"), task_id=f"task-of-{node_id}", to="worker@here.test")
         )
-    await node.centre.desk.submit(request("a@b", to="worker@here.test"))
+    await node.core.desk.submit(request("a@b", to="worker@here.test"))
     assert (await find_task(node.parts, "req-1@kitchen")).key.node_id == "kitchen"
     assert (await find_task(node.parts, "task-of-living")).key.node_id == "living"
     assert (await find_task(node.parts, "a@b")).key.request_id == "a@b"

@@ -7,7 +7,7 @@ from tests.support.operated import Operated
 
 
 def test_it_is_of_one_centre(node: Operated) -> None:
-    """All of it is there once the centre has been made."""
+    """All of it is there once the core has been made."""
     assert {field.name for field in dataclasses.fields(Parts)} >= {"routes", "desk", "local", "feed"}
-    assert node.parts.routes is node.centre.table
-    assert node.parts.desk is node.centre.desk
+    assert node.parts.routes is node.core.table
+    assert node.parts.desk is node.core.desk

@@ -80,7 +80,7 @@ async def test_each_code_is_told(node: Operated, code: ErrorCode) -> None:
     await node.hands.come("worker")
     async with node.stream("task-send", to="worker", prompt="Do it.", id="one", wait=True) as items:
         await item(items, type="accepted")
-        await node.centre.desk.fail((await node.given()).key, TaskError(code, "It is so."))
+        await node.core.desk.fail((await node.given()).key, TaskError(code, "It is so."))
         result = await item(items, type="result")
     assert (result["error_code"], result["exit"], result["output"]) == (code, CODES[code], "It is so.")
     assert result["advice"] == code.advice
@@ -127,7 +127,7 @@ async def test_a_restart_loses_nothing(node: Operated, database: Database) -> No
     await node.hands.come("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     await node.given()
-    await node.centre.close()
+    await node.core.close()
     async with operated(database) as again:
         await again.hands.come("worker")
         waiting = asyncio.create_task(again.whole("task-wait", task="one"))

@@ -20,7 +20,7 @@ async def test_tasks_are_listed_newest_first(node: Operated) -> None:
     for request_id in ("one", "two", "three"):
         await _send(node, request_id)
     await _send(node, "four", "other")
-    await node.centre.desk.submit(
+    await node.core.desk.submit(
         request("five", key=TaskKey("living", "five"), to="nobody@here.test", task_id="t5")
     )
 

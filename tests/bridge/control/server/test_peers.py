@@ -9,7 +9,7 @@ from federation.peers.policy import policy
 from storage.errors import LocalError
 from storage.federation.outbox import OutageRow, write_outage
 from tests.bridge.control.server.conftest import Operator
-from tests.bridge.control.server.test_queue import PATIENCE, shared_room, until_backing_off
+from tests.bridge.control.server.test_queue import TIMEOUT, shared_room, until_backing_off
 
 
 async def test_every_known_server_is_listed(operator: Operator) -> None:
@@ -56,7 +56,7 @@ async def test_a_server_is_tried_again_at_once(operator: Operator, how: dict[str
     there.is_down = False
     answer = await operator.ask("peers-retry", **how)
     assert answer == {"tried": [{"server": "there.test", "waiting": True}], "not_admitted": []}
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await there.until(lambda event_id, _: event_id == said)
 
 

@@ -10,12 +10,12 @@ from federation.transactions.edu_values import ToDevice
 from storage.errors import LocalError
 from tests.bridge.control.server.conftest import Operator
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 async def until_backing_off(operator: Operator) -> None:
     """An attempt has failed."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while operator.node.outbox.contact("there.test").failure is None or (
             operator.node.outbox.view()["there.test"].state is not State.BACKING_OFF
         ):
@@ -70,7 +70,7 @@ async def test_a_server_that_got_everything_is_known(operator: Operator) -> None
     here, there = operator.node, operator.there
     room_id = await shared_room(operator)
     said = await here.say(room_id, here.user("alice"), "one")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await there.until(lambda event_id, _: event_id == said)
         while here.outbox.contact("there.test").reached_at is None or (await operator.ask("queue"))["total"]:
             await asyncio.sleep(0.01)

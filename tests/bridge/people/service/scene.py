@@ -11,7 +11,7 @@ from appservice.people.send_as_person import Speaking
 from bridge.agents.address import AgentAddress
 from bridge.agents.news import Registered
 from bridge.agents.routing_table import RoutingTable
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.matrix.ghosts import Ghosts
 from bridge.people import requester as requesters
 from bridge.people.permissions import Level, Rights
@@ -24,7 +24,7 @@ from bridge.tasks.answer import Answer
 from bridge.tasks.effects import Ports
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
@@ -36,7 +36,7 @@ from tests.support.desk import Courier, Notebook, Requester
 from tests.support.postgres import Server
 
 HERE, THERE = "here.test", "there.test"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 ALICE, BOB, CAROL, EVE = (f"@{name}:{THERE}" for name in ("alice", "bob", "carol", "eve"))
 NODE = f"@palaver:{HERE}"
 WORKER = f"@worker-1:{HERE}"
@@ -65,7 +65,7 @@ class Onlookers:
     async def until(self, condition: Callable[[RoomEvent], object], after: int = 0) -> RoomEvent:
         """The first such event, whether it has come or still has to."""
         at = after
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 for entry in self.entries[at:]:
@@ -97,7 +97,7 @@ class Onlookers:
     async def until_member(self, room_id: str, user: str, membership: str) -> RoomEvent:
         """The state of the room says so, as it is seen there."""
         rooms = self.node.rooms
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self._changed.clear()
                 with contextlib.suppress(MatrixError):
@@ -168,7 +168,7 @@ class Scene:
 
     node: Node
     people: People
-    desk: TaskDesk
+    desk: TaskService
     routes: RoutingTable
     courier: Courier
     requester: Requester
@@ -183,7 +183,7 @@ class Scene:
 
     async def given(self) -> Task:
         """The next task that an agent gets."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.courier.delivered.get()
 
     async def do(self, task: Task, answer: Answer | str, *progress: Mapping[str, Any]) -> None:
@@ -270,7 +270,7 @@ async def scene(
     is_for_others: IsForOthers = nobody_elses,
     **changed: Any,
 ) -> AsyncIterator[Scene]:
-    settings = PeopleSettings(**{"names": HomeserverNames(node.name), "rights": RIGHTS, **changed})
+    settings = PeopleSettings(**{"names": HomeserverGhostNames(node.name), "rights": RIGHTS, **changed})
     notebook, courier, requester = Notebook(), Courier(), Requester()
     agent_settings: dict[str, AgentSettings] = {}
     routes = RoutingTable(node.name, node.database, now_ms=now_ms, report=notebook.problem)
@@ -293,7 +293,7 @@ async def scene(
         is_for_others=is_for_others,
         report=notebook.problem,
     )
-    desk = TaskDesk(
+    desk = TaskService(
         node.database,
         Ports(
             {"cis": courier},

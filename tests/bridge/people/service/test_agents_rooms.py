@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from bridge.agents.news import Registered
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.bridge.people.service.scene import HERE, NODE, PATIENCE, WORKER, Scene, scene
+from tests.bridge.people.service.scene import HERE, NODE, TIMEOUT, WORKER, Scene, scene
 from tests.federation.local_users.homes import Home, inhabited
 from tests.federation.nodes import now_ms
 from tests.support.agents import address
@@ -24,7 +24,7 @@ async def home(database: Database) -> AsyncIterator[Home]:
 
 async def until_in(one: Scene, room_id: str, *users: str) -> None:
     """All of them are in the room."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         for user in users:
             await Home.until_member(one.node, room_id, user, "join")  # type: ignore[arg-type]
 

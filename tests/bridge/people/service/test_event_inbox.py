@@ -18,7 +18,7 @@ from storage.inbox import SetAside, list_set_aside
 from storage.rooms.stream import take_over
 from tests.federation.local_users.homes import Home, home_on, inhabited
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 READER = "test"
 
 
@@ -52,7 +52,7 @@ class Handler:
         self._changed.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -73,7 +73,7 @@ async def reading(handler: Handler, home: Home) -> AsyncIterator[None]:
 
 async def is_reading(home: Home) -> None:
     """It has begun, so that what happens from now on is for it."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await home.rooms.lags() == {}:
             await asyncio.sleep(0.01)
 
@@ -220,7 +220,7 @@ async def test_an_entry_that_cannot_be_read_is_set_aside(database: Database) -> 
             await home.say(room_id, alice, "wait")
             broken = await home.say(room_id, alice, "broken")
             await home.say(room_id, alice, "after")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await waiting_in(database) < 3:
                     await asyncio.sleep(0.01)
             async with database.connection() as connection:
@@ -246,7 +246,7 @@ async def test_set_aside_is_forgotten_after_a_while(
             assert len(await set_aside_of(database)) == 1
             async with database.connection() as connection:
                 await connection.execute("UPDATE inbox SET set_aside_at = now() - interval '8 days'")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await set_aside_of(database):
                     await asyncio.sleep(0.01)
 
@@ -304,7 +304,7 @@ async def test_who_was_taken_over_begins_nothing_more(database: Database) -> Non
             await home.say(room_id, alice, "wait")
             await home.say(room_id, alice, "after")
             await handler.until(lambda: "wait" in handler.begun)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await waiting_in(database) < 2:
                     await asyncio.sleep(0.01)
             async with database.transaction() as connection:
@@ -326,7 +326,7 @@ async def test_nothing_is_lost_when_the_process_is_killed(
     connection = await connect_once(database_address)
     await connection.execute("CREATE TABLE notes (id bigserial, room_id text, body text, UNIQUE (body))")
     await connection.close()
-    async with asyncio.timeout(4 * PATIENCE):
+    async with asyncio.timeout(4 * TIMEOUT):
         for wanted in (40, 40, 40, None):
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -1,7 +1,7 @@
 """Which users are agents, and which agents are users of this node."""
 
 from appservice.registration.namespaces import Namespaces
-from bridge.matrix.ghost import GuestNames, HomeserverNames
+from bridge.matrix.ghost import AppserviceGhostNames, HomeserverGhostNames
 from bridge.people.service.identities import Identities
 from storage.database import Database
 from tests.support.agents import address, registered, routing_table
@@ -12,7 +12,7 @@ async def test_agents_and_their_users(database: Database) -> None:
     async with routing_table(database) as routes:
         agents = ("worker@here", "worker@kitchen", "cook@garden", "palaver@here")
         await routes.take([registered(one) for one in agents])
-        identities = Identities(HomeserverNames("here", lambda one: one.node_id == "garden"), routes)
+        identities = Identities(HomeserverGhostNames("here", lambda one: one.node_id == "garden"), routes)
         assert identities.agent_of("@worker:here") == address("worker@here")
         assert identities.agent_of("@worker:kitchen") == address("worker@kitchen")
         assert identities.agent_of("@cook=40garden:here") == address("cook@garden")
@@ -26,7 +26,7 @@ async def test_agents_and_their_users(database: Database) -> None:
         assert identities.ghost_of(address(f"{'W' * 200}@here")) is None
         assert identities.is_ours("@anybody:here")
         assert not identities.is_ours("@worker:kitchen")
-        plain = Identities(HomeserverNames("here"), routes)
+        plain = Identities(HomeserverGhostNames("here"), routes)
         assert plain.ghost_of(address("cook@garden")) is None
 
 
@@ -34,7 +34,7 @@ async def test_agents_of_a_guest_and_their_users(database: Database) -> None:
     """All of them live on the homeserver, between people whose ids are like theirs."""
     async with routing_table(database) as routes:
         await routes.take([registered(one) for one in ("worker@here", "worker@kitchen", "palaver@here")])
-        identities = Identities(GuestNames(Namespaces("their.server", "here", "_agent_")), routes)
+        identities = Identities(AppserviceGhostNames(Namespaces("their.server", "here", "_agent_")), routes)
         assert identities.agent_of("@_agent_worker:their.server") == address("worker@here")
         assert identities.agent_of("@_agent_worker=40kitchen:their.server") == address("worker@kitchen")
         for person in (

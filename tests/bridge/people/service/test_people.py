@@ -94,7 +94,7 @@ async def test_what_agents_ask_each_other_is_a_thread(play: Stage) -> None:
 
 
 async def test_it_is_a_connector_like_the_others(play: Stage) -> None:
-    """The centre starts it, closes it, and gives it the desk."""
+    """The core starts it, closes it, and gives it the desk."""
     scene = await play.scene()
     assert scene.people.reply is not None
     assert scene.people.name == "people"

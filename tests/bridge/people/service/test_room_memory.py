@@ -1,6 +1,6 @@
 """What kind of room each is."""
 
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.place import Kind
 from bridge.people.service.identities import Identities
 from bridge.people.service.rooms import AgentsRooms, RoomMemory
@@ -21,7 +21,7 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
     async with inhabited("here", database) as home, routing_table(database) as routes:
         await routes.take([registered("worker@here")])
         worker, other = await home.user("worker"), await home.user("other")
-        settings = PeopleSettings(HomeserverNames("here"))
+        settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
             home.rooms,
@@ -51,7 +51,7 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
 async def test_a_room_that_nobody_knows(database: Database) -> None:
     """Is none."""
     async with inhabited("here", database) as home, routing_table(database) as routes:
-        settings = PeopleSettings(HomeserverNames("here"))
+        settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)
         rooms = AgentsRooms(
             home.rooms,

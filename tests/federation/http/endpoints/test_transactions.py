@@ -8,7 +8,7 @@ from federation.client.errors import PeerRefused
 from federation.outbox.pacing import WINDOW
 from tests.federation.http.membership_pair import V1, Pair
 from tests.federation.http.room_pair import room_pair
-from tests.federation.nodes import PATIENCE
+from tests.federation.nodes import TIMEOUT
 from tests.support.postgres import Server
 
 PATH = f"{V1}/send/{{txnId}}"
@@ -16,7 +16,7 @@ PATH = f"{V1}/send/{{txnId}}"
 
 async def _sent(pair: Pair, body: Mapping[str, Any], txn_id: str) -> Any:
     """The asking node sends its events by itself, too, and one transaction at a time is taken."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             try:
                 return await pair.put(PATH, body, txnId=txn_id)
@@ -45,7 +45,7 @@ async def test_another_palaver_need_not_wait_for_what_was_answered(
     """More events of one room than may lie in a staging area go out, and it is not asked for one of them."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [(await pair.says(str(number))).event_id for number in range(3 * WINDOW)]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await pair.asking.until(lambda event_id, _: event_id == said[-1])
         assert set(said) == set(await pair.asking.graph.events(said))
         asked = {route for route, _, _ in pair.asking.seen.answered}

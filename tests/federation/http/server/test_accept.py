@@ -10,7 +10,7 @@ import pytest
 
 from federation.http.server.accept import OUT_OF, accept
 from federation.http.server.listener import Bind, bind, bound_address
-from tests.federation.http.running import PATIENCE, Recorder
+from tests.federation.http.running import TIMEOUT, Recorder
 
 
 class Taken:
@@ -22,7 +22,7 @@ class Taken:
         self.hosts.put_nowait(host)
 
     async def next(self) -> str:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.hosts.get()
 
 

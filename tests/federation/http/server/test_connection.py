@@ -8,7 +8,7 @@ from federation.http.responses import json_answer
 from federation.http.server.capacity import Limits
 from federation.http.server.deadlines import Phase
 from federation.http.server.tls import Tls, TlsFiles
-from tests.federation.http.running import PATIENCE, PATIENT, client_context, running
+from tests.federation.http.running import PATIENT, TIMEOUT, client_context, running
 from tests.support.tls import Authority
 
 GET = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -190,7 +190,7 @@ async def test_a_line_too_long_and_a_field_too_many_are_answered_431(sent: bytes
 async def test_a_peer_sees_the_end_at_once_after_a_last_answer() -> None:
     """Nothing more will come, though this side still reads for a while what the peer was sending."""
     async with (
-        running(limits=replace(PATIENT, linger_timeout=PATIENCE)) as node,
+        running(limits=replace(PATIENT, linger_timeout=TIMEOUT)) as node,
         await node.connect() as client,
     ):
         await client.send(b"junk\r\n\r\n")
@@ -325,7 +325,7 @@ async def test_junk_in_the_middle_of_a_body_is_answered_at_once() -> None:
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
     """More of them than are read at once; and the time of a head does not run against them."""
     async with (
-        running(limits=replace(PATIENT, head_timeout=PATIENCE)) as node,
+        running(limits=replace(PATIENT, head_timeout=TIMEOUT)) as node,
         await node.connect() as client,
     ):
         client.writer.write(GET * 200)

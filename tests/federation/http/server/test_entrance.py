@@ -14,7 +14,7 @@ from aiohttp import web
 from federation.http.responses import json_answer
 from federation.http.server.connection import client_certificate
 from federation.http.server.tls import Tls, TlsFiles
-from tests.federation.http.running import CUT_OFF, PATIENCE, PATIENT, Running, client_context, running
+from tests.federation.http.running import CUT_OFF, PATIENT, TIMEOUT, Running, client_context, running
 from tests.support.tls import Authority, self_signed, signed_by_leaf
 
 # Somewhere else than loopback, so that these tests are not among the peers that may speak plain HTTP.
@@ -216,7 +216,7 @@ async def test_a_peer_that_does_not_end_its_tls_is_not_waited_for(
         ):
             tls.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
             # It reads no more, and does not close, until the other side has given up.
-            assert ended.wait(PATIENCE)
+            assert ended.wait(TIMEOUT)
 
     ended = threading.Event()
     async with running(tls=Tls(tls_files), limits=limits) as node:

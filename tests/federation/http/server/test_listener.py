@@ -19,7 +19,7 @@ from storage.errors import LocalError
 from tests.federation.http.running import (
     KEYS,
     LOOPS,
-    PATIENCE,
+    TIMEOUT,
     Client,
     Recorder,
     Running,
@@ -85,7 +85,7 @@ async def test_a_port_that_is_taken_stops_the_start(tls_files: TlsFiles) -> None
         free = ListenerSettings([Bind("127.0.0.2")], node.port)
         listener = Listener(web.Application(), free, Tls(tls_files), Recorder())
         await listener.start()
-        await listener.close(PATIENCE)
+        await listener.close(TIMEOUT)
 
 
 async def test_an_application_that_does_not_start_leaves_nothing_bound() -> None:
@@ -102,7 +102,7 @@ async def test_an_application_that_does_not_start_leaves_nothing_bound() -> None
     (address,) = listener.addresses
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(address.host, address.port)
-    await listener.close(PATIENCE)
+    await listener.close(TIMEOUT)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -117,7 +117,7 @@ async def test_close_lets_requests_under_way_finish(
             assert (await idle.ask()).status == 200
             await busy.send(GATE)
             await gate.entered.wait()
-            closing = asyncio.create_task(node.listener.close(PATIENCE))
+            closing = asyncio.create_task(node.listener.close(TIMEOUT))
             assert await idle.is_closed()
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", node.port)
@@ -140,7 +140,7 @@ async def test_close_lets_a_body_under_way_arrive() -> None:
     async with running(routes=[web.put("/size", size)]) as node, await node.connect() as client:
         await client.send(b"PUT /size HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
         await node.phase_is(Phase.BODY)
-        closing = asyncio.create_task(node.listener.close(PATIENCE))
+        closing = asyncio.create_task(node.listener.close(TIMEOUT))
         await asyncio.sleep(0)
         await client.send(b"cd")
         assert (await client.answer()).json == {"size": 4}
@@ -152,7 +152,7 @@ async def test_close_lets_a_head_under_way_arrive() -> None:
     async with running() as node, await node.connect() as client:
         await client.send(b"GET /health/live HTTP/1.1\r\n")
         await node.phase_is(Phase.HEAD)
-        closing = asyncio.create_task(node.listener.close(PATIENCE))
+        closing = asyncio.create_task(node.listener.close(TIMEOUT))
         await asyncio.sleep(0)
         await client.send(b"Host: x\r\n\r\n")
         assert (await client.answer()).status == 200
@@ -186,7 +186,7 @@ async def test_close_ends_connections_that_are_not_yet_in(tls_files: TlsFiles) -
         await half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
         while node.entrance._arriving.running < 2:
             await asyncio.sleep(0)
-        await node.listener.close(PATIENCE)
+        await node.listener.close(TIMEOUT)
         assert await silent.rest() == b""
         assert await half.rest() == b""
 
@@ -218,7 +218,7 @@ async def test_close_tells_those_who_would_go_on_for_ever() -> None:
             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         }
         assert (await client.ask("/socket", headers=upgrade)).status == 101
-        closing = asyncio.create_task(node.listener.close(PATIENCE))
+        closing = asyncio.create_task(node.listener.close(TIMEOUT))
         assert (await client.reader.readexactly(1)) == b"\x88"
         # The frame of a client that closes too.
         await client.send(b"\x88\x80\0\0\0\0")
@@ -235,7 +235,7 @@ async def test_close_goes_on_when_something_fails_to_stop() -> None:
     async with running(routes=gate.routes, on_shutdown=fail) as node, await node.connect() as client:
         await client.send(GATE)
         await gate.entered.wait()
-        closing = asyncio.create_task(node.listener.close(PATIENCE))
+        closing = asyncio.create_task(node.listener.close(TIMEOUT))
         await node.seen.until(lambda seen: seen.problems)
         gate.opened.set()
         assert (await client.answer()).json == {"waited": True}
@@ -271,19 +271,19 @@ async def test_a_handler_that_will_not_be_cancelled_is_reported(monkeypatch: pyt
 async def test_close_twice_is_close_once() -> None:
     """Whoever stops a node need not know how far its start came."""
     async with running() as node:
-        await node.listener.close(PATIENCE)
-        await node.listener.close(PATIENCE)
+        await node.listener.close(TIMEOUT)
+        await node.listener.close(TIMEOUT)
 
 
 async def test_the_port_is_free_after_close() -> None:
     """A restart finds it so."""
     async with running() as node:
-        await node.listener.close(PATIENCE)
+        await node.listener.close(TIMEOUT)
         again = Listener(
             web.Application(), ListenerSettings([Bind("127.0.0.1")], node.port), None, Recorder()
         )
         await again.start()
-        await again.close(PATIENCE)
+        await again.close(TIMEOUT)
 
 
 async def test_nothing_is_left_behind(tls_files: TlsFiles, authority: Authority) -> None:

@@ -48,7 +48,7 @@ async def test_a_certificate_is_seen_whether_it_is_believed_or_not(neighbourhood
 
 async def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is a handshake that is none an error of ours."""
-    monkeypatch.setattr(connection_probe, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection_probe, "TIMEOUT", 0.2)
     release = asyncio.Event()
 
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -204,7 +204,7 @@ async def test_who_does_not_answer_is_not_waited_for(
     neighbourhood: Neighbourhood, look: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither in the handshake nor after it."""
-    monkeypatch.setattr(connection_probe, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection_probe, "TIMEOUT", 0.2)
     monkeypatch.setattr(peer_check, "ANSWER", 0.2)
     release = asyncio.Event()
 

@@ -14,7 +14,7 @@ from bridge.tasks.request import TaskKey
 from bridge.tasks.retry import RetryPolicy
 from storage.agents import cis_events
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, Eyes
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, Eyes
 from tests.bridge.connectors.cis.published_node import PublishedNode
 from tests.support.agents import NOW, Clock
 
@@ -39,7 +39,7 @@ class Post:
         self.outbox.wake()
 
     async def until_empty(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 async with self.database.transaction() as connection:
                     if not await cis_events.peers_waiting(connection):
@@ -149,7 +149,7 @@ async def test_a_peer_that_goes_while_something_waits(post: Post, theirs: Publis
     object.__setattr__(post.outbox._settings, "peers", peers)
     theirs.answers = [(503, {})] * 1_000
     await post.enqueue("a", task=KEY)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while theirs.attempts < 5:
             await asyncio.sleep(0.01)
     del peers["old.local"]

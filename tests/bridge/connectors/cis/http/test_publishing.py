@@ -15,7 +15,7 @@ from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
 from federation.matrix.networks import LOOPBACK
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNodes
+from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNodes
 from tests.bridge.connectors.cis.http.conftest import Both
 from tests.bridge.connectors.cis.published_node import PublishedNode, published_node
 from tests.federation.nodes import now_ms
@@ -82,7 +82,7 @@ async def test_a_node_that_registers_is_told_of_all_of_ours_once(both: Both) -> 
     assert sorted(listed) == ["w1", "w2"]
     # After three more heartbeats there is still no other list.
     kinds = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while kinds.count("io.cis.agent.heartbeat") < 6:
             kinds.append((await both.theirs.taken.get())["type"])
     assert set(kinds) == {"io.cis.agent.heartbeat"}
@@ -93,7 +93,7 @@ async def test_heartbeats_are_not_queued(both: Both) -> None:
     waiting = "SELECT count(*) FROM cis_outgoing WHERE NOT is_sent"
     await both.ours.hands.come("worker")
     await both.theirs.next("registered")
-    async with both.ours.node.database.connection() as connection, asyncio.timeout(PATIENCE):
+    async with both.ours.node.database.connection() as connection, asyncio.timeout(TIMEOUT):
         while await connection.fetchval(waiting):
             await asyncio.sleep(0.01)
         both.theirs.answers = [(500, {})] * 3

@@ -18,7 +18,7 @@ from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import TaskKey
 from bridge.tasks.task import State
 from federation.matrix.errors import MatrixError
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNodes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNodes, peers_of
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, registered
 
@@ -98,9 +98,9 @@ async def test_statuses_and_unregistrations_are_told(nodes: CisNodes) -> None:
     done = asyncio.Event()
 
     async def work() -> None:
-        assert await kitchen.centre.desk.begin(task.key) is not None
+        assert await kitchen.core.desk.begin(task.key) is not None
         await done.wait()
-        await kitchen.centre.desk.finish(task.key, GOOD)
+        await kitchen.core.desk.finish(task.key, GOOD)
 
     working = asyncio.create_task(work())
     await living.until(lambda table: _status(table, "worker@b.test") == (AgentStatus.BUSY, "task-req-1"))
@@ -136,7 +136,7 @@ async def test_broadcasts_and_messages_are_heard(nodes: CisNodes) -> None:
     assert isinstance(said, Said)
     for name, types in (("b.test", {"announcement", "note"}), ("c.test", {"announcement"})):
         got = {}
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(got) < len(types):
                 message = await heard[name].get()
                 got[message.message_type] = message

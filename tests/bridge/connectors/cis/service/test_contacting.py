@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import replace
 
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, QUICK, CisNode, CisNodes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import QUICK, TIMEOUT, CisNode, CisNodes, peers_of
 
 
 async def joined(node: CisNode, *rooms: str) -> None:
     """Once it is in these rooms."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not set(rooms) <= set(await node.node.rooms.joined_rooms(node.settings.node_user)):
             await asyncio.sleep(0.02)
 
@@ -55,7 +55,7 @@ async def test_a_peer_that_does_not_answer_is_asked_again(nodes: CisNodes) -> No
     for room in ("!agent-broadcast:b.test", "!agent-federation-default:b.test"):
         await first.node.rooms.leave(room, "@palaver:a.test")
     lead = await first.leads()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while lead.contacting.is_in_touch("b.test"):
             await asyncio.sleep(0.02)
     await second.hands.come("worker")

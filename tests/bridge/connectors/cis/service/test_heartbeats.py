@@ -18,7 +18,7 @@ from bridge.peers.peer import Peer, PeerAccess, PeerProfile
 from federation.transactions.edu_values import Other
 from federation.transactions.ephemeral import OtherFrom
 from storage.database import Database
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNodes, Eyes, peers_of
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes, peers_of
 from tests.support.agents import NOW, Clock, address, routing_table
 
 TYPE = "io.cis.agent.heartbeat"
@@ -53,7 +53,7 @@ class Ears:
         self.side.hear(OtherFrom(origin, Other(TYPE, content)))
 
     async def until(self, agent: str, status: AgentStatus) -> Agent:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (known := self.routes.agent(address(agent))) is None or known.status is not status:
                 await asyncio.sleep(0.01)
         return known
@@ -99,7 +99,7 @@ async def test_a_heartbeat_speaks_for_all_agents_of_its_node(ears: Ears) -> None
 async def test_a_node_that_was_silent_is_met(ears: Ears) -> None:
     """With the time of its heartbeat."""
     ears.say("kitchen", beat(None, NOW))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not ears.met:
             await asyncio.sleep(0.01)
     assert ears.met == [NodeHeartbeat("kitchen", NOW)]
@@ -177,7 +177,7 @@ async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) ->
     await kitchen.sees("w19@a.test")
     lead = await living.leads()
     lead.beats.soon()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not heard or len(heard[-1]["agents"].get("idle", [])) < 20:
             await asyncio.sleep(0.02)
     assert heard[-1]["node_id"] == "a.test"
@@ -204,7 +204,7 @@ async def test_agents_that_only_some_may_know_are_not_listed(nodes: CisNodes) ->
     )
     await living.hands.come("secret", namespaces=("alpha",))
     await kitchen.sees("secret@a.test")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not heard or "agents" in heard[-1]:
             await asyncio.sleep(0.02)
     living.node.is_down = kitchen.node.is_down = True

@@ -5,7 +5,7 @@ from dataclasses import replace
 from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
-from federation.local_users.side import Rooms
+from federation.local_users.local_users import LocalUsers
 from federation.rooms.creation import RoomRequest
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
 
@@ -13,7 +13,7 @@ SETTINGS = CisSettings("a.test", namespaces=("default", "alpha"))
 ROOMS = ("agent-broadcast", "agent-federation-default", "agent-federation-alpha")
 
 
-async def make(rooms: Rooms, settings: CisSettings = SETTINGS) -> Eyes:
+async def make(rooms: LocalUsers, settings: CisSettings = SETTINGS) -> Eyes:
     eyes = Eyes()
     await OwnRooms(rooms, settings, eyes).make()
     return eyes

@@ -13,7 +13,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
 from federation.peers.audit import Direction
 from storage.federation.audit import AuditRow, AuditSearch
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNode
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNode
 from tests.bridge.connectors.cis.peered_nodes import PeeredNodes, peered_nodes
 from tests.bridge.connectors.cis.published_node import published_node
 from tests.support.loopback_server import Certificates
@@ -50,7 +50,7 @@ async def does_a_task(asking: CisNode, working: CisNode, request_id: str) -> Non
 
 async def until_audited(node: CisNode, condition: Callable[[AuditRow], object]) -> None:
     """The homeserver has written down such an act."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             found = await node.node.homeserver.audit.search(AuditSearch(), 1_000)
             if any(map(condition, found)):
@@ -75,7 +75,7 @@ async def unreachable(node: CisNode, request_id: str, to: str) -> None:
 
 async def until_closed_to(node: CisNode, servers: list[str]) -> None:
     """Its rooms are, as it says itself."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (await node.node.rooms.server_acl(f"!agent-broadcast:{node.name}") or {}).get(
             "deny"
         ) != servers:

@@ -4,7 +4,7 @@ import asyncio
 
 from bridge.agents.agent import AgentStatus
 from bridge.agents.news import StatusSaid
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNode, CisNodes, Hands
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNode, CisNodes, Hands
 from tests.federation.nodes import now_ms
 from tests.support.agents import address, routing_table
 
@@ -21,7 +21,7 @@ async def entries(node: CisNode, room_id: str = BROADCAST) -> dict[tuple[str, st
 
 
 async def until(node: CisNode, expected: dict[tuple[str, str | None], str], room_id: str = BROADCAST) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await entries(node, room_id) != expected:
             await asyncio.sleep(0.02)
 
@@ -61,7 +61,7 @@ async def test_what_was_missed_is_said_after_the_next_start(nodes: CisNodes) -> 
     await until(node, {("registered", "stays"): "claude", ("registered", "goes"): "claude"})
     await node.close()
     async with routing_table(node.node.database, "a.test", now_ms=now_ms) as routes:
-        hands = Hands(routes, node.centre.statuses)
+        hands = Hands(routes, node.core.statuses)
         await hands.come("came")
         await hands.go("goes")
     node = await nodes.reopen(node)
@@ -86,7 +86,7 @@ async def test_who_does_something_else_all_the_time_is_told_of_now_and_then(node
     for number in range(30):
         status = AgentStatus.BUSY if number % 2 else AgentStatus.IDLE
         await node.routes.take([StatusSaid(agent, status, f"t{number}" if number % 2 else None, now_ms())])
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             page = await node.node.rooms.messages(BROADCAST, limit=100)
             said = [event for event in page.events if event.type == "io.cis.agent.status_update"]
@@ -106,7 +106,7 @@ async def test_other_homeservers_see_presence(nodes: CisNodes) -> None:
     assert seen is not None
     assert seen.presence == "online"
     await node.hands.go("w")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (seen := node.node.rooms.presence("@w:a.test")) is None or seen.presence != "offline":
             await asyncio.sleep(0.02)
 
@@ -127,7 +127,7 @@ async def test_who_is_missed_elsewhere_is_told_of_anew(nodes: CisNodes) -> None:
     await living.eyes.until(
         lambda eyes: len([act for act in eyes.acts if act.type == "io.cis.agent.unregistered"]) == 2
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await timeline(living) != ["registered", "registered"]:
             await asyncio.sleep(0.02)
     [entry] = await living.node.rooms.state(BROADCAST, "io.cis.agent.registered")

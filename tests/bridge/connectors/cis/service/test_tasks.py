@@ -19,7 +19,7 @@ from bridge.tasks.request import TaskRequest as Request
 from bridge.tasks.task import Task
 from federation.matrix.errors import PeerError
 from storage.connect import ConnectionLost
-from tests.bridge.connectors.cis.cis_nodes import PATIENCE, CisNodes, Eyes
+from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes
 from tests.bridge.connectors.cis.made import COORDINATOR, WORKER
 from tests.support.agents import NOW
 
@@ -163,7 +163,7 @@ async def test_a_task_that_is_not_stored_is_told_to_nobody(nodes: CisNodes) -> N
     async with database.transaction() as connection:
         await connection.execute("LOCK TABLE tasks IN SHARE MODE")
         asking = asyncio.create_task(living.ask("worker-1@kitchen.test", "lost"))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await connection.fetchval(
                 "SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND query LIKE '%INSERT INTO tasks%'"
@@ -182,4 +182,4 @@ async def test_a_task_that_is_not_stored_is_told_to_nobody(nodes: CisNodes) -> N
     assert asked == ["before-0", "before-1", "after"]
     page = await living.node.rooms.messages("!agent-federation-default:kitchen.test")
     assert not any(event.content.get("request_id") == "lost" for event in page.events)
-    assert await living.centre.desk.task(TaskKey("living.test", "lost")) is None
+    assert await living.core.desk.task(TaskKey("living.test", "lost")) is None

@@ -14,7 +14,7 @@ from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import text
 from storage.offices import orders as office_orders
 from tests.bridge.connectors.offices.calls.staffed import Staffed, staffed
-from tests.bridge.connectors.offices.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 
@@ -38,7 +38,7 @@ class Stage:
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
         """As people see it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 for event in (await self.there.rooms.messages(self.room_id, limit=200)).events:
                     if condition(event):
@@ -78,7 +78,7 @@ async def stage(server: Server, template: str, **settings: Any) -> AsyncIterator
 
 
 async def people_in(there: Node, here: Node) -> str:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await here.rooms.resolve_alias(alias("a", here.name)) is None:
             await asyncio.sleep(0.01)
     room_id = ""

@@ -1,4 +1,4 @@
-"""Offices as part of a whole centre: their members are agents of the node, and tasks reach them."""
+"""Offices as part of a whole core: their members are agents of the node, and tasks reach them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -16,16 +16,16 @@ from bridge.connectors.offices.connector import OfficesConnector
 from bridge.connectors.offices.rooms.office_room import member_address
 from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.settings import OfficeSettings
-from bridge.node.core import Centre, CentreParts
+from bridge.node.core import AgentCore, AgentCoreParts
 from bridge.people.permissions import Rights
 from bridge.people.service.people import People
 from bridge.people.settings import EVERYBODY_LOOKS
 from bridge.tasks.ports import Delivery
 from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import TaskKey, TaskRequest
-from bridge.tasks.service import TaskDesk
+from bridge.tasks.service import TaskService
 from bridge.tasks.task import Task
-from tests.bridge.connectors.offices.clients import PATIENCE, Running, serving
+from tests.bridge.connectors.offices.clients import TIMEOUT, Running, serving
 from tests.bridge.connectors.offices.connectors import room_parts
 from tests.federation.nodes import Node, now_ms
 from tests.support.desk import Requester, request
@@ -42,7 +42,7 @@ class Nobody:
     def namespaces(self, agent: Agent) -> Collection[str]:
         return ("default",)
 
-    def work_for(self, desk: TaskDesk) -> None: ...
+    def work_for(self, desk: TaskService) -> None: ...
 
     async def start(self) -> None: ...
 
@@ -71,17 +71,17 @@ class Observer:
 class Staffed:
     running: Running
     connector: OfficesConnector
-    centre: Centre
+    core: AgentCore
     token: str
     node: Node
 
     @property
     def routes(self) -> RoutingTable:
-        return self.centre.table
+        return self.core.table
 
     @property
-    def desk(self) -> TaskDesk:
-        return self.centre.desk
+    def desk(self) -> TaskService:
+        return self.core.desk
 
     def address(self, name: str, office_id: str = "a") -> str:
         return str(member_address(office_id, name, self.node.name))
@@ -96,7 +96,7 @@ class Staffed:
         return await self.until(key, lambda task: task.answer is not None)
 
     async def until(self, key: TaskKey, condition: Callable[[Task], object]) -> Task:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (task := await self.desk.task(key)) is None or not condition(task):
                 await asyncio.sleep(0.01)
         return task
@@ -106,7 +106,7 @@ class Staffed:
     ) -> Agent:
         """As the routing table has it."""
         address = member_address("a", name, self.node.name)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (agent := self.routes.agent(address)) is None or not condition(agent):
                 await asyncio.sleep(0.01)
         return agent
@@ -139,8 +139,8 @@ async def staffed(
         )
         return [connector, listening]
 
-    centre = Centre(
-        CentreParts(
+    core = AgentCore(
+        AgentCoreParts(
             node_id=node.name,
             database=node.database,
             observer=Observer(problems),
@@ -151,7 +151,7 @@ async def staffed(
         )
     )
     app = web.Application()
-    app.add_routes(centre.routes())
-    async with serving(app, centre, connector.server, problems) as running:
+    app.add_routes(core.routes())
+    async with serving(app, core, connector.server, problems) as running:
         token = await tokens.create("all", ["agent", "computer"])
-        yield Staffed(running, connector, centre, token, node)
+        yield Staffed(running, connector, core, token, node)

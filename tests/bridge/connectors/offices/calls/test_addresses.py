@@ -16,7 +16,7 @@ from storage.database import Database
 from storage.offices.records import insert_records
 from tests.support.agents import routing_table
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 BOSS, HANDS = Member("1", AGENT, "boss", "a"), Member("2", COMPUTER, "hands", "a")
 
 
@@ -40,7 +40,7 @@ class Office:
         self.happened += [("came", str(address)) for address in addresses]
 
     async def known(self, agent_id: str, condition: Callable[[Agent], object]) -> Agent:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (agent := self.routes.agent(AgentAddress(agent_id, "here"))) is None or not condition(
                 agent
             ):
@@ -102,7 +102,7 @@ async def test_a_member_that_is_another_connection_is_met_anew(database: Databas
         made.move(Seat(HANDS))
         await made.known("a/hands", here)
         made.move(Seat(Member("3", COMPUTER, "hands", "a")))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(made.happened) < 2:
                 await asyncio.sleep(0.01)
         assert made.happened == [("came", "a/hands@here")] * 2

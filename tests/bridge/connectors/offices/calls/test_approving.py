@@ -15,7 +15,7 @@ from bridge.connectors.offices.settings import ApprovalRule
 from bridge.people.permissions import Level, Rights
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import in_thread, reaction, text
-from tests.bridge.connectors.offices.clients import PATIENCE, Client, Running
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client, Running
 from tests.bridge.connectors.offices.connectors import offices_of
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
@@ -38,7 +38,7 @@ class Stage:
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> RoomEvent:
         """As people see it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 for event in (await self.there.rooms.messages(self.room_id, limit=200)).events:
                     if condition(event):
@@ -76,7 +76,7 @@ async def stage(server: Server, template: str, **settings: Any) -> AsyncIterator
             token = await tokens.create("all", ["agent", "computer"])
             agent, computer = await running.agent(token=token), await running.computer(token=token)
             computer.answers[TOOL_CALL] = DONE
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await here.rooms.resolve_alias(alias("a", here.name)) is None:
                     await asyncio.sleep(0.01)
             room_id = ""

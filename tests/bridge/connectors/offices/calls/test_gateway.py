@@ -7,7 +7,7 @@ from bridge.connectors.offices.rooms.office_room import alias, member_address
 from bridge.people.permissions import Level, Rights
 from federation.matrix.message_content import text
 from tests.bridge.connectors.offices.calls.staffed import staffed
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 
@@ -53,14 +53,14 @@ async def test_people_give_work_in_the_room_of_an_office(
             agent = await house.running.agent(token=house.token, declares={"tasks": True})
             agent.answers[TASK] = lambda said: {"success": True, "output": f"did {said['prompt']}"}
             await house.known("boss")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await here.rooms.resolve_alias(alias("a", here.name)) is None:
                     await asyncio.sleep(0.01)
             await there.rooms.ensure_user(ALICE)
             room_id = await there.rooms.join(alias("a", here.name), ALICE)
 
             async def bodies(part: str) -> list[str]:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     while True:
                         events = (await there.rooms.messages(room_id, limit=200)).events
                         found = [str(event.content.get("body")) for event in events]
@@ -72,7 +72,7 @@ async def test_people_give_work_in_the_room_of_an_office(
             await there.rooms.send(room_id, ALICE, "m.room.message", said)
             await bodies("did peel")
             await agent.close()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len(await there.rooms.members(room_id)) > 2:
                     await asyncio.sleep(0.02)
             await there.rooms.send(room_id, ALICE, "m.room.message", text("!call hands add a=1"))

@@ -13,7 +13,7 @@ from storage.offices.orders import OrderRow
 from storage.offices.records import NewRecord, insert_records
 from tests.bridge.connectors.offices.calls.callers import DONE, RIGHTS, Stage, people_in
 from tests.bridge.connectors.offices.calls.staffed import staffed
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.federation.nodes import nodes, now_ms
 from tests.support.postgres import Server
 
@@ -49,7 +49,7 @@ async def test_what_a_kill_has_left_is_told(
             play.house = house
             assert "nothing was called" in await play.answer(never)
             assert "add on hands: ❌ Interrupted." in await play.answer(lost)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while await play.untold():
                     await asyncio.sleep(0.02)
             interrupted = await play.until(

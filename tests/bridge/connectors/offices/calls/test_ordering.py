@@ -17,7 +17,7 @@ from bridge.people.texts.text import MARK
 from federation.matrix.message_content import edit, in_thread, reaction, text
 from federation.rooms.creation import RoomRequest
 from tests.bridge.connectors.offices.calls.callers import ALICE, BOB, DONE, Stage, stage
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.connectors import offices_of
 from tests.federation.nodes import nodes, now_ms
 from tests.support.agents import address
@@ -184,7 +184,7 @@ async def test_of_nodes_that_share_an_office_one_does_it(
 
         async def answers(body: str, count: int) -> list[str]:
             said = await people.rooms.send(room_id, alice, "m.room.message", text(body))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     events = (await people.rooms.messages(room_id, limit=200)).events
                     found = [

@@ -12,7 +12,7 @@ from bridge.tasks.errors import ErrorCode
 from bridge.tasks.task import State
 from storage.offices import records as office_records
 from tests.bridge.connectors.offices.calls.staffed import Staffed, staffed
-from tests.bridge.connectors.offices.clients import PATIENCE, Client
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client
 from tests.federation.nodes import Node
 from tests.support.desk import error_code
 
@@ -178,7 +178,7 @@ async def test_what_was_begun_ends_with_the_node(node: Node) -> None:
         begun, waiting = await house.submit("1", "boss"), await house.submit("2", "boss")
         await agent.until(TASK)
         # Before its Agent goes.
-        await house.centre.close()
+        await house.core.close()
     async with staffed(node) as house:
         answer = (await house.ended(begun.key)).answer
         assert error_code(answer) is ErrorCode.NODE_UNREACHABLE
@@ -281,5 +281,5 @@ async def test_tools_are_capabilities_once_they_are_known(house: Staffed) -> Non
     known = await house.known("hands", lambda agent: agent.capabilities)
     assert (known.runtime, known.capabilities) == ("a2c-smcp", ("add", "sub"))
     assert [one.agent_id for one in house.routes.table.able(["sub"])] == ["a/hands"]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert (await house.known("boss")).capabilities == ("task_execution",)

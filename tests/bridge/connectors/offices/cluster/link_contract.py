@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bridge.connectors.offices.cluster.broker import BrokerAway, Link
-from tests.bridge.connectors.offices.brokers import PATIENCE, RedisServer, ZenohRouter
+from tests.bridge.connectors.offices.brokers import TIMEOUT, RedisServer, ZenohRouter
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Listening:
         self._task = asyncio.create_task(self._listen())
 
     async def until(self, condition: Callable[["Listening"], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self):
                 await asyncio.sleep(0.01)
 

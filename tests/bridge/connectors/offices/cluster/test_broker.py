@@ -135,7 +135,7 @@ async def test_who_comes_back_may_have_missed_something(place: Place) -> None:
 
 async def test_a_broker_that_is_away_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """For longer than a moment: the node starts all the same."""
-    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.PATIENCE", 0.1)
+    monkeypatch.setattr("bridge.connectors.offices.cluster.broker.TIMEOUT", 0.1)
     place = Place(Wire(is_away=True))
     async with asyncio.timeout(2):
         await place.broker.start()

@@ -11,7 +11,7 @@ from bridge.connectors.offices.connector import LOOKED_AT_EVERY
 from bridge.connectors.offices.rooms.timeline import NAME as RECORDING
 from storage.database import connect_once
 from storage.offices import records as office_records
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.cluster.together import Processes, adds, names, two_processes
 from tests.federation.nodes import Node
 
@@ -217,7 +217,7 @@ async def test_a_process_that_was_only_thought_dead(processes: Processes) -> Non
     usurper = await processes.one.client()
     assert await usurper.join("computer", "feet", "kitchen") == [True, None]
     await processes.other.come_to()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await names(boss) != {"boss", "hands", "feet"}:
             await asyncio.sleep(0.05)
     assert await feet.until("notify:leave_office") == {"office_id": "kitchen", "computer": "feet"}
@@ -235,7 +235,7 @@ async def test_the_broker_goes_away(processes: Processes) -> None:
     hands.answers["client:tool_call"] = adds
     await boss.call("hands", a=1, b=2)
     await processes.broker.close()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (answer := await boss.call("hands", seconds=1)).get("code") != 500:
             pass
     assert "another process" in answer["message"]
@@ -245,7 +245,7 @@ async def test_the_broker_goes_away(processes: Processes) -> None:
     taken = await processes.one.client()
     assert await taken.join("computer", "feet", "kitchen") == [False, "Name 'feet' is taken in the office"]
     await processes.broker.open()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while "content" not in (answer := await boss.call("feet", a=1, b=2)) or answer["isError"]:
             await asyncio.sleep(0.05)
     assert answer["content"][0]["text"] == "3"
@@ -278,7 +278,7 @@ async def test_a_process_without_members_is_killed_during_its_call(processes: Pr
     hands = await processes.other.computer()
     never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     hands.answers["client:tool_call"] = lambda said: asyncio.shield(never)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while processes.one.connector.reaching.calls.computers("kitchen") != ["hands"]:
             await asyncio.sleep(0.02)
     calling = asyncio.create_task(
@@ -328,11 +328,11 @@ async def test_all_come_and_go_at_once(processes: Processes) -> None:
         assert len([one for one in inside.values() if one[1:] == (office, "agent")]) <= 1
         for number, (_, where, _) in inside.items():
             if where == office:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     while await names(clients[number], office) != there:
                         await asyncio.sleep(0.05)
         for one in both:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while {m.name for m in one.connector.server.members() if m.office_id == office} != there:
                     await asyncio.sleep(0.05)
 
@@ -356,7 +356,7 @@ async def test_postgres_ends_all_sessions(processes: Processes) -> None:
     assert await names(boss) == await names(hands) == await names(feet) == {"boss", "hands", "feet"}
     assert not any(event == "notify:leave_office" for event, _ in [*boss.heard, *hands.heard])
     sessions = [one.connector._records._database.session for one in (processes.one, processes.other)]
-    async with asyncio.timeout(PATIENCE):  # one of them tells rooms, and the other waits for it to end
+    async with asyncio.timeout(TIMEOUT):  # one of them tells rooms, and the other waits for it to end
         while await sessions[0].try_lease(RECORDING) or await sessions[1].try_lease(RECORDING):
             await asyncio.sleep(0.05)
     for one in (processes.one, processes.other):

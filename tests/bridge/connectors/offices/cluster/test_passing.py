@@ -11,7 +11,7 @@ from bridge.connectors.offices.rooms.office_room import alias
 from federation.events.room_event import RoomEvent
 from tests.bridge.connectors.offices.brokers import zenoh_router
 from tests.bridge.connectors.offices.calls.test_approving import ALICE, ASK, BOB, RIGHTS, Stage
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.cluster.together import (
     Processes,
     adds,
@@ -37,7 +37,7 @@ async def test_what_a_computer_can_is_known_to_its_process(processes: Processes)
     hands.answers["client:get_tools"] = {"tools": [{"name": "add", "description": ""}], "req_id": "tools"}
     await boss.tools("hands")
     for one in (processes.one, processes.other):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while one.connector._records.tools("kitchen", "hands") != ("add",):
                 await asyncio.sleep(0.02)
     await hands.leave("kitchen")
@@ -55,7 +55,7 @@ async def test_people_are_heard_by_whichever_process(postgres_server: Server, mi
         broker = await stack.enter_async_context(zenoh_router())
         processes = [await process(stack, here, broker.address, rights=RIGHTS, rules=ASK) for _ in range(2)]
         hands = await processes[0].computer()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await here.rooms.resolve_alias(alias("kitchen", here.name)) is None:
                 await asyncio.sleep(0.01)
         room_id = ""
@@ -119,7 +119,7 @@ async def test_an_office_of_two_nodes_in_two_processes(
             hands.answers["client:tool_call"] = adds
             entered = {"office_id": "kitchen@here.test", "agent": f"boss{number}"}
             assert await feet.until("notify:enter_office", entered) == entered
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while "feet" not in await names(boss):
                     await asyncio.sleep(0.05)
             answer = await boss.call("feet", a=1, b=2)
@@ -131,13 +131,13 @@ async def test_an_office_of_two_nodes_in_two_processes(
             assert await feet.until("notify:leave_office", left) == left
         chief = await running.agent("chief", "kitchen@here.test", token=token)
         for number in range(2):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not {"hands0", "hands1"} <= await names(chief, "kitchen@here.test"):
                     await asyncio.sleep(0.05)
             answer = await chief.call(f"hands{number}", str(number), a=1, b=2)
             assert answer["content"][0]["text"] == "3", answer
         second = await processes[1].client()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (joined := await second.join("agent", "boss", "kitchen"))[0]:
                 await second.leave("kitchen")
         assert joined == [False, "Room already has an agent"]

@@ -12,7 +12,7 @@ from bridge.connectors.offices.federated.messages import RESPONSE
 from bridge.connectors.offices.settings import ApprovalRule
 from tests.bridge.connectors.offices.calls.test_approving import ALICE, ASK, RIGHTS
 from tests.bridge.connectors.offices.calls.test_approving import Stage as People
-from tests.bridge.connectors.offices.clients import PATIENCE, Client, Running
+from tests.bridge.connectors.offices.clients import TIMEOUT, Client, Running
 from tests.bridge.connectors.offices.connectors import offices_of
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
@@ -59,7 +59,7 @@ def adds(said: Any) -> Any:
 
 async def seen(client: Client, office: str, *names: str) -> dict[str, Any]:
     """Once these are there, and nobody else."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             answer = await client.list_room(office)
             there = {one["name"]: one for one in answer["sessions"]}
@@ -71,7 +71,7 @@ async def seen(client: Client, office: str, *names: str) -> dict[str, Any]:
 async def said(node: Node, type_: str) -> None:
     """Once the node has an event of the type."""
     position = 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             for entry in await node.graph.stream.reader(position).next():
                 position = entry.position
@@ -135,7 +135,7 @@ async def test_two_agents_that_sat_down_while_nodes_were_cut_off(places: Places)
         answer = await client.list_room(office)
         return {one["name"] for one in answer["sessions"] if one["role"] == "agent"}
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             names = [await sitting(here, "kitchen"), await sitting(there, OFFICE)]
             if names[0] == names[1] and len(names[0]) == 1:
@@ -214,7 +214,7 @@ async def test_who_is_not_named_may_not_come(places: Places) -> None:
     them."""
     await places.away.computer("hands", "cellar")
     stranger = await places.home.running.client(token=places.home.token)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             joined, reason = await stranger.join("agent", "boss", f"cellar@{AWAY}")
             assert not joined

@@ -8,7 +8,7 @@ from bridge.connectors.offices.federated import shared_offices as module
 from bridge.connectors.offices.federated.shared_offices import SharedOffices
 from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.federated.test_shared_offices import OFFICE, Places, adds, places, seen
 
 __all__ = ["places"]
@@ -32,7 +32,7 @@ async def test_an_office_that_nobody_here_is_in_any_more(
     await rooms.close()
     rooms._background = BackgroundTasks()
     rooms.start()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while server.everybody():
             await asyncio.sleep(0.01)
     assert (rooms._by_office, rooms._by_room, len(rooms._entering)) == ({}, {}, 0)

@@ -13,7 +13,7 @@ from bridge.connectors.offices.rooms.rooms import RoomParts
 from federation.events.room_event import RoomEvent
 from storage.offices import records as office_records
 from storage.offices import rooms as office_rooms
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.connectors import NOW, room_parts
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
@@ -42,7 +42,7 @@ async def recording(node: Node, now: int = NOW, after: float | None = None) -> A
 
 
 async def until(look: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not await look():
             await asyncio.sleep(0.01)
 

@@ -7,7 +7,7 @@ import pytest
 from bridge.connectors.offices.protocol.office import OfficeName
 from bridge.connectors.offices.rooms.office_room import MEMBER, request_for
 from bridge.connectors.offices.rooms.rooms import join_remote_office
-from bridge.matrix.ghost import HomeserverNames
+from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.settings import PeopleSettings
 from federation.matrix.errors import MatrixError, PeerError
 from federation.rooms.creation import InitialState, RoomRequest
@@ -16,7 +16,7 @@ from tests.support.postgres import Server
 
 HOME, AWAY = "home.test", "away.test"
 OFFICE = OfficeName("kitchen", HOME)
-NAMES = HomeserverNames(AWAY)
+NAMES = HomeserverGhostNames(AWAY)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def pair(postgres_server: Server, migrated_template: str) -> AsyncIterator
 
 
 async def office(home: Node) -> str:
-    settings = PeopleSettings(HomeserverNames(HOME))
+    settings = PeopleSettings(HomeserverGhostNames(HOME))
     return (await home.rooms.create_room(request_for("kitchen", settings, (AWAY,)))).room_id
 
 

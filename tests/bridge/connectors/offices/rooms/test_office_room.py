@@ -27,7 +27,7 @@ from bridge.connectors.offices.rooms.office_room import (
     seat_content,
     state_key,
 )
-from bridge.matrix.ghost import HomeserverNames, address_of, user_id
+from bridge.matrix.ghost import HomeserverGhostNames, address_of, user_id
 from bridge.people.settings import PeopleSettings
 from federation.matrix.identifiers import escape, is_room_alias
 from federation.rooms.creation import plan
@@ -41,7 +41,7 @@ LONG_NAMES = st.text(st.sampled_from("aäÄ厨/@= "), min_size=1, max_size=255).
 def test_it_can_be_made(version: str) -> None:
     """In each version, with its type, its alias and its state, which nobody but the node may write; members
     say of themselves that they are some."""
-    settings = PeopleSettings(HomeserverNames(NODE), join_rule="knock", room_version=version)
+    settings = PeopleSettings(HomeserverGhostNames(NODE), join_rule="knock", room_version=version)
     creation = plan(request_for("Küche", settings), NODE, opaque="x")
     assert creation.alias == alias("Küche", NODE) == "#office-=4b=c3=bcche:here.test"
     state: dict[str, Any] = {event.type: event.content for event in creation.events}
@@ -65,7 +65,7 @@ def test_of_whose_users_members_are_made() -> None:
 
 def test_each_office_has_its_own() -> None:
     """Found again by its name; one that is hard to see is shown harmless."""
-    settings = PeopleSettings(HomeserverNames(NODE))
+    settings = PeopleSettings(HomeserverGhostNames(NODE))
     one, other = (request_for(name, settings) for name in ("a", "b"))
     assert one.key != other.key
     assert request_for("o" * 200, settings).name == f"Office {'o' * 119}…"

@@ -12,7 +12,7 @@ from bridge.connectors.offices.rooms.timeline import told_together
 from federation.events.room_event import RoomEvent
 from storage.offices import records as office_records
 from storage.offices.records import RecordRow
-from tests.bridge.connectors.offices.clients import PATIENCE
+from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.connectors import offices_of
 from tests.federation.nodes import Node
 
@@ -22,7 +22,7 @@ PICTURE = {"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "im
 
 async def told(node: Node, office_id: str = "a") -> list[RoomEvent]:
     """All of the office's room, once nothing is left to tell."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             async with node.database.transaction(readonly=True) as connection:
                 if not await office_records.fetch_untold(connection, 1):
@@ -66,7 +66,7 @@ async def test_an_office_is_a_room(node: Node) -> None:
         assert len(names) == 3
         await agent.leave()
         await computer.close()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(await node.rooms.members(room_id)) > 1:
                 await asyncio.sleep(0.01)
         await told(node)

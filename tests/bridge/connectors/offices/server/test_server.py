@@ -11,7 +11,7 @@ import socketio
 
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS, NAMESPACE, TOOL_CALL
 from bridge.connectors.offices.server import socket_io
-from tests.bridge.connectors.offices.clients import PATIENCE, Running, offices_on
+from tests.bridge.connectors.offices.clients import TIMEOUT, Running, offices_on
 from tests.bridge.connectors.offices.protocol.test_shape import GOOD
 
 RESULT = {
@@ -62,7 +62,7 @@ async def test_both_transports_lead_there(running: Running, transports: list[str
 async def test_a_refused_post_is_answered(running: Running, body: str) -> None:
     """Though its client never asks again for what is queued for it. Nobody needs a token to get this far."""
     where = f"{running.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0"
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT)) as session:
         async with session.get(where) as answer:
             sid = json.loads((await answer.text())[1:])["sid"]
         async with session.post(f"{where}&sid={sid}", data=body) as answer:
@@ -81,7 +81,7 @@ async def test_a_websocket_that_says_nothing_is_closed(
         async with session.get(f"{where}&transport=polling") as answer:
             sid = json.loads((await answer.text())[1:])["sid"]
         async with session.ws_connect(f"{where}&transport=websocket&sid={sid}") as silent:
-            said = await silent.receive(timeout=PATIENCE)
+            said = await silent.receive(timeout=TIMEOUT)
             assert said.type is aiohttp.WSMsgType.CLOSE
 
 
@@ -197,7 +197,7 @@ async def test_when_the_server_stops_everybody_leaves() -> None:
         agent, computer = await running.agent(), await running.computer()
         await running.server.close()
         for one in (agent, computer):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await one.io.wait()
         assert await computer.until("notify:leave_office") == {"office_id": "a", "agent": "boss"}
         with pytest.raises(socketio.exceptions.ConnectionError):
@@ -242,7 +242,7 @@ async def test_more_connections_than_there_may_be_are_refused() -> None:
         with pytest.raises(socketio.exceptions.ConnectionError):
             await running.client()
         await first.close()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(running.server._connections) == 2:
                 await asyncio.sleep(0)
         await running.client()
@@ -317,7 +317,7 @@ async def test_a_computer_that_goes_is_answered_for(running: Running) -> None:
         calling = asyncio.create_task(agent.call("hands", seconds=3_000))
         await computer.until(TOOL_CALL)
         await (computer.leave() if leaves else computer.close())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             answer = await calling
         assert (answer["code"], answer["details"]) == (404, {"computer_name": "hands"})
         await agent.leave()
@@ -457,5 +457,5 @@ async def test_whatever_is_said_is_answered(running: Running) -> None:
             assert answer["code"] == 400, (event, said)
     # Several arguments, and none.
     for said in ((), ({}, {}), (1, 2, 3)):
-        await agent.io.call("server:join_office", said or None, namespace=NAMESPACE, timeout=PATIENCE)
+        await agent.io.call("server:join_office", said or None, namespace=NAMESPACE, timeout=TIMEOUT)
     assert len((await agent.list_room())["sessions"]) == 1

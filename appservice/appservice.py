@@ -19,9 +19,9 @@ from appservice.intake.known_rooms import KnownRooms
 from appservice.intake.missed_events import MissedEvents
 from appservice.intake.stream import IntakeStream
 from appservice.intake.transaction import Told, Transaction
+from appservice.local_users.local_users import AppserviceUsers
 from appservice.local_users.parts import Parts
-from appservice.local_users.side import GuestRooms
-from appservice.observer import GuestObserver
+from appservice.observer import AppserviceObserver
 from appservice.people.ghosts import GhostUsers
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import Registration, Wanted
@@ -89,7 +89,7 @@ def pass_on(news: EphemeralNews, said: Told | ToDevice) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class Appservice:
     """The parts that others have to do with. `intake`, `missed` and `watch` are for the port, `rooms` is the
     side."""
 
@@ -103,19 +103,19 @@ class Guest:
     incoming: Incoming
     intake: "WatchedIntake"
     missed: MissedEvents
-    rooms: GuestRooms
+    rooms: AppserviceUsers
 
 
 @asynccontextmanager
-async def open_guest(
+async def open_appservice(
     url: str,
     registration: Registration,
     wanted: Wanted,
     database: Database,
     *,
     now_ms: Callable[[], int],
-    observer: GuestObserver,
-) -> AsyncIterator[Guest]:
+    observer: AppserviceObserver,
+) -> AsyncIterator[Appservice]:
     """`url` is where clients reach the homeserver. It is asked nothing here; what it sends can be taken in.
     `watch` has to be started by whoever has seen that the homeserver is there."""
     namespaces = wanted.namespaces
@@ -157,7 +157,7 @@ async def open_guest(
         incoming = await stack.enter_async_context(
             open_incoming(registration.id, namespaces, database, now_ms=now_ms, report=report)
         )
-        rooms = GuestRooms(
+        rooms = AppserviceUsers(
             Parts(
                 server_name=namespaces.domain,
                 database=database,
@@ -186,7 +186,7 @@ async def open_guest(
         missed.start()
         stack.push_async_callback(missed.close)
         intake = WatchedIntake(incoming.intake, watch, missed, observer)
-        yield Guest(
+        yield Appservice(
             registration, namespaces, database, client, watch, ghosts, known, incoming, intake, missed, rooms
         )
 
@@ -194,7 +194,9 @@ async def open_guest(
 class WatchedIntake:
     """Notes that the homeserver has sent something, and has what it did not send fetched before it."""
 
-    def __init__(self, intake: Intake, watch: Watch, missed: MissedEvents, observer: GuestObserver) -> None:
+    def __init__(
+        self, intake: Intake, watch: Watch, missed: MissedEvents, observer: AppserviceObserver
+    ) -> None:
         self._intake = intake
         self._watch = watch
         self._missed = missed

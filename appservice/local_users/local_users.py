@@ -1,5 +1,5 @@
 """Living in the rooms of a homeserver as its guest: all that ghosts do, see and are told. It satisfies
-`bridge.matrix.side.MatrixSide`, which says what each operation does.
+`bridge.matrix.backend.MatrixBackend`, which says what each operation does.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -12,16 +12,16 @@ from appservice.local_users.reading import Reading
 from appservice.local_users.spaces import Spaces
 from appservice.local_users.upgrade import Upgrading
 from federation.events.room_event import Wanted, everything
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.stream.event_stream import Subscription
 from storage.rooms import stream as room_stream
 from storage.rooms.aliases import delete_created_room
 from storage.rooms.stream import list_cursors
 
-CAPABILITIES: Final = frozenset({SideCapability.TO_DEVICE})
+CAPABILITIES: Final = frozenset({BackendCapability.TO_DEVICE})
 
 
-class GuestRooms(Memberships, Upgrading, Spaces, Reading, Presences, MediaRepository):
+class AppserviceUsers(Memberships, Upgrading, Spaces, Reading, Presences, MediaRepository):
     """It runs between `start` and `close`, as do the parts that it is given."""
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class GuestRooms(Memberships, Upgrading, Spaces, Reading, Presences, MediaReposi
         return self._parts.server_name
 
     @property
-    def capabilities(self) -> frozenset[SideCapability]:
+    def capabilities(self) -> frozenset[BackendCapability]:
         return CAPABILITIES
 
     def subscription(

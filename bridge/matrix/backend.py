@@ -1,9 +1,10 @@
-"""What the centre needs of its Matrix side: a homeserver that is this node itself
-(`federation.local_users.side`), or a homeserver of which it is a guest.
+"""What the bridge needs of a Matrix backend: this node's own homeserver, or one to which it is attached as an
+application service.
 
-It speaks of users of this node by their full ids, and acts as whom it is told to. What it refuses is a
-`MatrixError`; whatever is so already is done. Everything that returns has been committed. Where an operation
-needs a `SideCapability`, it says so; without it the refusal is `M_UNRECOGNIZED`.
+Users of this node are named by their full Matrix ids, and an operation acts as the user it is given. A
+refusal is a `MatrixError`; an operation whose effect is already there succeeds. What has returned has been
+committed. Where an operation needs a `BackendCapability`, its docstring names it; without that capability it
+is refused with `M_UNRECOGNIZED`.
 """
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from federation.events.room_event import (
     Wanted,
     everything,
 )
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
 from federation.rooms.creation import CreatedRoom, RoomRequest
 from federation.transactions.edu_values import PresenceOfUser, Receipt
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 TYPING_LASTS_MS: Final = 30_000
 
 
-class MatrixSide(Protocol):
-    """`federation.local_users.side.Rooms` and `appservice.local_users.side.GuestRooms` implement it."""
+class MatrixBackend(Protocol):
+    """`LocalUsers` of federation and `AppserviceUsers` of appservice implement it."""
 
     @property
     def server_name(self) -> str: ...
 
     @property
-    def capabilities(self) -> frozenset[SideCapability]: ...
+    def capabilities(self) -> frozenset[BackendCapability]: ...
 
     def subscription(
         self, name: str, *, from_now: bool = False, wanted: Wanted = everything
@@ -288,11 +289,11 @@ class MatrixSide(Protocol):
         self, room_id: str, edu_type: str, content: Mapping[str, Any], *, name: str = ""
     ) -> Awaitable[None]:
         """To all other servers of a room, within a minute. A newer one of this type and name takes the place
-        of one that still waits. Needs `SideCapability.EDUS`."""
+        of one that still waits. Needs `BackendCapability.EDUS`."""
         ...
 
     def device_messages(self, user: str, *, limit: int = 100) -> Awaitable[Sequence[DeviceMessage]]:
-        """The oldest that wait. Needs `SideCapability.TO_DEVICE`."""
+        """The oldest that wait. Needs `BackendCapability.TO_DEVICE`."""
         ...
 
     def forget_device_messages(

@@ -1,5 +1,5 @@
 """Living in rooms: all that this server's users do, see and are told. It satisfies
-`bridge.matrix.side.MatrixSide`, which says what each operation does.
+`bridge.matrix.backend.MatrixBackend`, which says what each operation does.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
@@ -18,7 +18,7 @@ from federation.local_users.presence import Presences
 from federation.local_users.reading import Reading
 from federation.local_users.spaces import Spaces
 from federation.local_users.upgrade import Upgrading
-from federation.matrix.capabilities import SideCapability
+from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.media import MediaInfo, OpenMedia
 from federation.media.repository import Media
@@ -36,7 +36,7 @@ REPEATS: Final = timedelta(days=7)
 """For how long a transaction id is remembered."""
 
 
-class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
+class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
     """It runs between `start` and `close`, as do the parts that it is given."""
 
     def __init__(
@@ -95,8 +95,8 @@ class Rooms(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
         return self._parts.server_name
 
     @property
-    def capabilities(self) -> frozenset[SideCapability]:
-        return frozenset(SideCapability)
+    def capabilities(self) -> frozenset[BackendCapability]:
+        return frozenset(BackendCapability)
 
     def subscription(
         self, name: str, *, from_now: bool = False, wanted: Wanted = everything

@@ -6,18 +6,18 @@ from typing import Final
 import structlog
 from prometheus_client import Histogram
 
-from appservice.guest import Guest
+from appservice.appservice import Appservice
 from appservice.intake.transaction import Transaction
-from appservice.observer import GuestObserver
+from appservice.observer import AppserviceObserver
 from bridge.observability.health import HOMESERVER, Health
-from bridge.observability.metrics import GuestMetrics
+from bridge.observability.metrics import AppserviceMetrics
 from storage.appservice.rooms import count
 
 log = structlog.get_logger("palaver.homeserver")
 
 
-class LoggedGuest(GuestObserver):
-    def __init__(self, metrics: GuestMetrics, health: Health, now_ms: Callable[[], int]) -> None:
+class LoggedAppservice(AppserviceObserver):
+    def __init__(self, metrics: AppserviceMetrics, health: Health, now_ms: Callable[[], int]) -> None:
         self._metrics = metrics
         self._health = health
         self._now_ms = now_ms
@@ -95,7 +95,7 @@ FIGURES_EVERY: Final = 10.0
 """Seconds: as often as anybody scrapes."""
 
 
-async def show_figures(guest: Guest, metrics: GuestMetrics) -> None:
+async def show_figures(guest: Appservice, metrics: AppserviceMetrics) -> None:
     """Those that have to be asked of the database."""
     for reader, lag in (await guest.rooms.lags()).items():
         metrics.lag.labels(reader).set(lag)
