@@ -1,11 +1,11 @@
-"""Opening a connection to Postgres as all of a node are: its settings, and JSON as plain values.
+"""Opens connections to Postgres, and explains connection errors.
 
-Where a database is. One form for both kinds of server; the password is kept apart and never shown.
+`DatabaseAddress` is the address of the embedded Postgres or of an external one. The password is kept apart
+from the URL and never shown. Every connection of a node has the same settings and reads JSON as Python
+values.
 
-What goes wrong between a node and its database: lost connections, and reasons why there is none.
-
-A lost connection is passing, and idempotent work may be done again. Everything else is for a person to put
-right.
+After the loss of a connection, idempotent work may be retried. Every other connection error needs an operator
+and is explained by a `LocalError`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ SCHEMES = {"postgresql", "postgres"}
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """`url` holds no secret: it may be shown to a person and stand on a command line."""
+    """`url` contains no secret: it may be shown to people and appear on a command line."""
 
     url: str
     password: str | None = field(default=None, repr=False)
@@ -35,20 +35,21 @@ class DatabaseAddress:
 
     @classmethod
     def from_url(cls, url: str, password: str | None = None) -> Self:
-        """`password` comes from a file and outranks one that somebody wrote into the URL."""
+        """Parse `database.url`. `password` comes from a file and overrides a password in the URL. Raises
+        LocalError."""
         try:
             parts = urlsplit(url.strip())
             query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
             _ = parts.port if "," not in parts.netloc else None
         except ValueError:
-            raise malformed() from None
+            raise malformed_url() from None
         names = {name for name, _ in query}
         if parts.scheme not in SCHEMES or not (parts.netloc or "host" in names):
-            raise malformed()
+            raise malformed_url()
         if "sslpassword" in names:
             raise LocalError(
-                "database.url holds the passphrase of a TLS key, and a URL is no place for a secret.",
-                "Take sslpassword out of it and use a key without a passphrase, readable by the node alone.",
+                "database.url contains the passphrase of a TLS key (sslpassword); a URL must hold no secret.",
+                "Remove sslpassword and use a key without a passphrase that only the node's user can read.",
             )
         user, at, hosts = parts.netloc.rpartition("@")
         user, _, written = user.partition(":")
@@ -70,7 +71,7 @@ class DatabaseAddress:
 
     @property
     def database(self) -> str:
-        """The database's name as far as the address says it; without, Postgres takes the user's name."""
+        """The name of the database. Like Postgres, this falls back to the name of the user."""
         parts = urlsplit(self.url)
         query = dict(parse_qsl(parts.query))
         return (
@@ -84,74 +85,73 @@ class DatabaseAddress:
 
     @property
     def server(self) -> str:
-        """The server for a sentence that a person reads."""
+        """The server's name for messages to people."""
         parts = urlsplit(self.url)
         hosts = parts.netloc.rpartition("@")[2]
         return unquote(hosts) or dict(parse_qsl(parts.query)).get("host", "this machine")
 
 
-def malformed() -> LocalError:
-    # What was written is not repeated: it may hold a password that made it unreadable.
+def malformed_url() -> LocalError:
+    # The URL is not repeated: an unescaped password in it may be what made it unreadable.
     return LocalError(
         "database.url is not a Postgres URL.",
         "Write it as postgresql://USER@HOST:5432/DATABASE and put the password into database.password_file.",
     )
 
 
-OLDEST, NEWEST = 15, 18
+OLDEST_SUPPORTED, NEWEST_SUPPORTED = 15, 18
 
-LOST: tuple[type[Exception], ...] = (
+CONNECTION_LOST_ERRORS: tuple[type[Exception], ...] = (
     asyncpg.PostgresConnectionError,  # class 08, and asyncpg's own "closed in the middle of operation"
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     ConnectionError,
 )
-BROKEN = (*LOST, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""All that asyncpg raises on a connection that is breaking. Between the server's farewell and the end of the
-stream it calls a use of the connection a wrong use of itself, or finds itself in a state that it does not
-know."""
+BROKEN_CONNECTION_ERRORS = (*CONNECTION_LOST_ERRORS, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""All errors that asyncpg raises on a connection that is breaking. Between the server's termination message
+and the end of the stream, asyncpg reports a use of the connection as InterfaceError or
+InternalClientError."""
 
 
 class ConnectionLost(LocalError):
-    """What a node stands on went away: its database, or, in a class of its own, the homeserver of which it is
-    a guest. Whether what was being committed holds is not known."""
+    """The connection to the database was lost. Whether a commit that was in progress succeeded is unknown. A
+    subclass is used for the homeserver to which a node is attached as an application service."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         super().__init__(
             f"The connection to Postgres at {address.server} was lost.",
-            "Palaver goes on by itself once Postgres answers again; look there if it does not.",
+            "Palaver continues by itself once Postgres answers again; if it does not, check that server.",
         )
 
 
 def is_connection_loss(error: BaseException) -> bool:
-    """Is the error one after which the same work, if it may be done twice, is worth trying again?"""
-    return isinstance(error, (ConnectionLost, *LOST))
+    """Whether idempotent work that failed with this error is worth retrying."""
+    return isinstance(error, (ConnectionLost, *CONNECTION_LOST_ERRORS))
 
 
-def refusal(error: BaseException, address: DatabaseAddress) -> LocalError | None:
-    """Why there is no connection, for a person; None for an error that says nothing about that.
+def explain_connection_error(error: BaseException, address: DatabaseAddress) -> LocalError | None:
+    """The explanation for an operator, or None if the error is not about connecting.
 
-    A server whose password method is not `trust` gives the same answer for a role that does not exist as for
-    a wrong password, on purpose.
+    A server that asks for a password answers a role that does not exist like a wrong password, on purpose.
     """
     match error:
         case asyncpg.InvalidPasswordError():
             return LocalError(
                 f"Postgres at {address.server} does not accept the password for {role(address)}.",
                 "Put the right password into the file that database.password_file names, "
-                "and see that the role exists.",
+                "and check that the role exists.",
             )
         case asyncpg.InvalidAuthorizationSpecificationError():
             return LocalError(
-                f"Postgres at {address.server} does not let {role(address)} in.",
-                f"Create that role there (CREATE ROLE … LOGIN), or allow it in the server's pg_hba.conf; "
-                f"Postgres says: {sentence(error)}",
+                f"Postgres at {address.server} does not let {role(address)} log in.",
+                f"Create that role there (CREATE ROLE … LOGIN), or allow it in the server's pg_hba.conf. "
+                f"Postgres reports: {first_line(error)}",
             )
         case asyncpg.InvalidCatalogNameError():
             return LocalError(
                 f"Postgres at {address.server} has no database called {address.database}.",
-                f"Create it there (CREATE DATABASE … OWNER …) for {role(address)}, or correct database.url.",
+                f"Create it (CREATE DATABASE … OWNER …) for {role(address)}, or correct database.url.",
             )
         case asyncpg.InsufficientPrivilegeError():
             return LocalError(
@@ -165,28 +165,29 @@ def refusal(error: BaseException, address: DatabaseAddress) -> LocalError | None
             )
         case asyncpg.CannotConnectNowError():
             return LocalError(
-                f"Postgres at {address.server} is starting or stopping and takes no connections.",
+                f"Postgres at {address.server} is starting or stopping and accepts no connections.",
                 "Wait until it is ready and start the node again.",
             )
         case asyncpg.ClientConfigurationError():
             return LocalError(
-                "database.url says something that cannot be used.",
-                f"Correct it; the driver says: {sentence(error)}",
+                "database.url has a setting that cannot be used.",
+                f"Correct it. The driver reports: {first_line(error)}",
             )
         case OSError() | asyncpg.PostgresConnectionError():
             return LocalError(
-                f"There is no Postgres to be reached at {address.server} ({reason(error)}).",
+                f"Postgres at {address.server} cannot be reached ({reason(error)}).",
                 "Start it, correct database.url, or leave database.url out to use the embedded one.",
             )
     return None
 
 
-def refuse_version(major: int, minor: int, address: DatabaseAddress) -> None:
-    if not OLDEST <= major <= NEWEST:
+def check_version(major: int, minor: int, address: DatabaseAddress) -> None:
+    """Raises LocalError for an unsupported version of Postgres."""
+    if not OLDEST_SUPPORTED <= major <= NEWEST_SUPPORTED:
         raise LocalError(
             f"Postgres at {address.server} is version {major}.{minor}, "
-            f"and Palaver works with {OLDEST} to {NEWEST}.",
-            "Point database.url to one of these, or leave it out to use the embedded one.",
+            f"and Palaver supports {OLDEST_SUPPORTED} to {NEWEST_SUPPORTED}.",
+            "Point database.url to a supported version, or leave it out to use the embedded one.",
         )
 
 
@@ -197,53 +198,53 @@ def role(address: DatabaseAddress) -> str:
 def reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    # Of several hosts or addresses asyncio joins the reasons with the addresses; the first line is enough.
-    return sentence(error).rstrip(".")
+    # For several hosts or addresses asyncio joins all reasons with the addresses; the first line is enough.
+    return first_line(error).rstrip(".")
 
 
-def sentence(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return f"{first}."
 
 
-# Quoted: only the types of asyncpg are generic, not its classes.
-Single: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+# Quoted: asyncpg.Connection is generic only in its type stubs.
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# Tables are in one schema, whatever a server gives its roles to search first.
+# All tables are in one schema, whatever search_path the server sets for its roles.
 SETTINGS = {"application_name": "palaver", "timezone": "UTC", "search_path": "public"}
 
 
-async def open_connection(address: DatabaseAddress, *, connect_timeout: float) -> Single:
-    """To be closed by the caller. What goes wrong is raised as the driver says it."""
+async def open_connection(address: DatabaseAddress, *, connect_timeout: float) -> Connection:
+    """The caller closes the connection. Raises the errors of the driver."""
     connection = await asyncpg.connect(
         address.url,
         password=address.password,
         timeout=connect_timeout,
         server_settings=SETTINGS,
-        # The statements are a fixed set, of which a connection keeps the last hundred. Forgotten every five
-        # minutes, as is the driver's way, each would take another round trip and another plan.
+        # The statements are a fixed set, and a connection caches the last hundred. The driver's default would
+        # drop each after five minutes, which costs another round trip and another plan.
         max_cached_statement_lifetime=0,
     )
     try:
-        await prepare(connection)
+        await set_json_codecs(connection)
     except BaseException:
         connection.terminate()
         raise
     return connection
 
 
-async def connect_once(address: DatabaseAddress, *, connect_timeout: float = 10.0) -> Single:
-    """A connection of one's own, outside every pool; to be closed by the caller. LocalError says why not."""
+async def connect_once(address: DatabaseAddress, *, connect_timeout: float = 10.0) -> Connection:
+    """Open a connection outside the pool; the caller closes it. Raises LocalError when it cannot connect."""
     try:
         return await open_connection(address, connect_timeout=connect_timeout)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        explained = refusal(error, address)
+        explained = explain_connection_error(error, address)
         if explained is None:
             raise
         raise explained from error
 
 
-async def prepare(connection: Single) -> None:
+async def set_json_codecs(connection: Connection) -> None:
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=orjson.dumps, decoder=orjson.loads, format="binary"
     )

@@ -1,10 +1,10 @@
-"""What everything in a node does with its database, and how it rides over a restart of Postgres.
+"""The node's access to its database: transactions, single statements and dedicated connections.
 
-All of this is on the way of every task, several times: the common case is a few plain calls, and what goes
-wrong is sorted out beside it (`storage/database.py`).
+Work that has not begun is retried while Postgres is restarting. A connection on which work has failed is
+returned to the pool only if its state is known; otherwise it is closed.
 
-Beginning to work on a connection, tried again while Postgres is away; and what becomes of a connection on
-which the work ends in an error.
+Every task uses this code several times, so the common case is a few plain calls; errors are handled in
+`ConnectionProvider`.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ import asyncpg
 import structlog
 
 from storage.connect import (
-    BROKEN,
+    BROKEN_CONNECTION_ERRORS,
     ConnectionLost,
     DatabaseAddress,
+    check_version,
+    explain_connection_error,
     is_connection_loss,
-    refusal,
-    refuse_version,
 )
-from storage.connect import Single as Single
+from storage.connect import Connection as Connection
 from storage.connect import connect_once as connect_once
 from storage.pool import Pool
 from storage.session import Session
@@ -33,21 +33,27 @@ from storage.session import Session
 T = TypeVar("T")
 
 RETRY_INTERVAL = 0.05
-SETTLED_WITHIN = 5.0  # seconds: a statement that was cancelled and is under way still is left to Postgres
+ROLLBACK_TIMEOUT = 5.0
+"""Seconds to wait for a cancelled statement to end. After that the connection is closed."""
 
 
-class Lender:
-    def __init__(self, pool: Pool, patience: float) -> None:
+class ConnectionProvider:
+    """Takes connections from the pool, retries while Postgres is unavailable, and returns or closes a
+    connection after an error."""
+
+    def __init__(self, pool: Pool, retry_timeout: float) -> None:
         self.pool = pool
         self.waiting = 0
-        self._patience = patience
+        """How many callers wait for a connection."""
+        self._retry_timeout = retry_timeout
 
-    async def begun(
-        self, begin: Callable[[Single], Awaitable[T]], *, is_open: bool = False
-    ) -> tuple[Single, T]:
-        """A connection on which the work has begun. Nothing was done before, so it may be tried again.
+    async def begin(
+        self, begin: Callable[[Connection], Awaitable[T]], *, is_open: bool = False
+    ) -> tuple[Connection, T]:
+        """Return a connection on which `begin` has succeeded, and its result. `begin` is retried on another
+        connection when its connection is lost, so it must be the first thing that the caller does.
         `is_open`: it begins a transaction."""
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._retry_timeout
         self.waiting += 1
         try:
             while True:
@@ -56,39 +62,42 @@ class Lender:
                     connection = await self.pool.take()
                     return connection, await begin(connection)
                 except BaseException as error:
-                    await self.not_begun(connection, error, is_open=is_open)
+                    await self.handle_begin_error(connection, error, is_open=is_open)
                     if time.monotonic() >= deadline:
                         raise ConnectionLost(self.pool.address) from error
                 await asyncio.sleep(RETRY_INTERVAL)
         finally:
             self.waiting -= 1
 
-    async def not_begun(
-        self, connection: "Single | None", error: BaseException, *, is_open: bool = False
+    async def handle_begin_error(
+        self, connection: "Connection | None", error: BaseException, *, is_open: bool = False
     ) -> None:
-        """Raises why, unless it may be tried again."""
-        if connection is not None and await self._is_lost_by(error, connection, is_open=is_open):
+        """Dispose of the connection. Raises the error, or its explanation, unless the work may be retried."""
+        if connection is not None and await self._dispose(connection, error, is_open=is_open):
             return
         if not isinstance(error, OSError | asyncpg.PostgresError):
             raise error
-        if not is_passing(error):
-            raise refusal(error, self.pool.address) or error from error
+        if not is_transient(error):
+            raise explain_connection_error(error, self.pool.address) or error from error
 
-    async def end(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
-        """The work ended in this error. ConnectionLost, if the error is that of the connection."""
-        if await self._is_lost_by(error, connection, is_open=is_open):
+    async def release_after_error(
+        self, connection: Connection, error: BaseException, *, is_open: bool
+    ) -> None:
+        """Dispose of the connection after its work has failed. Raises ConnectionLost if the connection was
+        the cause; otherwise the caller raises its own error."""
+        if await self._dispose(connection, error, is_open=is_open):
             raise ConnectionLost(self.pool.address) from error
 
-    async def end_session(self, connection: Single, error: BaseException | None) -> None:
-        """Its settings, locks and listeners end. What was done in it is done: that the connection breaks
-        afterwards concerns nobody."""
+    async def release_session(self, connection: Connection, error: BaseException | None) -> None:
+        """Reset the settings, locks and listeners of the connection and return it to the pool. A connection
+        that breaks during the reset is only closed: the work on it has been done."""
         is_lost = isinstance(error, Exception) and is_loss_of(connection, error)
         try:
             if not is_lost:
                 await connection.reset()
         except BaseException as failed:
             self.pool.drop(connection)
-            if not isinstance(failed, BROKEN):
+            if not isinstance(failed, BROKEN_CONNECTION_ERRORS):
                 raise
             return
         if is_lost:
@@ -96,53 +105,51 @@ class Lender:
             raise ConnectionLost(self.pool.address) from error
         self.pool.give_back(connection)
 
-    async def _is_lost_by(self, error: BaseException, connection: Single, *, is_open: bool) -> bool:
-        """Gives the connection back, or drops it if it is lost or nobody knows its state. `is_open`: there is
-        a transaction on it."""
+    async def _dispose(self, connection: Connection, error: BaseException, *, is_open: bool) -> bool:
+        """Return the connection to the pool, or close it if it is lost or its state is unknown. True if the
+        error means that it was lost. `is_open`: there is a transaction on it."""
         if not isinstance(error, Exception | asyncio.CancelledError):
             self.pool.drop(connection)
             return False
         if isinstance(error, Exception) and is_loss_of(connection, error):
             self.pool.drop(connection)
             return True
-        await self._settle(connection, error, is_open=is_open)
+        await self._roll_back(connection, error, is_open=is_open)
         return False
 
-    async def _settle(self, connection: Single, error: BaseException, *, is_open: bool) -> None:
+    async def _roll_back(self, connection: Connection, error: BaseException, *, is_open: bool) -> None:
         try:
             if isinstance(error, asyncio.CancelledError):
-                # What was cancelled may still be under way; this is carried out after it. A statement that
-                # had not come to Postgres yet when it was asked to cancel it is not cancelled.
-                async with asyncio.timeout(SETTLED_WITHIN):
+                # The cancelled statement may still be running; this one runs after it. Postgres does not
+                # cancel a statement that arrives after the request to cancel it.
+                async with asyncio.timeout(ROLLBACK_TIMEOUT):
                     await connection.execute("ROLLBACK" if is_open else "SELECT 1")
             elif connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
         except BaseException as failed:
             self.pool.drop(connection)
-            # A lost connection has rolled back by itself; that it cannot again would hide what happened.
+            # Postgres rolls back when a connection is lost; a second error would hide the first.
             if not isinstance(failed, Exception):
                 raise
         else:
             self.pool.give_back(connection)
 
 
-def is_loss_of(connection: Single, error: Exception) -> bool:
-    """Did this connection fail, rather than something else the caller did?"""
+def is_loss_of(connection: Connection, error: Exception) -> bool:
+    """Whether the error means that this connection failed, rather than other work of the caller."""
     if isinstance(error, ConnectionError | asyncpg.InterfaceError):
         return connection.is_closed()
     return is_connection_loss(error) or type(error) is asyncpg.InternalClientError
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     return isinstance(error, OSError | asyncpg.TooManyConnectionsError) or is_connection_loss(error)
 
 
-# What a statement can be run on: a connection of the pool, or one that somebody opened by itself.
-Connection: TypeAlias = Single
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
-# What is to be done once the transaction on a connection has been committed. None where every statement is
-# committed by itself.
-Afterwards: TypeAlias = dict[Connection, list[Callable[[], None]] | None]
+# Callbacks to run after the commit of the transaction on each connection. None for a connection on which each
+# statement is committed by itself.
+CommitCallbacks: TypeAlias = dict[Connection, list[Callable[[], None]] | None]
 
 
 log = structlog.get_logger("palaver.database")
@@ -157,13 +164,15 @@ class PoolStats:
 
 
 class Database:
-    def __init__(self, address: DatabaseAddress, pool: Pool, patience: float) -> None:
+    """A pool of connections to one database, and the session of this process with it."""
+
+    def __init__(self, address: DatabaseAddress, pool: Pool, retry_timeout: float) -> None:
         self.address = address
         self.session = Session(address)
-        """For notifications of other processes and for leases."""
+        """For notifications between processes and for leases."""
         self._pool = pool
-        self._lender = Lender(pool, patience)
-        self._afterwards: Afterwards = {}
+        self._connections = ConnectionProvider(pool, retry_timeout)
+        self._callbacks: CommitCallbacks = {}
 
     @classmethod
     async def connect(
@@ -173,12 +182,12 @@ class Database:
         minimum: int = 2,
         maximum: int = 10,
         connect_timeout: float = 10.0,
-        patience: float = 10.0,
+        retry_timeout: float = 10.0,
     ) -> Self:
-        """LocalError says why there is no connection.
+        """Raises LocalError, which explains why the database cannot be used.
 
-        `patience` is how long a connection that was lost later is tried anew before ConnectionLost is raised;
-        a restart of Postgres takes less.
+        `retry_timeout`: seconds for which work is retried after a later loss of connection, before
+        ConnectionLost is raised. A restart of Postgres takes less.
         """
         pool = Pool(address, minimum=minimum, maximum=maximum, connect_timeout=connect_timeout)
         try:
@@ -186,173 +195,176 @@ class Database:
             connection = await pool.take()
             version = connection.get_server_version()
             pool.give_back(connection)
-            refuse_version(version.major, version.minor, address)
+            check_version(version.major, version.minor, address)
         except BaseException as error:
             pool.terminate()
-            explained = refusal(error, address)
+            explained = explain_connection_error(error, address)
             if explained is None:
                 raise
             raise explained from error
-        return cls(address, pool, patience)
+        return cls(address, pool, retry_timeout)
 
     async def close(self) -> None:
-        """Waits for those who use a connection to give it back."""
+        """Wait until all connections have been returned, and close them."""
         await self.session.close()
         await self._pool.close()
 
     @property
     def stats(self) -> PoolStats:
         size, idle = self._pool.counts()
-        return PoolStats(size=size, idle=idle, maximum=self._pool.maximum, waiting=self._lender.waiting)
+        return PoolStats(size=size, idle=idle, maximum=self._pool.maximum, waiting=self._connections.waiting)
 
     def transaction(self, *, isolation: Isolation | None = None, readonly: bool = False) -> "Transaction":
-        """All or nothing. Settings are made LOCAL in it, and locks taken for the transaction.
+        """A context manager that commits at its end, and rolls back if its block raises.
 
-        ConnectionLost when Postgres went away. If that was at the end, the work may have been done or not: do
-        it again only if it may be done twice.
+        Use only `SET LOCAL` and transaction-level advisory locks in it: the connection is reused. Raises
+        ConnectionLost when the connection fails. If that happens during the commit, the transaction may or
+        may not have been committed; repeat the work only if it is idempotent.
         """
         begin = "BEGIN READ ONLY" if readonly else "BEGIN"
         if isolation is not None:
             begin += f" ISOLATION LEVEL {isolation.replace('_', ' ')}"
-        return Transaction(self._lender, self._afterwards, begin)
+        return Transaction(self._connections, self._callbacks, begin)
 
-    def after_commit(self, connection: Connection, act: Callable[[], None]) -> bool:
-        """Have something done as soon as the transaction on this connection has been committed. It is not
-        when the transaction is rolled back, nor when nobody knows what became of it. If it fails, that is
-        logged: the commit has succeeded. False: it is no transaction of this pool, and nothing will be done.
+    def after_commit(self, connection: Connection, callback: Callable[[], None]) -> bool:
+        """Call `callback` once the transaction on this connection has been committed. It is not called after
+        a rollback, nor when the outcome of the commit is unknown. An error in it is logged: the commit has
+        succeeded. False if the connection is in no transaction of this pool; then it is not called.
         """
         try:
-            afterwards = self._afterwards[connection]
+            callbacks = self._callbacks[connection]
         except KeyError:
             return False
-        if afterwards is None:
-            _run(act)
+        if callbacks is None:
+            _run(callback)
         else:
-            afterwards.append(act)
+            callbacks.append(callback)
         return True
 
-    async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `work` reads, every statement for itself: in a transaction it would take two round trips more.
-        It is done once more when the connection breaks, so that must be no harm."""
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Return the result of `work`, without a transaction, which would cost two more round trips: each of
+        its statements sees what has been committed before it. `work` is retried when the connection fails, so
+        it must be idempotent."""
         connection = self._pool.idle()
         if connection is None:
-            connection, found = await self._lender.begun(work)
+            connection, found = await self._connections.begin(work)
         else:
             try:
                 found = await work(connection)
             except BaseException as error:
-                await self._lender.not_begun(connection, error)
-                connection, found = await self._lender.begun(work)
+                await self._connections.handle_begin_error(connection, error)
+                connection, found = await self._connections.begin(work)
         self._pool.give_back(connection)
         return found
 
-    def statements(self) -> "Statements":
-        """For one statement, or some of which each is a transaction of its own. ConnectionLost, when Postgres
-        went away: the last one may have been carried out or not."""
-        return Statements(self._lender, self._afterwards)
+    def autocommit(self) -> "AutocommitConnection":
+        """A context manager for statements that are each committed by themselves. Raises ConnectionLost when
+        the connection fails; the last statement may or may not have been executed."""
+        return AutocommitConnection(self._connections, self._callbacks)
 
-    def connection(self) -> "WholeConnection":
-        """A connection without a transaction: its settings and advisory locks end with the context."""
-        return WholeConnection(self._lender)
+    def connection(self) -> "SessionConnection":
+        """A context manager for a connection without a transaction. Its settings and advisory locks end with
+        the context."""
+        return SessionConnection(self._connections)
 
 
 class Transaction:
-    __slots__ = ("_afterwards", "_begin", "_connection", "_lender")
+    __slots__ = ("_begin", "_callbacks", "_connection", "_connections")
     _connection: Connection
 
-    def __init__(self, lender: Lender, afterwards: Afterwards, begin: str) -> None:
-        self._lender = lender
-        self._afterwards = afterwards
+    def __init__(self, connections: ConnectionProvider, callbacks: CommitCallbacks, begin: str) -> None:
+        self._connections = connections
+        self._callbacks = callbacks
         self._begin = begin
 
     async def __aenter__(self) -> Connection:
-        connection = self._lender.pool.idle()
+        connection = self._connections.pool.idle()
         if connection is not None:
             try:
                 await connection.execute(self._begin)
             except BaseException as error:
-                await self._lender.not_begun(connection, error, is_open=True)
+                await self._connections.handle_begin_error(connection, error, is_open=True)
                 connection = None
         if connection is None:
-            connection, _ = await self._lender.begun(self._execute_begin, is_open=True)
+            connection, _ = await self._connections.begin(self._execute_begin, is_open=True)
         self._connection = connection
-        self._afterwards[connection] = []
+        self._callbacks[connection] = []
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
-        afterwards = self._afterwards[connection]
-        del self._afterwards[connection]
+        callbacks = self._callbacks[connection]
+        del self._callbacks[connection]
         if error is not None:
-            await self._lender.end(connection, error, is_open=True)
+            await self._connections.release_after_error(connection, error, is_open=True)
             return
         try:
             ended = await connection.execute("COMMIT")
         except BaseException as failed:
-            await self._lender.end(connection, failed, is_open=True)
+            await self._connections.release_after_error(connection, failed, is_open=True)
             raise
-        self._lender.pool.give_back(connection)
+        self._connections.pool.give_back(connection)
         # After a statement that failed Postgres answers a COMMIT with ROLLBACK.
-        if afterwards and ended == "COMMIT":
-            for act in afterwards:
-                _run(act)
+        if callbacks and ended == "COMMIT":
+            for callback in callbacks:
+                _run(callback)
 
     async def _execute_begin(self, connection: Connection) -> None:
         await connection.execute(self._begin)
 
 
-class Statements:
-    __slots__ = ("_afterwards", "_connection", "_lender")
+class AutocommitConnection:
+    __slots__ = ("_callbacks", "_connection", "_connections")
     _connection: Connection
 
-    def __init__(self, lender: Lender, afterwards: Afterwards) -> None:
-        self._lender = lender
-        self._afterwards = afterwards
+    def __init__(self, connections: ConnectionProvider, callbacks: CommitCallbacks) -> None:
+        self._connections = connections
+        self._callbacks = callbacks
 
     async def __aenter__(self) -> Connection:
-        connection = self._lender.pool.idle()
+        connection = self._connections.pool.idle()
         if connection is None:
-            connection, _ = await self._lender.begun(begin_nothing)
+            connection, _ = await self._connections.begin(_begin_nothing)
         self._connection = connection
-        self._afterwards[connection] = None
+        self._callbacks[connection] = None
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        del self._afterwards[self._connection]
+        del self._callbacks[self._connection]
         if error is None:
-            self._lender.pool.give_back(self._connection)
+            self._connections.pool.give_back(self._connection)
         else:
-            await self._lender.end(self._connection, error, is_open=False)
+            await self._connections.release_after_error(self._connection, error, is_open=False)
 
 
-class WholeConnection:
-    __slots__ = ("_connection", "_lender")
+class SessionConnection:
+    __slots__ = ("_connection", "_connections")
     _connection: Connection
 
-    def __init__(self, lender: Lender) -> None:
-        self._lender = lender
+    def __init__(self, connections: ConnectionProvider) -> None:
+        self._connections = connections
 
     async def __aenter__(self) -> Connection:
-        self._connection, _ = await self._lender.begun(begin_nothing)
+        self._connection, _ = await self._connections.begin(_begin_nothing)
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._lender.end_session(self._connection, error)
+        await self._connections.release_session(self._connection, error)
 
 
-async def begin_nothing(connection: Connection) -> None:
-    """Each statement begins by itself."""
+async def _begin_nothing(connection: Connection) -> None:
+    """For work without a BEGIN statement."""
 
 
-def _run(act: Callable[[], None]) -> None:
-    """What runs after a commit must not make the commit look failed."""
+def _run(callback: Callable[[], None]) -> None:
+    """Run a callback. An error in it must not make the commit look failed."""
     try:
-        act()
+        callback()
     except Exception as error:
-        log.error("An action after a commit failed.", exc_info=error)
+        log.error("A callback failed after a commit.", exc_info=error)

@@ -1,11 +1,11 @@
-"""Whose fault it is: here the kind that every layer shares, something on this machine."""
+"""`LocalError`, the error that an operator of this node has to fix. All packages use it."""
 
 
 class LocalError(Exception):
-    """Whoever runs this node has to put something right.
+    """An error that the operator of this node has to fix.
 
-    `problem` says what is wrong in one sentence, `advice` what to do about it in another. Both are shown to a
-    person as they are, so neither may ever hold a secret.
+    `problem` says in one sentence what is wrong, `advice` says what to do about it. Both are shown to people
+    unchanged, so neither may contain a secret.
     """
 
     def __init__(self, problem: str, advice: str) -> None:

@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 
 import asyncpg
 
-from storage.connect import refusal
+from storage.connect import explain_connection_error
 from storage.database import Connection, Database
 from storage.errors import LocalError
 from storage.statements import load
@@ -84,7 +84,7 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
                 progress(done, len(steps), step.name)
                 await apply(connection, step)
     except asyncpg.InsufficientPrivilegeError as error:
-        raise refusal(error, database.address) or error from error
+        raise explain_connection_error(error, database.address) or error from error
     if steps:
         progress(len(steps), len(steps), steps[-1].name)
     return len(available)

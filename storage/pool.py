@@ -1,8 +1,8 @@
-"""The connections that a node shares: taking one and giving it back are a few plain calls.
+"""The connection pool. Taking and returning a connection is a few plain calls.
 
-asyncpg's own pool makes a proxy, a timer, a shielded task and a turn of the loop of it, four times as many
-calls as the statement for which a connection is mostly taken. Here the one that was given back last is taken
-first, so that what is warm in this process and in Postgres stays warm.
+For each use asyncpg's own pool makes a proxy, a timer, a shielded task and a turn of the event loop: four
+times as many calls as the statement for which a connection is usually taken. Here the connection returned
+last is taken first, so that the caches in this process and in Postgres stay warm.
 """
 
 import asyncio
@@ -11,44 +11,46 @@ from collections import deque
 
 import asyncpg
 
-from storage.connect import BROKEN, DatabaseAddress, Single, open_connection
+from storage.connect import BROKEN_CONNECTION_ERRORS, Connection, DatabaseAddress, open_connection
 
-UNUSED = 300.0  # seconds: after as long a connection that nobody needed is closed
+UNUSED_TIMEOUT = 300.0
+"""Seconds after which a connection that was not needed is closed."""
 
 
 class Pool:
-    """At most `maximum` connections, opened when they are needed. Those who find none are served in the order
-    in which they came."""
+    """At most `maximum` connections, opened on demand. Callers that have to wait get one in the order of
+    their requests."""
 
     def __init__(
         self, address: DatabaseAddress, *, minimum: int, maximum: int, connect_timeout: float
     ) -> None:
         self.address = address
         self.maximum = maximum
-        self.connections: set[Single] = set()
+        self.connections: set[Connection] = set()
         self._minimum = minimum
         self._connect_timeout = connect_timeout
-        # The last one is the next to be taken.
-        self._idle: list[Single] = []
-        # How many were idle at any time since somebody looked: so many at the beginning were not needed.
-        self._fewest = 0
+        # A stack: the last connection is taken next.
+        self._idle: list[Connection] = []
+        # The smallest number of idle connections since the last sweep: so many were not needed.
+        self._fewest_idle = 0
         self._opening = 0
-        # Whoever waits is handed a connection, or None: the place of one, counted as being opened. While
-        # somebody waits no connection is idle and no place is free.
-        self._waiting: deque[asyncio.Future[Single | None]] = deque()
+        # A waiting caller is given a connection, or None: the right to open one, already counted in
+        # `_opening`. While a caller waits, no connection is idle and none more may be opened.
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._is_closing = False
-        self._all_back = asyncio.Event()
+        self._all_returned = asyncio.Event()
         self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Opens as many as there are to be always."""
+        """Open the minimum number of connections."""
         while len(self.connections) < self._minimum:
             self._opening += 1
             self.give_back(await self._open())
         self._close_unused()
 
     async def close(self) -> None:
-        """Waits for those who use a connection to give it back, and for those who are in the queue."""
+        """Wait until all connections have been returned and all waiting callers have been served, and close
+        the connections."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -56,7 +58,7 @@ class Pool:
             self._sweep.cancel()
         try:
             if self._in_use():
-                await self._all_back.wait()
+                await self._all_returned.wait()
             await asyncio.gather(*map(_close, self.connections))
         except BaseException:
             self.terminate()
@@ -72,26 +74,26 @@ class Pool:
             connection.terminate()
 
     def counts(self) -> tuple[int, int]:
-        """How many connections there are, and how many of them are idle."""
+        """The number of open connections, and how many of them are idle."""
         return (
             sum(not connection.is_closed() for connection in self.connections),
             sum(not connection.is_closed() for connection in self._idle),
         )
 
-    def idle(self) -> "Single | None":
-        """Take one that nobody uses, if there is one."""
+    def idle(self) -> "Connection | None":
+        """Take an idle connection, if there is one."""
         idle = self._idle
         while idle and not self._is_closing:
             connection = idle.pop()
-            if len(idle) < self._fewest:
-                self._fewest = len(idle)
+            if len(idle) < self._fewest_idle:
+                self._fewest_idle = len(idle)
             if not connection.is_closed():
                 return connection
             self.connections.discard(connection)
         return None
 
-    async def take(self) -> Single:
-        """Take one, and wait until there is one."""
+    async def take(self) -> Connection:
+        """Take a connection; open one or wait for one if none is idle."""
         if self._is_closing:
             raise asyncpg.InterfaceError("the pool of connections is closed")
         connection = self.idle()
@@ -108,36 +110,36 @@ class Pool:
                 self._opening += 1
         return await self._open()
 
-    def give_back(self, connection: Single) -> None:
-        """Whoever takes it next finds it as it is: nothing may be under way on it."""
-        waiter = self._next() if self._waiting else None
+    def give_back(self, connection: Connection) -> None:
+        """Return a connection. No transaction or statement may be in progress on it: it is not reset."""
+        waiter = self._next_waiter() if self._waiting else None
         if waiter is not None:
             waiter.set_result(connection)
         else:
             self._idle.append(connection)
             if self._is_closing:
-                self._tell_if_all_are_back()
+                self._check_all_returned()
 
-    def drop(self, connection: Single) -> None:
-        """Instead of giving it back: it is of no use any more."""
+    def drop(self, connection: Connection) -> None:
+        """Close a connection that cannot be reused, instead of returning it."""
         connection.terminate()
         self.connections.discard(connection)
-        self._free_a_place()
+        self._release_slot()
 
-    async def _open(self) -> Single:
-        """In a place that is counted as being opened."""
+    async def _open(self) -> Connection:
+        """Open a connection that the caller has counted in `_opening`."""
         try:
             connection = await open_connection(self.address, connect_timeout=self._connect_timeout)
         except BaseException:
             self._opening -= 1
-            self._free_a_place()
+            self._release_slot()
             raise
         self._opening -= 1
         self.connections.add(connection)
         return connection
 
-    async def _wait(self) -> "Single | None":
-        waiter: asyncio.Future[Single | None] = asyncio.get_running_loop().create_future()
+    async def _wait(self) -> "Connection | None":
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:
             return await waiter
@@ -148,42 +150,42 @@ class Pool:
                 self.give_back(given)
             else:
                 self._opening -= 1
-                self._free_a_place()
+                self._release_slot()
             raise
 
-    def _next(self) -> "asyncio.Future[Single | None] | None":
+    def _next_waiter(self) -> "asyncio.Future[Connection | None] | None":
         for waiter in self._waiting:
             if not waiter.cancelled():
                 self._waiting.remove(waiter)
                 return waiter
         return None
 
-    def _free_a_place(self) -> None:
-        waiter = self._next()
+    def _release_slot(self) -> None:
+        waiter = self._next_waiter()
         if waiter is not None:
             self._opening += 1
             waiter.set_result(None)
         elif self._is_closing:
-            self._tell_if_all_are_back()
+            self._check_all_returned()
 
     def _in_use(self) -> int:
         return len(self.connections) + self._opening - len(self._idle)
 
-    def _tell_if_all_are_back(self) -> None:
+    def _check_all_returned(self) -> None:
         if not self._in_use():
-            self._all_back.set()
+            self._all_returned.set()
 
     def _close_unused(self) -> None:
-        spare = max(0, min(self._fewest, len(self.connections) - self._minimum))
+        spare = max(0, min(self._fewest_idle, len(self.connections) - self._minimum))
         for connection in self._idle[:spare]:
             self.connections.discard(connection)
             connection.terminate()
         del self._idle[:spare]
-        self._fewest = len(self._idle)
-        self._sweep = asyncio.get_running_loop().call_later(UNUSED, self._close_unused)
+        self._fewest_idle = len(self._idle)
+        self._sweep = asyncio.get_running_loop().call_later(UNUSED_TIMEOUT, self._close_unused)
 
 
-async def _close(connection: Single) -> None:
-    """Of one that Postgres has ended already nothing is left to be said."""
-    with contextlib.suppress(*BROKEN):
+async def _close(connection: Connection) -> None:
+    """Close a connection; Postgres may have closed it already."""
+    with contextlib.suppress(*BROKEN_CONNECTION_ERRORS):
         await connection.close()

@@ -1,9 +1,9 @@
-"""The process's own session with Postgres: notifications between the processes of a node, and leases.
+"""The session of this process with Postgres: notifications between the processes of a node, and leases.
 
-A lease is an advisory lock of the session. However the process ends, `kill -9` included, Postgres gives its
-locks to the next process that asks. When the session is lost, its leases are lost at once.
+A lease is an advisory lock of the session. However the process ends, `kill -9` included, Postgres releases
+its locks, so that another process can take them. When the session is lost, its leases are lost at once.
 
-A notification may be lost, so its receivers also survey the tables: after each (re)connect and every 30
+A notification may be lost, so its receivers also poll the tables: after each (re)connect and every 30
 seconds.
 """
 
@@ -19,34 +19,40 @@ import asyncpg
 import structlog
 
 from storage.concurrency import BackgroundTasks
-from storage.connect import BROKEN, ConnectionLost, DatabaseAddress, Single, connect_once
+from storage.connect import (
+    BROKEN_CONNECTION_ERRORS,
+    Connection,
+    ConnectionLost,
+    DatabaseAddress,
+    connect_once,
+)
 from storage.errors import LocalError
 from storage.statements import load
 
 SQL = load("storage", "session.sql")
 
 CHANNEL: Final = "palaver"
-MOST_PAYLOAD_BYTES: Final = 7_900
-"""Postgres refuses notifications of 8,000 bytes, of which a few are the sender's name and the topic."""
-MOST_WAITING: Final = 10_000
-"""Notifications that wait to be sent. Others are left to the surveys of the receivers."""
-SURVEY: Final = 30.0
-CHECK: Final = 1.0
-"""Seconds between two checks that the session answers and whether other processes listen."""
-RETRY: Final = 0.5
+MAX_PAYLOAD_BYTES: Final = 7_900
+"""Postgres refuses notifications of 8,000 bytes; the sender's name and the topic need a few of them."""
+MAX_PENDING: Final = 10_000
+"""Maximum number of notifications that wait to be sent. The receivers discover the others when they poll."""
+POLL_INTERVAL: Final = 30.0
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two checks that the session responds and whether other processes listen."""
+RETRY_INTERVAL: Final = 0.5
 """Seconds before a lease that another process holds is requested again, and before a reconnect."""
-ANSWERED_WITHIN: Final = 5.0
-"""Seconds after which a session that does not answer counts as lost."""
-CLOSED_WITHIN: Final = 2.0
-CONNECTED_WITHIN: Final = 10.0
+RESPONSE_TIMEOUT: Final = 5.0
+"""Seconds after which a session that does not respond counts as lost."""
+CLOSE_TIMEOUT: Final = 2.0
+CONNECT_TIMEOUT: Final = 10.0
 
-_LOST: Final[tuple[type[Exception], ...]] = (*BROKEN, OSError, TimeoutError)
-_AWAY: Final[tuple[type[Exception], ...]] = (*_LOST, LocalError)
-_SURVEY_ALL: Final = "*"
-_ARRIVED: Final = "+"
+_LOST_ERRORS: Final[tuple[type[Exception], ...]] = (*BROKEN_CONNECTION_ERRORS, OSError, TimeoutError)
+_UNAVAILABLE_ERRORS: Final[tuple[type[Exception], ...]] = (*_LOST_ERRORS, LocalError)
+_POLL_ALL: Final = "*"
+_CONNECTED: Final = "+"
 
 Receiver: TypeAlias = Callable[[str | None], None]
-"""Gets a payload, or None: notifications may have been missed, survey the tables."""
+"""Called with a payload, or with None: notifications may have been missed, poll the tables."""
 
 
 log = structlog.get_logger("palaver.session")
@@ -57,24 +63,24 @@ class LeaseLost(ConnectionLost):
 
 
 class Session:
-    """It connects when it is first used, and again whenever the connection is lost."""
+    """Connects at its first use, and again whenever the connection is lost."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
         self._name = secrets.token_hex(8)
         self._tasks = BackgroundTasks()
         self._is_started = False
-        self._connection: Single | None = None
-        # The pid and the start of the last connection's session, as the server knows it.
+        self._connection: Connection | None = None
+        # The pid and the start time of the previous connection's backend.
         self._previous: tuple[int, datetime] | None = None
         self._connected = asyncio.Event()
-        self._using = asyncio.Lock()
+        self._in_use = asyncio.Lock()
         self._wake = asyncio.Event()
         self._receivers: dict[str, list[Receiver]] = {}
         self._outgoing: dict[tuple[str, str], None] = {}
         self._is_alone = False
-        # Whether that was logged.
-        self._is_away = False
+        # Whether the loss of the connection has been logged.
+        self._is_unavailable = False
         self._count_received = 0
         self._leases: dict[str, Lease] = {}
 
@@ -84,11 +90,12 @@ class Session:
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other process listens. Then nothing is sent: nearly every node is one process."""
+        """Whether no other process listens. Then no notifications are sent: nearly every node is one
+        process."""
         return self._is_alone
 
     async def close(self) -> None:
-        """Sends what waits; leases and subscriptions end."""
+        """Send the pending notifications and end all leases and subscriptions."""
         if self._connection is not None:
             await self._send(self._connection)
         await self._tasks.close()
@@ -96,8 +103,8 @@ class Session:
     # -- notifications --
 
     def subscribe(self, topic: str, receive: Receiver) -> Callable[[], None]:
-        """Call `receive` with what other processes send on the topic, and with None whenever a survey is due.
-        Returns a function that ends the subscription."""
+        """Call `receive` with each payload that another process sends on the topic, and with None whenever it
+        should poll the tables. Returns a function that ends the subscription."""
         receivers = self._receivers.setdefault(topic, [])
         receivers.append(receive)
         if self._connection is not None:
@@ -111,9 +118,9 @@ class Session:
         return end
 
     def notify(self, topic: str, payload: str = "") -> None:
-        """Tell other processes, outside any transaction and together with what else waits: a transaction that
-        notifies keeps all others that do from committing at the same time. Call it after the commit."""
-        if not self._is_alone and len(self._outgoing) < MOST_WAITING:
+        """Notify the other processes. Call it after the commit: notifications are sent in batches outside any
+        transaction, because Postgres commits transactions with notifications one at a time."""
+        if not self._is_alone and len(self._outgoing) < MAX_PENDING:
             self._outgoing[topic, payload] = None
             self._wake.set()
             self._start()
@@ -122,13 +129,13 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def lease(self, name: str) -> "AsyncIterator[Lease]":
-        """Hold the lease while the block runs, once neither another process nor another task of this one
-        does. When the lease is lost the block is cancelled, and LeaseLost is raised."""
+        """Wait until no other process or task holds the lease, and hold it while the block runs. When the
+        lease is lost the block is cancelled, and LeaseLost is raised."""
         async with await self.acquire(name) as lease:
             yield lease
 
     async def acquire(self, name: str) -> "Lease":
-        """As `lease`, for a holder that looks itself whether it is still held."""
+        """As `lease`, for a caller that releases the lease and checks `is_held` itself."""
         while True:
             if (holder := self._leases.get(name)) is not None:
                 await holder.lost()
@@ -136,61 +143,62 @@ class Session:
                 if (lease := await self.try_lease(name)) is not None:
                     return lease
             if name not in self._leases:
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_INTERVAL)
 
     async def try_lease(self, name: str, *, shared: bool = False) -> "Lease | None":
-        """The lease, or None if another process or another task has it. Shared, it is exclusive of those that
-        are not. Raises ConnectionLost if there is no session for a while."""
+        """Return the lease, or None if another process or task holds it. Shared leases exclude only leases
+        that are not shared. Raises ConnectionLost if there is no session for `CONNECT_TIMEOUT` seconds."""
         self._start()
         connection = self._connection or await self._until_connected()
         attempt = self._tasks.spawn("lease", self._take(connection, name, shared=shared))
         try:
             await asyncio.wait({attempt})
         except asyncio.CancelledError:
-            # The statement is not interrupted: whether the lock was taken would be unknown.
-            attempt.add_done_callback(self._give_back)
+            # The statement is not interrupted: it would be unknown whether the lock was taken.
+            attempt.add_done_callback(self._release_if_taken)
             raise
         if attempt.cancelled() or connection is not self._connection:
             raise LeaseLost(self.address)
         return attempt.result()
 
     async def release(self, lease: "Lease") -> None:
-        """Waits until Postgres has the lock back, so that another process can take it at once."""
+        """Release the lease and wait until Postgres has released the lock, so that another process can take
+        it."""
         if lease.is_held:
             await asyncio.wait({self._tasks.spawn("lease", self._unlock(lease))})
 
     # -- inside: leases --
 
-    async def _take(self, connection: Single, name: str, *, shared: bool) -> "Lease | None":
-        async with self._using:
+    async def _take(self, connection: Connection, name: str, *, shared: bool) -> "Lease | None":
+        async with self._in_use:
             if connection is not self._connection or name in self._leases:
                 return None
             try:
-                async with asyncio.timeout(ANSWERED_WITHIN):
+                async with asyncio.timeout(RESPONSE_TIMEOUT):
                     taken = await connection.fetchval(SQL.lock_shared if shared else SQL.lock, name)
-            except _LOST:
+            except _LOST_ERRORS:
                 self._end(connection)
             if connection is not self._connection or not taken:
                 return None
             lease = self._leases[name] = Lease(self, name, shared=shared)
             return lease
 
-    def _give_back(self, attempt: "asyncio.Task[Lease | None]") -> None:
+    def _release_if_taken(self, attempt: "asyncio.Task[Lease | None]") -> None:
         lease = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
         if lease is not None:
             self._tasks.spawn("lease", self._unlock(lease))
 
     async def _unlock(self, lease: "Lease") -> None:
-        async with self._using:
+        async with self._in_use:
             connection = self._connection
             if connection is None or not lease.is_held:
                 return
             lease.end()
             del self._leases[lease.name]
             try:
-                async with asyncio.timeout(ANSWERED_WITHIN):
+                async with asyncio.timeout(RESPONSE_TIMEOUT):
                     await connection.execute(SQL.unlock_shared if lease.is_shared else SQL.unlock, lease.name)
-            except _LOST:
+            except _LOST_ERRORS:
                 self._end(connection)
 
     # -- inside: the connection --
@@ -198,11 +206,11 @@ class Session:
     def _start(self) -> None:
         if not self._is_started:
             self._is_started = True
-            self._tasks.supervise("session with Postgres", self._run, every=RETRY)
+            self._tasks.supervise("session with Postgres", self._run, every=RETRY_INTERVAL)
 
-    async def _until_connected(self) -> Single:
+    async def _until_connected(self) -> Connection:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CONNECTED_WITHIN):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 while self._connection is None:
                     await self._connected.wait()
         if self._connection is None:
@@ -210,34 +218,38 @@ class Session:
         return self._connection
 
     async def _run(self) -> None:
-        """One connection, from its beginning to its end."""
+        """Open one connection and serve it until it ends."""
         try:
             connection = await self._connect()
-        except _AWAY as error:
-            if not self._is_away:
-                self._is_away = True
-                log.warning("There is no session with Postgres; it is tried again.", problem=str(error))
+        except _UNAVAILABLE_ERRORS as error:
+            if not self._is_unavailable:
+                self._is_unavailable = True
+                log.warning("The session with Postgres failed and is retried.", problem=str(error))
             return
-        self._is_away = False
+        self._is_unavailable = False
         try:
             await self._serve(connection)
         finally:
             await self._close(connection)
 
-    async def _connect(self) -> Single:
+    async def _connect(self) -> Connection:
         connection = await connect_once(self.address)
         try:
             connection.add_termination_listener(lambda _: self._lose(connection))
-            async with asyncio.timeout(CONNECTED_WITHIN):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 if self._previous is not None:
-                    # The server may not have noticed that it ended, and would keep its leases from this one.
+                    # The server may not have noticed the end of the previous session and still hold its
+                    # locks.
                     await connection.execute(SQL.end_previous, *self._previous)
-                self._previous = connection.get_server_pid(), await connection.fetchval(SQL.started)
-                # In this order: a process that looks for others from now on finds this one; a process that
-                # looked before is notified by this one.
-                await connection.execute(SQL.count_in)
+                self._previous = (
+                    connection.get_server_pid(),
+                    await connection.fetchval(SQL.session_started_at),
+                )
+                # In this order: a process that checks for listeners from now on finds this one; a process
+                # that checked before is notified by this one.
+                await connection.execute(SQL.register_listener)
                 await connection.add_listener(CHANNEL, self._receive)
-                await self._execute_notify(connection, [(_ARRIVED, "")])
+                await self._execute_notify(connection, [(_CONNECTED, "")])
         except BaseException:
             connection.terminate()
             raise
@@ -245,54 +257,54 @@ class Session:
         self._connected.set()
         return connection
 
-    async def _serve(self, connection: Single) -> None:
+    async def _serve(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
-        next_survey = next_check = loop.time()
+        next_poll = next_check = loop.time()
         while connection is self._connection:
             now = loop.time()
-            if now >= next_survey:
-                next_survey = now + SURVEY
-                self._survey()
+            if now >= next_poll:
+                next_poll = now + POLL_INTERVAL
+                self._poll()
             if now >= next_check:
-                next_check = now + CHECK
+                next_check = now + CHECK_INTERVAL
                 await self._check(connection)
             await self._send(connection)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(next_check - loop.time()):
                     await self._wake.wait()
 
-    async def _check(self, connection: Single) -> None:
-        """Whether the session answers, and whether other processes listen."""
+    async def _check(self, connection: Connection) -> None:
+        """Check that the session responds, and whether other processes listen."""
         before = self._count_received
         try:
-            async with self._using, asyncio.timeout(ANSWERED_WITHIN):
+            async with self._in_use, asyncio.timeout(RESPONSE_TIMEOUT):
                 is_alone = await connection.fetchval(SQL.is_alone)
-        except _LOST:
+        except _LOST_ERRORS:
             self._end(connection)
             return
-        # What was received meanwhile may come from a process that was not there yet.
+        # A notification received meanwhile may come from a process that has just connected.
         self._is_alone = is_alone and self._count_received == before
 
-    async def _send(self, connection: Single) -> None:
-        """What is added while this is under way is sent together afterwards."""
+    async def _send(self, connection: Connection) -> None:
+        """Send the pending notifications. Those added meanwhile are sent as the next batch."""
         self._wake.clear()
         outgoing, self._outgoing = self._outgoing, {}
         if not outgoing or connection is not self._connection:
             return
         try:
-            async with self._using, asyncio.timeout(ANSWERED_WITHIN):
+            async with self._in_use, asyncio.timeout(RESPONSE_TIMEOUT):
                 await self._execute_notify(connection, list(outgoing))
-        except _LOST:
+        except _LOST_ERRORS:
             self._end(connection)
         except asyncpg.PostgresError:
-            log.exception("Notifications could not be sent.", topics=sorted({topic for topic, _ in outgoing}))
+            log.exception("Notifications were not sent.", topics=sorted({topic for topic, _ in outgoing}))
 
-    async def _execute_notify(self, connection: Single, notices: list[tuple[str, str]]) -> None:
+    async def _execute_notify(self, connection: Connection, notices: list[tuple[str, str]]) -> None:
         texts = [f"{self._name} {topic} {payload}" for topic, payload in notices]
         await connection.execute(SQL.notify, texts)
 
-    def _lose(self, connection: Single) -> None:
-        """Nothing more comes of this connection. Its leases may be another process's by now."""
+    def _lose(self, connection: Connection) -> None:
+        """Stop using this connection. Another process may already hold its leases."""
         if connection is not self._connection:
             return
         self._connection = None
@@ -303,15 +315,15 @@ class Session:
             lease.end(is_lost=True)
         self._wake.set()
 
-    def _end(self, connection: Single) -> None:
-        """It is broken, or about to break: Postgres need not have closed it yet."""
+    def _end(self, connection: Connection) -> None:
+        """Close a broken connection, which Postgres may not have closed yet."""
         self._lose(connection)
         connection.terminate()
 
-    async def _close(self, connection: Single) -> None:
+    async def _close(self, connection: Connection) -> None:
         self._lose(connection)
-        with contextlib.suppress(*_LOST):
-            await connection.close(timeout=CLOSED_WITHIN)
+        with contextlib.suppress(*_LOST_ERRORS):
+            await connection.close(timeout=CLOSE_TIMEOUT)
 
     # -- inside: receiving --
 
@@ -321,17 +333,17 @@ class Session:
             return
         topic, _, payload = rest.partition(" ")
         self._count_received += 1
-        if topic == _ARRIVED:
+        if topic == _CONNECTED:
             if self._is_alone:
-                # What was not sent until now because nothing listened.
+                # Nothing was sent so far because no process listened.
                 self._is_alone = False
-                self.notify(_SURVEY_ALL)
-        elif topic == _SURVEY_ALL:
-            self._survey()
+                self.notify(_POLL_ALL)
+        elif topic == _POLL_ALL:
+            self._poll()
         else:
             self._deliver(topic, payload, self._receivers.get(topic, ()))
 
-    def _survey(self) -> None:
+    def _poll(self) -> None:
         for topic, receivers in tuple(self._receivers.items()):
             self._deliver(topic, None, receivers)
 
@@ -340,15 +352,15 @@ class Session:
             try:
                 receive(payload)
             except Exception:
-                # The other receivers get it all the same.
-                log.exception("A notification was not handled.", topic=topic)
+                # The other receivers are still called.
+                log.exception("A receiver of a notification failed.", topic=topic)
 
 
 class Lease:
-    """Held by this process until it is released or the session is lost.
+    """A lock that this process holds until it is released or the session is lost.
 
-    As a context manager it is released at the end of the block. When it is lost before, the task that runs
-    the block is cancelled, and LeaseLost is raised.
+    As a context manager it is released at the end of the block. When it is lost before that, the task that
+    runs the block is cancelled, and LeaseLost is raised.
     """
 
     def __init__(self, session: Session, name: str, *, shared: bool) -> None:
@@ -358,8 +370,8 @@ class Lease:
         self._session = session
         self._ended = asyncio.Event()
         self._task: asyncio.Task[object] | None = None
-        self._cancelling = 0
-        self._interrupts = False
+        self._cancel_requests = 0
+        self._was_lost_in_block = False
 
     async def release(self) -> None:
         await self._session.release(self)
@@ -369,11 +381,11 @@ class Lease:
         await self._ended.wait()
 
     def end(self, *, is_lost: bool = False) -> None:
-        """It is not held any more."""
+        """Mark the lease as no longer held."""
         self.is_held = False
         self._ended.set()
         if is_lost and self._task is not None:
-            self._interrupts = True
+            self._was_lost_in_block = True
             self._task.cancel()
 
     async def __aenter__(self) -> Self:
@@ -381,7 +393,7 @@ class Lease:
         assert task is not None, "a block runs in a task"
         if not self.is_held:
             raise LeaseLost(self._session.address)
-        self._task, self._cancelling = task, task.cancelling()
+        self._task, self._cancel_requests = task, task.cancelling()
         return self
 
     async def __aexit__(
@@ -389,9 +401,9 @@ class Lease:
     ) -> None:
         task, self._task = self._task, None
         assert task is not None, "the block was entered"
-        if self._interrupts:
-            # As `asyncio.timeout` does: somebody else may have cancelled the task as well.
-            if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        if self._was_lost_in_block:
+            # As in `asyncio.timeout`: the task may have been cancelled for another reason as well.
+            if task.uncancel() <= self._cancel_requests and kind is asyncio.CancelledError:
                 raise LeaseLost(self._session.address) from error
         else:
             await self.release()

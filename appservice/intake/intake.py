@@ -113,7 +113,7 @@ class Intake:
         )
         if not transaction.to_device:
             # One statement is a transaction of its own, and one round trip.
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 return await events.take_in(connection, new)
         async with self._database.transaction() as connection:
             taken = await events.take_in(connection, new)

@@ -98,7 +98,7 @@ class KnownRooms:
             return member_of(member).membership
         if not self._is_ours(user) or "\0" in room_id:
             return None
-        return await self._database.look(
+        return await self._database.read(
             partial(rooms.fetch_own_membership, room_id=room_id, user=to_key(user))
         )
 
@@ -107,11 +107,11 @@ class KnownRooms:
     async def joined_rooms(self, user: str) -> list[str]:
         """Of a ghost."""
         await self._ensure_adopted(user)
-        return await self._database.look(partial(rooms.list_joined, user=to_key(user)))
+        return await self._database.read(partial(rooms.list_joined, user=to_key(user)))
 
     async def invites(self, user: str) -> list[Invite]:
         """Of a ghost, those that have not been answered."""
-        kept = await self._database.look(partial(rooms.list_invites, user=to_key(user)))
+        kept = await self._database.read(partial(rooms.list_invites, user=to_key(user)))
         return [
             Invite(
                 one.room_id,
@@ -146,7 +146,7 @@ class KnownRooms:
         """As the homeserver told it, within a week."""
         if "\0" in event_id:
             return None  # no event is called so either
-        kept = await self._database.look(partial(events.fetch_events, event_ids=[event_id]))
+        kept = await self._database.read(partial(events.fetch_events, event_ids=[event_id]))
         if event_id not in kept:
             return None
         one = kept[event_id]
@@ -155,11 +155,11 @@ class KnownRooms:
     async def knows_event(self, event_id: str) -> bool:
         if "\0" in event_id:
             return False
-        return bool(await self._database.look(partial(events.fetch_known, event_ids=[event_id])))
+        return bool(await self._database.read(partial(events.fetch_known, event_ids=[event_id])))
 
     async def sent(self, sender: str, room_id: str, key: str) -> str | None:
         """The event that bears this key of a transaction, if the homeserver has told it."""
-        return await self._database.look(partial(events.fetch_sent, room_id=room_id, mark=mark(key, sender)))
+        return await self._database.read(partial(events.fetch_sent, room_id=room_id, mark=mark(key, sender)))
 
     # -- what we learn otherwise --
 
@@ -176,7 +176,7 @@ class KnownRooms:
         """What a ghost did, before the homeserver tells it: it is read from now on."""
         event = RoomEvent(event_id, room_id, sender, type_, content, ts, state_key)
         entry = to_entry(ReceivedEvent(event), self._is_ours)
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await rooms.note(connection, self._registration, entry, AHEAD)
 
     async def doubt(self, room_id: str) -> None:
@@ -209,7 +209,7 @@ class KnownRooms:
         """What is found in the state of the room as it is now. None when nobody of ours is there."""
         if "\0" in room_id:
             return None  # no room is called so, and Postgres takes no text with NUL
-        known = await self._database.look(look)
+        known = await self._database.read(look)
         wholeness, entries = known or ("in part", [])
         if wholeness == "whole":
             return entries
@@ -223,16 +223,16 @@ class KnownRooms:
             if wholeness == "aged":
                 return entries
             raise
-        known = await self._database.look(look)
+        known = await self._database.read(look)
         return None if known is None else known[1]
 
     async def _ensure_adopted(self, user: str) -> bool:
         """Whether it was not before."""
-        if await self._database.look(partial(rooms.is_adopted, user=user)):
+        if await self._database.read(partial(rooms.is_adopted, user=user)):
             return False
         await self._adopting.run(user, partial(self._adopt, user))
         return True
 
     async def _adopt(self, user: str) -> None:
-        change = await self._database.look(rooms.last_change)
+        change = await self._database.read(rooms.last_change)
         await self.adopt(user, await self._fetch_joined(user), change=change)

@@ -284,7 +284,7 @@ class MissedEvents:
     async def _sweep(self) -> None:
         after = ""
         while True:
-            rows = await self._database.look(partial(list_rooms, after=after, limit=ROOMS_AT_ONCE))
+            rows = await self._database.read(partial(list_rooms, after=after, limit=ROOMS_AT_ONCE))
             for row in rows:
                 if self._looked.get(row.room_id) is None:
                     await self._look_twice(row.room_id)
@@ -308,7 +308,7 @@ class MissedEvents:
     async def _sweep_invites(self) -> None:
         after = ""
         while True:
-            users = await self._database.look(partial(list_users, after=after, limit=GHOSTS_AT_ONCE))
+            users = await self._database.read(partial(list_users, after=after, limit=GHOSTS_AT_ONCE))
             for user in users:
                 await self._look_for_invites(user)
                 await asyncio.sleep(BETWEEN)

@@ -52,7 +52,7 @@ class RoomFetching:
 
     async def residents(self, room_id: str) -> list[str]:
         """Some of ours who are there, as far as is known."""
-        found = await self._database.look(
+        found = await self._database.read(
             partial(rooms.list_residents, room_id=room_id, limit=MOST_RESIDENTS)
         )
         return [user for user in found if self._is_ours(user)]
@@ -68,7 +68,7 @@ class RoomFetching:
         fetched = 0
         while fetched < MOST_FETCHES:
             residents = await self.residents(room_id)
-            begun = await self._database.look(partial(rooms.begin_fetch, room_id=room_id))
+            begun = await self._database.read(partial(rooms.begin_fetch, room_id=room_id))
             if not residents or begun is None:
                 return False
             try:
@@ -84,7 +84,7 @@ class RoomFetching:
         return True
 
     async def _is_whole(self, room_id: str, believed: timedelta) -> bool:
-        known = await self._database.look(
+        known = await self._database.read(
             partial(rooms.fetch_entry, room_id=room_id, type_=b"", state_key=b"", age=believed)
         )
         return known is not None and known[0] == "whole"
@@ -141,7 +141,7 @@ async def pages(
 
 async def _told(database: Database, event_ids: Iterable[str]) -> set[str]:
     wanted = list(event_ids)
-    return await database.look(partial(fetch_known, event_ids=wanted)) if wanted else set()
+    return await database.read(partial(fetch_known, event_ids=wanted)) if wanted else set()
 
 
 def _is_event(event: Any) -> bool:

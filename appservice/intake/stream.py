@@ -14,11 +14,11 @@ from storage.rooms.stream import StreamRow
 
 class IntakeStream(EventStream):
     async def read(self, after: int, limit: int = 100) -> Read:
-        rows = await self._database.look(partial(room_stream.read, after=after, limit=limit))
+        rows = await self._database.read(partial(room_stream.read, after=after, limit=limit))
         if not rows:
             return Read([], after)
         event_ids = [row.event_id for row in rows]
-        kept = await self._database.look(
+        kept = await self._database.read(
             lambda connection: appservice_events.fetch_events(connection, event_ids)
         )
         entries = [_entry(row, kept[row.event_id]) for row in rows if row.event_id in kept]

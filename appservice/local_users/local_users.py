@@ -36,8 +36,8 @@ class AppserviceUsers(Memberships, Upgrading, Spaces, Reading, Presences, MediaR
     async def lags(self) -> dict[str, int]:
         """By how many places in the stream each reader is behind, by name; places that were never used count
         too."""
-        last = await self._parts.database.look(room_stream.last_position)
-        cursors = await self._parts.database.look(list_cursors)
+        last = await self._parts.database.read(room_stream.last_position)
+        cursors = await self._parts.database.read(list_cursors)
         return {name: max(0, last - position) for name, position in cursors.items()}
 
     async def forget_made(self, room_id: str) -> None:

@@ -31,7 +31,7 @@ class Users(HasParts):
             return None
         # What we have said; nobody else says anything of it. Where that is nothing, the homeserver may have
         # called it something by itself.
-        said = await self._parts.database.look(lambda connection: fetch_profile(connection, user))
+        said = await self._parts.database.read(lambda connection: fetch_profile(connection, user))
         return said or await self._ask_profile(user)
 
     async def set_profile(

@@ -192,7 +192,7 @@ class Puppets:
     async def refused(self, person: str, token: PersonToken) -> None:
         """The homeserver does not take it. One that is the person's own is not shown to it again."""
         if token.login_id is not None:
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await refuse_puppet(connection, person, token.login_id, self._now_ms())
 
     # -- tokens that people give --
@@ -221,17 +221,17 @@ class Puppets:
             raise MatrixError("M_FORBIDDEN", "The access token is another user's.", 403)
         login_id = secrets.token_hex(16)
         box = sealed(self._key, secrets.token_bytes(NONCE_BYTES), person, token)
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await keep_puppet(connection, PuppetRow(person, login_id, box, self._now_ms()))
         return login_id
 
     async def take_back(self, person: str, login_id: str) -> bool:
         """Whether the person had it. The session of which it is goes on: it is the person's."""
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             return await delete_puppet(connection, person, login_id)
 
     async def _row(self, person: str) -> PuppetRow | None:
-        return await self._database.look(partial(fetch_puppet, user_id=person))
+        return await self._database.read(partial(fetch_puppet, user_id=person))
 
     def _opened(self, row: PuppetRow) -> str | None:
         return None if self._key is None else opened(self._key, row.sealed, row.user_id)

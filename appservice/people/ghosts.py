@@ -56,7 +56,7 @@ class GhostUsers:
     async def is_known(self, user: str) -> bool:
         """Whether it has been made, as far as this node has written down."""
         if self._known.get(user) is None:
-            if not await self._database.look(partial(is_user, user_id=user)):
+            if not await self._database.read(partial(is_user, user_id=user)):
                 return False
             self._known[user] = True
         return True

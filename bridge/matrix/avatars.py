@@ -157,7 +157,7 @@ class Avatars:
         here = self._side.server_name
         # Other processes of the node wait, and then find it. No connection is held meanwhile.
         async with self._database.session.lease(f"avatar {digest.hex()}"):
-            media_id = await self._database.look(
+            media_id = await self._database.read(
                 partial(media.find_upload, origin=here, uploader=self._uploader, sha256=digest)
             )
             if media_id is not None:

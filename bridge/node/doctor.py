@@ -35,7 +35,7 @@ from federation.keys.own_keys import OwnKeyFiles
 from federation.matrix.canonical_json import NotCanonical, decode
 from federation.matrix.networks import host_of
 from federation.matrix.signatures import Verified, message, verify, verify_key
-from storage.connect import refuse_version
+from storage.connect import check_version
 from storage.database import connect_once
 from storage.embedded.home import free_space, readable
 from storage.errors import LocalError
@@ -301,7 +301,7 @@ async def database(patient: Patient) -> Finding:
     connection = await connect_once(address)
     try:
         version = connection.get_server_version()
-        refuse_version(version.major, version.minor, address)
+        check_version(version.major, version.minor, address)
         steps = await pending(connection)
         owner = await fetch_owner(connection) if steps == () else None
     finally:

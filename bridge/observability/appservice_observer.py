@@ -99,6 +99,6 @@ async def show_figures(guest: Appservice, metrics: AppserviceMetrics) -> None:
     """Those that have to be asked of the database."""
     for reader, lag in (await guest.rooms.lags()).items():
         metrics.lag.labels(reader).set(lag)
-    figures = await guest.database.look(count)
+    figures = await guest.database.read(count)
     metrics.ghosts.set(figures.ghosts)
     metrics.rooms.set(figures.rooms)

@@ -55,7 +55,7 @@ class DirectChats:
 
     async def known(self, person: str, agents: Collection[AgentAddress]) -> Mapping[AgentAddress, str]:
         """Those that were made or found before, without a look at whether the person is still there."""
-        rows = await self._database.look(
+        rows = await self._database.read(
             partial(fetch_chats, user_id=person, agents=[str(address) for address in agents])
         )
         return {address: rows[str(address)] for address in agents if str(address) in rows}
@@ -70,7 +70,7 @@ class DirectChats:
             reason = "It is a user of another homeserver." if ghost is None else ghost.reason
             raise MatrixError("M_NOT_FOUND", reason, 404)
         await self._ghosts.appear(ghost)
-        before = await self._database.look(partial(fetch_chat, user_id=person, agent=str(address)))
+        before = await self._database.read(partial(fetch_chat, user_id=person, agent=str(address)))
         if before is not None and await self._membership(before, ghost) == "join":
             await self._invite(before, ghost, person)
             return Chat(before, False)
@@ -86,7 +86,7 @@ class DirectChats:
                 invite=(person,),
             )
             room_id = (await self._side.create_room(request)).room_id
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await keep_chat(connection, person, str(address), room_id)
         await self._invite(room_id, ghost, person)
         return Chat(room_id, is_new)

@@ -99,7 +99,7 @@ class TaskTicks:
         if not told:
             return
         try:
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await tasks.clear_due(
                     connection,
                     [(number, version, sorted(done)) for number, (version, done) in sorted(told.items())],

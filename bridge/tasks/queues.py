@@ -139,7 +139,7 @@ class AgentQueues:
             self._working.discard(address)
             return
         told = self._crowded.get(address)
-        load = await self._database.look(lambda connection: tasks.fetch_load(connection, str(address)))
+        load = await self._database.read(lambda connection: tasks.fetch_load(connection, str(address)))
         if load.waiting:
             self._crowded.setdefault(address, self._told)
             active = await self._call(address, settings)

@@ -146,7 +146,7 @@ class TaskService:
     async def submit(self, request: TaskRequest, place: Place | None = None) -> Submitted:
         """Accept it in a transaction of its own. On return the task is stored, and on its way. With the place
         of a reader that one is stored too, unless there is a refusal; raises `TakenOver`."""
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             submitted = await self._intake.accept(connection, request, place)
         if submitted is None:
             async with self._database.transaction() as connection:

@@ -68,7 +68,7 @@ class TaskSteps:
                 continue
             # Most steps are one statement.
             database = self._database
-            async with database.transaction() if _talks(step) else database.statements() as connection:
+            async with database.transaction() if _talks(step) else database.autocommit() as connection:
                 taken = await self.store(connection, task, step)
             if taken:
                 self.went(task, step)

@@ -210,7 +210,7 @@ class Profiles:
         if not is_user_id(user):
             raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is no user id.", 400)
         if self._is_ours(user):
-            return await self._database.look(lambda connection: fetch_profile(connection, user))
+            return await self._database.read(lambda connection: fetch_profile(connection, user))
         kept = self._kept.get(user)
         if kept is not None and kept.until_ms > self._now_ms():
             profile = kept.profile

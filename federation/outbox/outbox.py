@@ -133,7 +133,7 @@ class Outbox:
 
     async def start(self) -> None:
         """Go on with whatever waits."""
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             self._epoch = await outbox.epoch(connection)
         self._end_subscription = self._database.session.subscribe(TOPIC, self._notified)
         self._tasks.supervise("outbox", self._keep_sweeping)

@@ -193,7 +193,7 @@ class DestinationQueue:
         """However long Postgres is away meanwhile."""
         while True:
             try:
-                async with self._database.statements() as connection:
+                async with self._database.autocommit() as connection:
                     return await work(connection)
             except ConnectionLost as error:
                 self._observer.problem("Events wait to be sent, because Postgres is away.", error)

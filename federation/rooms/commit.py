@@ -343,7 +343,7 @@ class RoomWriting:
             if memory is None:
                 yield None
                 return
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 yield Head(connection, RoomDraft(self._store, connection, memory, self._observer))
 
     async def append(

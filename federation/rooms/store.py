@@ -69,7 +69,7 @@ class RoomStore:
 
     async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Read something, every statement for itself."""
-        return await self._database.look(work)
+        return await self._database.read(work)
 
     async def _read(self, connection: "Connection | None", work: Callable[[Connection], Awaitable[T]]) -> T:
         """On this connection, or for itself."""

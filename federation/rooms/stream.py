@@ -39,7 +39,7 @@ class RoomStream(EventStream):
 
     async def read(self, after: int, limit: int = 100) -> Read:
         while True:
-            rows = await self._database.look(partial(room_stream.read, after=after, limit=limit))
+            rows = await self._database.read(partial(room_stream.read, after=after, limit=limit))
             entries = await self._entries(rows)
             if entries or not rows:
                 return Read(entries, rows[-1].position if rows else after, len(rows) < limit)
@@ -49,7 +49,7 @@ class RoomStream(EventStream):
         invites = [(row.room_id, row.event_id) for row in rows if row.kind == "invite"]
         standing: dict[str, OutsideMembership] = {}
         if invites:
-            standing = await self._database.look(lambda connection: fetch_by_events(connection, invites))
+            standing = await self._database.read(lambda connection: fetch_by_events(connection, invites))
         events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
         pdus = [event.pdu for event in events.values()]
         shown = {pdu.event_id: pdu for pdu in await self._reading.shown_to_people(pdus)}

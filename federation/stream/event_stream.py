@@ -106,7 +106,7 @@ class EventStream(ABC):
             yield Subscription(self, self._database, name, term, wanted)
 
     async def last_position(self) -> int:
-        return await self._database.look(room_stream.last_position)
+        return await self._database.read(room_stream.last_position)
 
     # -- for its readers --
 
@@ -215,7 +215,7 @@ class Subscription:
         self._reader.go_to(self._position)
         while not (entries := await self._reader.next(limit, MOST_PASSED)):
             # So that a successor need not look at all of it again.
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await self.advance(connection, self._reader.position)
         if time.monotonic() - self._confirmed > CONFIRMED:
             await self._fetch_position()
@@ -237,7 +237,7 @@ class Subscription:
         self._confirmed = time.monotonic()
 
     async def _fetch_position(self) -> int:
-        position = await self._database.look(
+        position = await self._database.read(
             lambda connection: consumers.fetch_position(connection, self._name, self._term)
         )
         self._confirmed = time.monotonic()

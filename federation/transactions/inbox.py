@@ -66,7 +66,7 @@ class Inbox:
     ) -> bytes:
         if edus:
             # They are received before it is known whether the rest can be, and are not to be received again.
-            given = await self._database.look(
+            given = await self._database.read(
                 lambda connection: fetch_answer(connection, origin, transaction_id)
             )
             if given is not None:

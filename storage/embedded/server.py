@@ -26,7 +26,7 @@ from pathlib import Path
 import asyncpg
 
 from storage.concurrency import BackgroundTasks
-from storage.connect import DatabaseAddress, refusal
+from storage.connect import DatabaseAddress, explain_connection_error
 from storage.embedded import home, log
 from storage.embedded.adoption import find_running
 from storage.embedded.errors import explain, is_passing
@@ -143,7 +143,7 @@ async def accepting(address: DatabaseAddress, process: Process, within: float) -
             # So many others are served that there is no doubt.
             return True
         except asyncpg.PostgresError as error:
-            raise refusal(error, address) or error from error
+            raise explain_connection_error(error, address) or error from error
         else:
             return True
     return False

@@ -79,4 +79,4 @@ async def test_what_is_out_of_date_is_forgotten_by_itself(
             await subscription.advance(connection, entry.position)
         while (await given.stream.read(0)).upto:
             await asyncio.sleep(0.01)
-        assert (await database.look(consumers.list_cursors))["a"] == entry.position
+        assert (await database.read(consumers.list_cursors))["a"] == entry.position

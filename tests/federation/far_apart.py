@@ -72,7 +72,7 @@ class FarApart:
     async def start_again(self, name: str) -> None:
         """A node on the database that it had."""
         stack = self._stacks[name] = AsyncExitStack()
-        database = await stack.enter_async_context(pool_on(self._databases[name], patience=0.2))
+        database = await stack.enter_async_context(pool_on(self._databases[name], retry_timeout=0.2))
         own = self._nodes(name, stack)
         own._addresses[name] = _at(self._ports[name])
         own._addresses |= {

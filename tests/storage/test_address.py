@@ -66,12 +66,12 @@ def test_an_unreadable_url_is_refused_without_being_repeated(url: str) -> None:
     assert "s3cret" not in str(refused.value)
 
 
-def test_the_passphrase_of_a_key_has_no_place_in_a_url() -> None:
+def test_a_passphrase_in_the_url_is_refused() -> None:
     """It would be shown with it."""
     with pytest.raises(LocalError) as refused:
         DatabaseAddress.from_url("postgresql://me@db/x?sslpassword=s3cret")
     assert refused.value.problem == (
-        "database.url holds the passphrase of a TLS key, and a URL is no place for a secret."
+        "database.url contains the passphrase of a TLS key (sslpassword); a URL must hold no secret."
     )
     assert "s3cret" not in str(refused.value)
 

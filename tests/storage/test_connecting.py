@@ -9,7 +9,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from storage.connect import DatabaseAddress, is_connection_loss, refusal, refuse_version
+from storage.connect import (
+    DatabaseAddress,
+    check_version,
+    explain_connection_error,
+    is_connection_loss,
+)
 from storage.database import Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from storage.errors import LocalError
@@ -67,10 +72,10 @@ async def test_what_the_server_refuses_is_said(strict_server: DatabaseAddress) -
     # With passwords a server does not tell strangers which roles there are.
     error = await refused(as_role(strict_server, "stranger", WRONG))
     assert error.problem == f"{place} does not accept the password for the role stranger."
-    assert "see that the role exists" in error.advice
+    assert "check that the role exists" in error.advice
 
     error = await refused(as_role(strict_server, "unlisted", WRONG))
-    assert error.problem == f"{place} does not let the role unlisted in."
+    assert error.problem == f"{place} does not let the role unlisted log in."
     assert "CREATE ROLE" in error.advice
     assert "pg_hba.conf" in error.advice
 
@@ -91,7 +96,7 @@ async def test_a_role_that_does_not_exist_is_said_where_passwords_do_not_matter(
         error = await refused(as_role(postgres.address, "stranger", WRONG))
     finally:
         await postgres.stop()
-    assert error.problem == f"Postgres at {postgres.address.server} does not let the role stranger in."
+    assert error.problem == f"Postgres at {postgres.address.server} does not let the role stranger log in."
     assert 'role "stranger" does not exist' in error.advice
 
 
@@ -117,16 +122,16 @@ async def test_nobody_there() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         error = await refused(DatabaseAddress.from_url(f"postgresql://me@127.0.0.1:{port}/x", WRONG))
-        assert error.problem.startswith(f"There is no Postgres to be reached at 127.0.0.1:{port} (")
+        assert error.problem.startswith(f"Postgres at 127.0.0.1:{port} cannot be reached (")
         assert "embedded" in error.advice
     error = await refused(DatabaseAddress.at_socket(Path("/nowhere"), 5432, "me", "x"))
-    assert error.problem.startswith("There is no Postgres to be reached at /nowhere (")
+    assert error.problem.startswith("Postgres at /nowhere cannot be reached (")
 
 
 async def test_a_name_that_does_not_exist() -> None:
     """`.invalid` never resolves."""
     error = await refused(DatabaseAddress.from_url("postgresql://me@nowhere.invalid/x", WRONG))
-    assert error.problem.startswith("There is no Postgres to be reached at nowhere.invalid (")
+    assert error.problem.startswith("Postgres at nowhere.invalid cannot be reached (")
 
 
 async def test_a_server_that_does_not_answer() -> None:
@@ -154,7 +159,7 @@ async def test_something_that_is_not_postgres() -> None:
         try:
             port = server.sockets[0].getsockname()[1]
             error = await refused(DatabaseAddress.from_url(f"postgresql://me@127.0.0.1:{port}/x"))
-            assert error.problem.startswith(f"There is no Postgres to be reached at 127.0.0.1:{port} (")
+            assert error.problem.startswith(f"Postgres at 127.0.0.1:{port} cannot be reached (")
         finally:
             server.close()
             await server.wait_closed()
@@ -163,7 +168,7 @@ async def test_something_that_is_not_postgres() -> None:
 async def test_an_option_that_does_not_exist() -> None:
     """What the driver cannot use is its to explain."""
     error = await refused(DatabaseAddress.from_url("postgresql://me@127.0.0.1/x?sslmode=sometimes", WRONG))
-    assert error.problem == "database.url says something that cannot be used."
+    assert error.problem == "database.url has a setting that cannot be used."
     assert "sslmode" in error.advice
 
 
@@ -174,7 +179,7 @@ ADDRESS = DatabaseAddress.from_url("postgresql://db/x")
 def test_a_version_that_is_not_supported(major: int) -> None:
     """The sentence says which was found and which are known to work."""
     with pytest.raises(LocalError) as unsupported:
-        refuse_version(major, 3, ADDRESS)
+        check_version(major, 3, ADDRESS)
     assert (
         unsupported.value.problem == f"Postgres at db is version {major}.3, and Palaver works with 15 to 18."
     )
@@ -184,14 +189,16 @@ def test_a_version_that_is_not_supported(major: int) -> None:
 @pytest.mark.parametrize("major", [15, 16, 17, 18])
 def test_a_version_that_is_supported(major: int) -> None:
     """All majors that the Postgres project maintains for longer than a year from now."""
-    refuse_version(major, 0, ADDRESS)
+    check_version(major, 0, ADDRESS)
 
 
 def test_a_server_that_is_starting_is_told_from_one_that_is_not_there() -> None:
     """It only takes time."""
-    explained = refusal(asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS)
+    explained = explain_connection_error(
+        asyncpg.CannotConnectNowError("the database system is starting up"), ADDRESS
+    )
     assert explained is not None
-    assert explained.problem == "Postgres at db is starting or stopping and takes no connections."
+    assert explained.problem == "Postgres at db is starting or stopping and accepts no connections."
 
 
 @pytest.mark.parametrize(
@@ -216,4 +223,4 @@ def test_losses_are_told_from_other_errors(error: Exception, lost: bool) -> None
 
 def test_an_error_that_is_no_refusal_is_not_explained() -> None:
     """It goes on as it is."""
-    assert refusal(ValueError("bug"), ADDRESS) is None
+    assert explain_connection_error(ValueError("bug"), ADDRESS) is None

@@ -61,7 +61,7 @@ async def test_what_waits_for_a_commit_is_done_after_it(database: Database) -> N
         with pytest.raises(asyncpg.DivisionByZeroError):
             await connection.execute("SELECT 1/0")
         # Postgres will answer the commit with a rollback.
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         await connection.execute("UPDATE node SET server_name = 'there'")
         # Each statement is committed by itself.
         assert database.after_commit(connection, lambda: done.append(0))
@@ -89,7 +89,7 @@ async def test_an_action_after_a_commit_that_fails_does_not_make_the_commit_look
             await connection.execute("INSERT INTO node (server_name) VALUES ('here')")
             assert database.after_commit(connection, fail)
             assert database.after_commit(connection, lambda: done.append(1))
-        async with database.statements() as connection:
+        async with database.autocommit() as connection:
             assert database.after_commit(connection, fail)
             assert await connection.fetchval("SELECT count(*) FROM node") == 1
     assert done == [1]
@@ -103,7 +103,7 @@ async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAd
         async def read(connection: Connection) -> tuple[object, bool]:
             return await connection.fetchval("SELECT count(*) FROM node"), connection.is_in_transaction()
 
-        assert await database.look(read) == (0, False)
+        assert await database.read(read) == (0, False)
         other = await connect_once(database_address)
         try:
             await other.execute("INSERT INTO node (server_name) VALUES ('here')")
@@ -113,7 +113,7 @@ async def test_what_only_reads_needs_no_transaction(database_address: DatabaseAd
             )
         finally:
             await other.close()
-        assert await database.look(read) == (1, False)
+        assert await database.read(read) == (1, False)
 
 
 async def test_a_session_ends_with_its_context(database_address: DatabaseAddress) -> None:
@@ -196,15 +196,15 @@ async def test_the_same_connection_serves_one_after_the_other(database: Database
     for _ in range(3):
         async with database.transaction(readonly=True) as connection:
             used.add(connection)
-        async with database.statements() as connection:
+        async with database.autocommit() as connection:
             used.add(connection)
 
         async def look(connection: Connection) -> None:
             used.add(connection)
 
-        await database.look(look)
+        await database.read(look)
     assert len(used) == 1
-    async with database.statements() as connection, database.statements() as other:
+    async with database.autocommit() as connection, database.autocommit() as other:
         assert connection is not other
 
 
@@ -223,19 +223,19 @@ async def test_a_statement_that_is_cancelled_gives_its_connection_back(
             await connection.execute("SELECT pg_sleep(600)")
 
         async def sleep_by_itself() -> None:
-            async with database.statements() as connection:
+            async with database.autocommit() as connection:
                 await sleep(connection)
 
-        async with database.statements() as connection:
+        async with database.autocommit() as connection:
             before = await connection.fetchval("SELECT pg_backend_pid()")
-        for work in (database.look(sleep), sleep_by_itself()):
+        for work in (database.read(sleep), sleep_by_itself()):
             task = asyncio.create_task(work)
             while await onlooker.fetchval(state, before) != "active":
                 pass
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            async with database.statements() as connection:
+            async with database.autocommit() as connection:
                 assert await connection.fetchval("SELECT pg_backend_pid()") == before
 
 
@@ -311,7 +311,7 @@ async def test_a_restart_of_postgres_is_ridden_over(data_directory: Path) -> Non
     await postgres.start()
     try:
         # Recovery on a busy disk may take longer than a node's users would like to wait.
-        async with pool_on(postgres.address, patience=120.0) as database:
+        async with pool_on(postgres.address, retry_timeout=120.0) as database:
             async with database.transaction() as connection:
                 await connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
 
@@ -339,7 +339,7 @@ async def test_patience_has_an_end(data_directory: Path) -> None:
     postgres = EmbeddedPostgres(data_directory, minimum_free_bytes=0)
     await postgres.start()
     try:
-        database = await Database.connect(postgres.address, patience=0.0)
+        database = await Database.connect(postgres.address, retry_timeout=0.0)
     finally:
         await postgres.stop()
     try:

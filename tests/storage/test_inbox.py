@@ -27,7 +27,7 @@ def entry(position: int, queue: str) -> NewEntry:
 
 async def test_entries_and_the_position_are_one_statement(database: Database) -> None:
     """Each queue in the order of the stream; moved again, an entry is the same."""
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         term = await take_over(connection, NAME, 0)
         await move(connection, (NAME, term, 3), [entry(1, "!a"), entry(2, "!b"), entry(3, "!a")])
         assert await list_cursors(connection) == {NAME: 3}
@@ -48,7 +48,7 @@ async def test_entries_and_the_position_are_one_statement(database: Database) ->
 
 async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Database) -> None:
     """Then it is in nobody's way, and nothing of what was said is kept."""
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         term = await take_over(connection, NAME, 0)
         await move(connection, (NAME, term, 2), [entry(1, "!a"), entry(2, "!a")])
         await postpone(connection, NAME, term, 1, timedelta(seconds=60), "x")
@@ -71,7 +71,7 @@ async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Datab
 
 async def test_who_was_taken_over_changes_nothing(database: Database) -> None:
     """Neither moves nor handles anything."""
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         old = await take_over(connection, NAME, 0)
         await move(connection, (NAME, old, 1), [entry(1, "!a")])
         new = await take_over(connection, NAME, 0)

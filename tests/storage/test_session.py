@@ -105,8 +105,8 @@ async def test_receivers_survey_from_time_to_time(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a lost notification costs time only."""
-    monkeypatch.setattr("storage.session.SURVEY", 0.01)
-    monkeypatch.setattr("storage.session.CHECK", 0.01)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
+    monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     async with process_on(database) as one:
         for _ in range(3):
             assert await one.next() is None

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from storage.connect import DatabaseAddress
-from storage.database import Database, Single, connect_once
+from storage.database import Connection, Database, connect_once
 from storage.embedded import EmbeddedPostgres
 from storage.embedded.home import free_space
 from storage.migrate import migrate
@@ -45,7 +45,7 @@ class Server:
     """Makes and removes databases. The names are its own, so they can stand in a statement as they are."""
 
     address: DatabaseAddress
-    admin: Single
+    admin: Connection
     prefix: str = field(default_factory=lambda: f"palaver_test_{os.getpid()}_{secrets.token_hex(3)}")
     numbers: "count[int]" = field(default_factory=count)
 
@@ -66,10 +66,10 @@ def as_role(address: DatabaseAddress, role: str, password: str) -> DatabaseAddre
 
 @contextlib.asynccontextmanager
 async def pool_on(
-    address: DatabaseAddress, maximum: int = 10, patience: float = 10.0
+    address: DatabaseAddress, maximum: int = 10, retry_timeout: float = 10.0
 ) -> AsyncIterator[Database]:
     """A pool on a database, closed in the end even when the test has kept a connection."""
-    database = await Database.connect(address, minimum=1, maximum=maximum, patience=patience)
+    database = await Database.connect(address, minimum=1, maximum=maximum, retry_timeout=retry_timeout)
     try:
         yield database
     finally:

@@ -93,7 +93,7 @@ class EventInbox:
                         entries = await subscription.next(MOVED_AT_ONCE)
                         position = entries[-1].position
                         moved = [_row(entry, queue) for entry in entries if (queue := self._queue_of(entry))]
-                        async with self._database.statements() as connection:
+                        async with self._database.autocommit() as connection:
                             await inbox.move(connection, subscription.place(position), moved)
                         subscription.came_to(position)
                         queues.wake(row.queue for row in moved)
@@ -137,11 +137,11 @@ class _Queues:
     async def _look_through(self) -> None:
         try:
             self.wake(
-                await self._database.look(
+                await self._database.read(
                     lambda connection: inbox.list_queues(connection, self._reader, MOST_QUEUES)
                 )
             )
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await inbox.prune_set_aside(connection, KEPT)
         except ConnectionLost:
             pass
@@ -164,13 +164,13 @@ class _Queues:
 
     async def _empty(self, queue: str) -> None:
         first = partial(inbox.fetch_first, reader=self._reader, term=self._term, queue=queue)
-        entry = await self._database.look(first)
+        entry = await self._database.read(first)
         while entry is not None:
             if entry.due_in:
                 await asyncio.sleep(entry.due_in)
             async with self._slots:
                 failure = await self._failure(entry)
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 if failure is None:
                     entry = await inbox.finish(connection, self._reader, self._term, queue, entry.position)
                     continue
@@ -180,7 +180,7 @@ class _Queues:
                     await inbox.postpone(connection, *which, delay, failure)
                 else:
                     await inbox.set_aside(connection, *which, failure)
-            entry = await self._database.look(first)
+            entry = await self._database.read(first)
 
     async def _failure(self, entry: WaitingEntry) -> str | None:
         """None if it has been handled."""

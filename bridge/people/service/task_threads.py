@@ -100,7 +100,7 @@ class ShownTasks:
         await people.insert_shown(connection, row_of(shown))
 
     async def fetch(self, task: int) -> Shown | None:
-        row = await self._database.look(lambda connection: people.fetch_shown(connection, task))
+        row = await self._database.read(lambda connection: people.fetch_shown(connection, task))
         return None if row is None else shown_of(row)
 
     async def find(self, room_id: str, event_id: str) -> list[Shown]:
@@ -111,19 +111,19 @@ class ShownTasks:
 
     async def add(self, shown: Shown) -> Shown:
         """One of which no task hangs; what is known already stays."""
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             return shown_of(await people.keep_shown(connection, row_of(shown)))
 
     async def set_sign(self, task: int, sign: Sign | None, event_id: str | None) -> None:
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await people.set_sign(connection, task, None if sign is None else sign.value, event_id)
 
     async def set_progress(self, task: int, event_id: str) -> None:
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await people.set_progress(connection, task, event_id)
 
     async def set_answer(self, task: int, event_id: str) -> None:
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await people.set_answer(connection, task, event_id)
 
     async def withdraw(self, task: int, event_id: str) -> bool:
@@ -132,12 +132,12 @@ class ShownTasks:
             return await people.withdraw(connection, task, event_id) == event_id
 
     async def set_cancelled(self, task: int, event_id: str) -> None:
-        async with self._database.statements() as connection:
+        async with self._database.autocommit() as connection:
             await people.set_cancelled(connection, task, event_id)
 
     async def is_cancelled_by(self, task: int, event_id: str) -> bool:
         """Whether this is the event that has taken it back last."""
-        return await self._database.look(
+        return await self._database.read(
             lambda connection: people.is_cancelled_by(connection, task, event_id)
         )
 

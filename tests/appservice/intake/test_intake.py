@@ -122,7 +122,7 @@ async def test_a_transaction_that_could_not_be_committed_left_nothing(guest: App
         await lock_registration(connection, "palaver")
         sent = asyncio.create_task(guest.take_in("1", message("$1"), ephemeral=[TYPING]))
         # Outside a transaction: within one Postgres shows the same activity again and again.
-        async with guest.database.statements() as other:
+        async with guest.database.autocommit() as other:
             while not await other.fetchval(WAITING):
                 await asyncio.sleep(0.01)
         with pytest.raises(MatrixError) as refused:
@@ -175,7 +175,7 @@ async def test_messages_to_devices_are_kept(guest: Appservice) -> None:
     others = [{**DEVICE, "to_user_id": user} for user in (ALICE, "@_agent_nobody:their.server")]
     for _ in range(2):
         await guest.take_in("1", to_device=[DEVICE, *others])
-    kept = await guest.database.look(lambda connection: fetch_messages(connection, GHOST, 10))
+    kept = await guest.database.read(lambda connection: fetch_messages(connection, GHOST, 10))
     assert [one[1:] for one in kept] == [(GHOST, "D", ALICE, "m.dummy", b"{}")]
     assert len(guest.told) == 3
 
@@ -237,7 +237,7 @@ async def test_whatever_is_sent_is_taken_in(guest: Appservice) -> None:
     await guest.take_in("0", member("$join", GHOST, "join"))
     for number in range(1, 60):
         assert await guest.take_in(str(number), *[odd() for _ in range(20)])
-    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    known = await guest.database.read(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
     assert known is not None
     assert len(known[1]) > 10
     assert len(await guest.entries()) > 100
@@ -256,7 +256,7 @@ async def test_what_everybody_has_read_is_forgotten(
             await subscription.advance(connection, entry.position)
     assert await guest.intake.prune() == 1
     assert await guest.all() == []
-    assert (await guest.database.look(consumers.list_cursors))["reader"] == entry.position
+    assert (await guest.database.read(consumers.list_cursors))["reader"] == entry.position
 
 
 PROGRAM = """
@@ -302,6 +302,6 @@ async def test_killed_at_any_instant_nothing_is_lost_and_nothing_comes_twice(gue
     for number in range(answered, answered + 3):
         await guest.take_in(str(number), *numbered(number))
     assert await guest.all() == [f"${number}.{part}" for number in range(answered + 3) for part in range(5)]
-    known = await guest.database.look(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
+    known = await guest.database.read(lambda one: fetch_entries(one, ROOM, None, None, timedelta(days=1)))
     assert known is not None
     assert [entry.event_id for entry in known[1]] == [f"${answered + 2}.4", f"${answered + 2}.3"]

@@ -45,7 +45,7 @@ async def test_events_that_cannot_be_read_are_left_out(
 
     room = RoomFetching(guest.database, fetch, registration="palaver", is_ours=OURS.owns_user)
     assert await room.make_whole(ROOM, DAY)
-    known = await guest.database.look(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
+    known = await guest.database.read(lambda one: rooms.fetch_entries(one, ROOM, None, None, DAY))
     assert known is not None
     assert (known[0], {entry.type for entry in known[1]}) == ("whole", {b"m.room.member", b"m.room.topic"})
     assert elsewhere["event_id"] in {entry.event_id for entry in known[1]}
@@ -103,7 +103,7 @@ async def test_two_processes_fetch_one_room(guest: Appservice) -> None:
     assert await two.make_whole(ROOM, DAY)
     gate.set()
     assert await late
-    known = await guest.database.look(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
+    known = await guest.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
     assert {entry.event_id for entry in known[1]} == set(telling.ids().values())
 
@@ -123,7 +123,7 @@ async def test_what_is_kept_waits_for_what_is_taken_in(guest: Appservice) -> Non
         await room.close()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    known = await guest.database.look(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
+    known = await guest.database.read(lambda it: rooms.fetch_entries(it, ROOM, None, None, DAY))
     assert known is not None
     assert known[0] == "in part"
 

@@ -40,7 +40,7 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice
         async with guest.database.transaction() as connection:
             await subscription.advance(connection, entries[0].position)
         assert [entry.event.event_id for entry in await subscription.next(1)] == ["$1"]
-        async with guest.database.statements() as connection:
+        async with guest.database.autocommit() as connection:
             await consumers.advance(connection, *subscription.place(entries[0].position))
         subscription.came_to(entries[0].position)
     async with guest.stream.subscription("a") as subscription:
@@ -62,7 +62,7 @@ async def test_what_another_process_takes_in_is_read_too(
     guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It tells the others; nobody has to look."""
-    monkeypatch.setattr("storage.session.SURVEY", 3_600.0)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 3_600.0)
     async with asyncio.timeout(TIMEOUT), pool_on(guest.database.address) as pool:
         elsewhere = IntakeStream(pool)
         elsewhere.start()
@@ -76,8 +76,8 @@ async def test_what_another_process_takes_in_is_read_too(
 
 async def test_who_was_told_nothing_looks(guest: Appservice, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be killed between its commit and its notice."""
-    monkeypatch.setattr("storage.session.SURVEY", 0.01)
-    monkeypatch.setattr("storage.session.CHECK", 0.01)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
+    monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
     async with asyncio.timeout(TIMEOUT), pool_on(guest.database.address) as pool:
         elsewhere = IntakeStream(pool)
@@ -101,7 +101,7 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
     async with asyncio.timeout(TIMEOUT), guest.stream.subscription("a", wanted=_says_stop) as subscription:
         (entry,) = await subscription.next(1)
         assert entry.event.event_id == "$5"
-        cursors = await guest.database.look(consumers.list_cursors)
+        cursors = await guest.database.read(consumers.list_cursors)
         assert entry.position - 3 <= cursors["a"] < entry.position
 
 

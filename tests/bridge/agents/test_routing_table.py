@@ -106,8 +106,8 @@ async def test_it_is_found_without_a_notification(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that was killed between its commit and its notification sends none."""
-    monkeypatch.setattr("storage.session.SURVEY", 0.05)
-    monkeypatch.setattr("storage.session.CHECK", 0.05)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.05)
+    monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.05)
     async with routing_table(database) as routes:
         ear = Ear(routes)
         killed = RoutingTable("here", database, now_ms=Clock())

@@ -51,7 +51,7 @@ async def locks(database: Database) -> set[tuple[int, int]]:
         "SELECT pid, objid::bigint FROM pg_locks JOIN pg_database ON pg_database.oid = database"
         " WHERE locktype = 'advisory' AND granted AND datname = current_database()"
     )
-    return {tuple(row) for row in await database.look(lambda connection: connection.fetch(query))}
+    return {tuple(row) for row in await database.read(lambda connection: connection.fetch(query))}
 
 
 async def test_what_lives_is_no_orphan(database: Database, two: tuple[Desk, Desk]) -> None:

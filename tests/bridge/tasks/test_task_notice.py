@@ -5,7 +5,7 @@ import pytest
 from bridge.agents.address import AgentAddress
 from bridge.tasks.lease import notice_of, read_notice
 from bridge.tasks.request import TaskKey
-from storage.session import MOST_PAYLOAD_BYTES
+from storage.session import MAX_PAYLOAD_BYTES
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ def test_a_notice_is_read_as_it_was_written(about: TaskKey | AgentAddress) -> No
     """Whatever the ids are made of, and as long as they may be."""
     notice = notice_of(about)
     assert read_notice(notice) == about
-    assert len(notice.encode()) < MOST_PAYLOAD_BYTES
+    assert len(notice.encode()) < MAX_PAYLOAD_BYTES
 
 
 @pytest.mark.parametrize("notice", ["", "{", "[]", '["a"]', '["a","b",3]', "\ud800", '{"a":1}'])

@@ -76,7 +76,7 @@ class StreamBehaves:
             ids = [await ground.say(room_id, alice, body) for body in ("first", "second")]
             await ground.until_event(ids[1])
             entries = await subscription.next()
-            async with ground.database.statements() as connection:
+            async with ground.database.autocommit() as connection:
                 await advance(connection, *subscription.place(entries[0].position))
             subscription.came_to(entries[0].position)
             assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]

@@ -65,7 +65,7 @@ async def test_a_statement_of_ones_own_may_advance_a_reader(home: Home) -> None:
     async with home.rooms.subscription("a", from_now=True) as subscription:
         said = [await home.say(room_id, alice, body) for body in ("first", "second")]
         entries = await subscription.next()
-        async with home.database.statements() as connection:
+        async with home.database.autocommit() as connection:
             await advance(connection, *subscription.place(entries[0].position))
         subscription.came_to(entries[0].position)
         assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
@@ -136,7 +136,7 @@ async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(datab
     async with graph_on(database, room) as here:
         await join(here, room)
         start = room.head
-        async with database.statements() as connection:
+        async with database.autocommit() as connection:
             term = await take_over(connection, "a", await here.graph.stream.last_position())
         subscription = Subscription(here.graph.stream, database, "a", term)
         plain, oops = (room.say(BOB, body, after=start) for body in ("plain", "oops"))
@@ -147,7 +147,7 @@ async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(datab
             await here.graph.receive_transaction("b.example", raw(pdu), transaction_of(pdu))
             (entry,) = await waiting
             contents.append(entry.event.content)
-            async with database.statements() as connection:
+            async with database.autocommit() as connection:
                 await subscription.advance(connection, entry.position)
         assert contents == [plain.content, redaction.content, {}]
 

@@ -286,7 +286,7 @@ async def test_pruning_goes_on_when_the_database_was_away(
     database_address: DatabaseAddress, tmp_path: Path
 ) -> None:
     """Failed once, it is tried again in its turn; what a kill has left is cleared away then."""
-    async with pool_on(database_address, patience=0.0) as database:
+    async with pool_on(database_address, retry_timeout=0.0) as database:
         kept = repository(database, tmp_path)
         left = kept.files.path(b"x" * 32)
         left.parent.mkdir(parents=True)

@@ -27,7 +27,7 @@ NEVER = 3_600.0
 @pytest.fixture(autouse=True)
 def nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a notification."""
-    monkeypatch.setattr("storage.session.SURVEY", NEVER)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", NEVER)
 
 
 def ids(entries: Iterable[StreamedEvent]) -> list[EventId]:
@@ -70,8 +70,8 @@ async def test_a_reader_is_woken_by_another_process(database: Database) -> None:
 
 async def test_what_nobody_tells_of_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """By readers who look by themselves: a process may be killed between its commit and its notification."""
-    monkeypatch.setattr("storage.session.SURVEY", 0.01)
-    monkeypatch.setattr("storage.session.CHECK", 0.01)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
+    monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     monkeypatch.setattr("storage.session.Session.notify", lambda *_: None)
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool, asyncio.timeout(TIMEOUT):

@@ -142,8 +142,8 @@ async def test_a_reader_is_given_what_it_wants(database: Database) -> None:
 
 async def test_a_reader_looks_by_itself(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Notifications may be lost."""
-    monkeypatch.setattr("storage.session.SURVEY", 0.01)
-    monkeypatch.setattr("storage.session.CHECK", 0.01)
+    monkeypatch.setattr("storage.session.POLL_INTERVAL", 0.01)
+    monkeypatch.setattr("storage.session.CHECK_INTERVAL", 0.01)
     stream = Numbers(database)
     stream.start()
     waiting = asyncio.create_task(stream.reader(0).next())
@@ -179,13 +179,13 @@ async def test_the_database_is_asked_for_the_cursor_once(
     stream.commit(number(1), number(2))
     async with asyncio.timeout(TIMEOUT), stream.subscription("a") as reading:
         await reading.next()
-        async with database.statements() as connection:
+        async with database.autocommit() as connection:
             await reading.advance(connection, 1)
         async with database.transaction() as connection:
             await consumers.take_over(connection, "a", 0)
         assert positions(await reading.next()) == [2]
         with pytest.raises(TakenOver):
-            async with database.statements() as connection:
+            async with database.autocommit() as connection:
                 await reading.advance(connection, 2)
         monkeypatch.setattr(module, "CONFIRMED", 0.0)
         with pytest.raises(TakenOver):
@@ -205,5 +205,5 @@ async def test_the_cursor_follows_what_is_passed_over(
         stream.subscription("a", wanted=lambda event: event.type == "wanted") as reading,
     ):
         assert positions(await reading.next(2)) == [6]
-    assert (await database.look(consumers.list_cursors))["a"] >= 2
+    assert (await database.read(consumers.list_cursors))["a"] >= 2
     await stream.close()

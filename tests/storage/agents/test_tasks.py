@@ -107,7 +107,7 @@ async def accept(
     database: Database, row: TaskRow, at_once: int | None = None, place: Place | None = None
 ) -> int | None:
     room = None if at_once is None else (at_once, 1)
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         return (await tasks.accept_task(connection, row, room, place)).id
 
 
@@ -180,7 +180,7 @@ async def someone_waits(database: Database) -> None:
 
 async def test_what_an_agent_has_is_told_with_the_answer(database: Database) -> None:
     """So that it can be decided again."""
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         assert (await tasks.accept_task(connection, TASK, (1, 0))).load == LoadRow(0, 0, None)
         waiting = TASK._replace(request_id="req-2", task_id="task-2", state="queued")
         assert await tasks.accept_task(connection, waiting, (1, 0)) == (None, LoadRow(1, 0, "task-1"))

@@ -70,7 +70,7 @@ async def test_what_is_new_of_several_is_appended_in_its_order(database: Databas
         rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
         taken = await take_in(connection, NewTransaction("palaver", "1", bytes(32), rows))
         assert taken == (True, [first + 1, None, first + 2], False)
-    stream = await database.look(lambda one: room_stream.read(one, 0, 10))
+    stream = await database.read(lambda one: room_stream.read(one, 0, 10))
     assert stream == [
         (first, ROOM, "$b", "timeline"),
         (first + 1, ROOM, "$c", "timeline"),
@@ -141,4 +141,4 @@ async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:
         assert await prune_events(connection, NOBODY_WAITS) == 1
         assert await fetch_known(connection, ["$a", "$b"]) == {"$b"}
         assert await fetch_redactions(connection, ["$x"]) == [("$x", "$b")]
-    assert [row.event_id for row in await database.look(lambda one: room_stream.read(one, 0, 10))] == ["$b"]
+    assert [row.event_id for row in await database.read(lambda one: room_stream.read(one, 0, 10))] == ["$b"]

@@ -206,7 +206,7 @@ async def test_a_start_takes_only_so_long(data_directory: Path) -> None:
 async def test_a_server_that_does_not_let_us_in_is_refused(data_directory: Path) -> None:
     """Somebody has edited its rules; then waiting is of no use."""
     (data_directory / "postgres" / "18" / "pg_hba.conf").write_text("local all all reject\n")
-    with pytest.raises(LocalError, match="does not let the role palaver in"):
+    with pytest.raises(LocalError, match="does not let the role palaver log in"):
         await EmbeddedPostgres(data_directory, minimum_free_bytes=0).start()
     assert processes_in(data_directory / "postgres" / "18") == []
 

@@ -68,7 +68,7 @@ async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database
     """The head moves on, and each reader and each server finds the events in their order."""
     await room(database)
     queue = [(destination, event_id) for event_id in ("$2", "$1") for destination in (PEER, OTHER)]
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         appended = await append(connection, several("$2", "$1", sent={(ALICE, "1"): "$2"}, queue=queue), 9)
         assert appended is not None
         first, second = (row.position for row in appended.streamed)
@@ -92,7 +92,7 @@ async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database
 async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it(database: Database) -> None:
     """As the other statement would write it."""
     await room(database)
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         message = one("$1", sent={(ALICE, "1"): "$1"}, queue=[(PEER, "$1")])
         appended = await append(connection, message, 9)
         assert appended is not None
@@ -112,7 +112,7 @@ async def test_events_of_another_server_are_written_with_the_answer(
 ) -> None:
     """And with the audit, where there is something for it. Nothing is queued."""
     await room(database)
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         appended = await append(connection, make("$1", answered=ANSWERED), 9)
         assert appended is not None
         head = RoomRow(ROOM, "11", 6, ["$1"], 1)
@@ -129,7 +129,7 @@ async def test_events_of_another_server_are_written_with_the_answer(
 async def test_what_need_not_be_there_is_left_out(database: Database, event_ids: tuple[str, ...]) -> None:
     """Events without a transaction id that concern nobody else."""
     await room(database)
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         appended = await append(connection, several(*event_ids, relations=[]), 9)
         assert appended is not None
         assert [row.event_id for row in appended.streamed] == list(event_ids)
@@ -145,7 +145,7 @@ async def test_nothing_is_written_where_something_has_come_before(
     """Another event in the room, one of these events, a redaction of it, a transaction id of its sender, or
     the transaction that brings it; nor in a room that there is not."""
     await room(database)
-    async with database.statements() as connection:
+    async with database.autocommit() as connection:
         outlier = event("$3")._replace(state_before=None, state_after=None)
         await write_events(connection, [outlier])
         await insert_redactions(connection, [("$4", "$0")])
@@ -177,11 +177,11 @@ async def test_a_writer_that_has_waited_for_the_room_writes_nothing(
 ) -> None:
     """The room has another generation by the time that it can be written to."""
     await room(database)
-    async with pool_on(database.address) as pool, pool.statements() as second:
+    async with pool_on(database.address) as pool, pool.autocommit() as second:
         async with database.transaction() as first:
             assert await append(first, make("$1"), 9) is not None
             waiting = asyncio.create_task(append(second, make("$2"), 9))
-            async with database.statements() as looking:
+            async with database.autocommit() as looking:
                 while not await looking.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
                     await asyncio.sleep(0.01)
         assert await waiting is None

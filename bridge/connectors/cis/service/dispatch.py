@@ -109,7 +109,7 @@ class Taking:
         asked = [one for one in effects if isinstance(one, Asked)]
         news = [one.said for one in effects if isinstance(one, News)]
         if is_one and not asked and not news:
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await commit(connection)
         else:
             async with self._database.transaction() as connection:

@@ -172,7 +172,7 @@ class Companions:
         async def fetch(connection: Connection) -> list[There]:
             return await office_records.fetch_there_in(connection, office_id)
 
-        self._note(office_id, map(read_seated, await self._database.look(fetch)))
+        self._note(office_id, map(read_seated, await self._database.read(fetch)))
 
     def room(self, office_id: str) -> SharedRoom:
         """The members that are connected to other processes."""

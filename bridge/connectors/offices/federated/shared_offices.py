@@ -337,7 +337,7 @@ class SharedOffices:
                 while True:
                     entries = await reading.next(AT_ONCE)
                     await self._hear(entries)
-                    async with self._parts.database.statements() as connection:
+                    async with self._parts.database.autocommit() as connection:
                         await reading.advance(connection, entries[-1].position)
         except (TakenOver, ConnectionLost):
             pass  # whoever reads next goes on

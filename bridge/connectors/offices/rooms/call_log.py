@@ -60,7 +60,7 @@ class Journal:
     async def _write(self, batch: Sequence[tuple[NewRecord, "asyncio.Future[None]"]]) -> None:
         try:
             # A single statement is a transaction: BEGIN and COMMIT would be two round trips more.
-            async with self._database.statements() as connection:
+            async with self._database.autocommit() as connection:
                 await insert_records(connection, [record for record, _ in batch])
         except Exception as error:
             for _, written in batch:

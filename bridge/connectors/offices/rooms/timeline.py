@@ -319,7 +319,7 @@ class Recording:
 
     async def _prune(self) -> None:
         made_before = self._parts.now_ms() - KEPT_MS
-        async with self._parts.database.statements() as connection:
+        async with self._parts.database.autocommit() as connection:
             await office_records.prune(connection, made_before, PRUNED_AT_ONCE)
 
 

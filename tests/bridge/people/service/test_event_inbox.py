@@ -79,7 +79,7 @@ async def is_reading(home: Home) -> None:
 
 
 async def set_aside_of(database: Database) -> list[SetAside]:
-    return await database.look(lambda connection: list_set_aside(connection, 10))
+    return await database.read(lambda connection: list_set_aside(connection, 10))
 
 
 async def waiting_in(database: Database) -> int:
