@@ -14,7 +14,7 @@ from pathlib import Path
 from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from storage.durable_file import flush_directory
-from storage.embedded.home import FULL_TEXTS, free_space, too_little
+from storage.embedded.home import DISK_FULL_TEXTS, free_space, not_enough_space
 from storage.embedded.launch import pg_dump, pg_restore, psql
 from storage.errors import LocalError
 from storage.statements import load
@@ -24,10 +24,10 @@ MESSAGE = re.compile(r"(?:error|ERROR|FATAL):\s*(.+)")
 
 def psql_command(address: DatabaseAddress) -> tuple[list[str], dict[str, str]]:
     """The argument list and environment of an interactive shell, to become by `os.execve`."""
-    return [str(psql()), address.url], environment(address)
+    return [str(psql()), address.url], client_environment(address)
 
 
-def environment(address: DatabaseAddress) -> dict[str, str]:
+def client_environment(address: DatabaseAddress) -> dict[str, str]:
     """This process' own, without the PG… variables that would lead a program to some other database."""
     kept = {
         name: value
@@ -40,7 +40,7 @@ def environment(address: DatabaseAddress) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def running_program(
     program: Path,
     *arguments: str,
     address: DatabaseAddress,
@@ -55,7 +55,7 @@ async def running(
         stdout=asyncio.subprocess.DEVNULL if stdout is None else stdout,
         stderr=asyncio.subprocess.PIPE,
         # The messages are read by programs here, so they have to be the untranslated ones.
-        env=environment(address) | {"LC_ALL": "C"},
+        env=client_environment(address) | {"LC_ALL": "C"},
     )
     try:
         yield process
@@ -66,7 +66,7 @@ async def running(
             await process.wait()
 
 
-async def messages(process: asyncio.subprocess.Process, each: Callable[[str], None]) -> str:
+async def read_messages(process: asyncio.subprocess.Process, each: Callable[[str], None]) -> str:
     """Reads the program's messages to the end, showing `each`, and returns the last ones."""
     assert process.stderr is not None, "running() makes the pipe"
     last: list[str] = []
@@ -77,10 +77,10 @@ async def messages(process: asyncio.subprocess.Process, each: Callable[[str], No
     return "\n".join(last)
 
 
-def failure(what: str, output: str, directory: Path) -> LocalError:
+def program_failure(what: str, output: str, directory: Path) -> LocalError:
     """`what` is the beginning of the sentence, `directory` where the file is read or written."""
-    if any(text in output for text in FULL_TEXTS):
-        return too_little(directory, free_space(directory), "the program ran out of room")
+    if any(text in output for text in DISK_FULL_TEXTS):
+        return not_enough_space(directory, free_space(directory), "the program ran out of room")
     found = MESSAGE.findall(output)
     reason = found[0] if found else next(reversed(output.splitlines()), "it said nothing")
     return LocalError(f"{what}: {reason.rstrip('.')}.", "Nothing was changed; put that right and try again.")
@@ -91,7 +91,7 @@ TABLE = re.compile(r'(?:dumping contents of|processing data for) table "(?:publi
 CHUNK = 256 << 10
 # A database that is restored draws an epoch of its own: what it queues stands at positions at which the one
 # that was backed up may have queued something else since.
-WITHOUT = "--exclude-table-data=public.outbox_epoch"
+EXCLUDE_EPOCH = "--exclude-table-data=public.outbox_epoch"
 HEADER = (b"--", b"\\", b"SET ", b"SELECT pg_catalog.set_config(")  # how lines before the first object begin
 
 Progress = Callable[[int, int, str], None]
@@ -116,12 +116,19 @@ async def dump(
         ) from None
     # Named and not handed over as standard output, to which pg_dump would only append: it could not go back
     # and write down where each table begins, and the end of the file could go missing without being missed.
-    words = ("--format=custom", "--no-owner", "--no-privileges", "--verbose", f"--file={beside}", WITHOUT)
+    words = (
+        "--format=custom",
+        "--no-owner",
+        "--no-privileges",
+        "--verbose",
+        f"--file={beside}",
+        EXCLUDE_EPOCH,
+    )
     try:
-        async with running(pg_dump(), *words, f"--dbname={address.url}", address=address) as process:
-            output = await messages(process, counting(progress, total))
+        async with running_program(pg_dump(), *words, f"--dbname={address.url}", address=address) as process:
+            output = await read_messages(process, progress_reporter(progress, total))
             if await process.wait() != 0:
-                raise failure(f"The backup of {address.database} failed", output, file.parent)
+                raise program_failure(f"The backup of {address.database} failed", output, file.parent)
         # pg_dump has flushed the file itself.
         beside.rename(file)
     finally:
@@ -138,7 +145,7 @@ async def restore(
     progress: Progress = lambda done, total, table: None,
 ) -> None:
     """Make the database what the file says. `replace` removes all that is in it, in the same transaction."""
-    archive = existing(file)
+    archive = existing_backup(file)
     total = await count_tables(address, archive)
     connection = await connect_once(address)
     try:
@@ -154,23 +161,23 @@ async def restore(
     script = ("--file=-", "--no-owner", "--no-privileges", "--verbose", archive)
     words = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-", f"--dbname={address.url}")
     async with (
-        running(pg_restore(), *script, address=address, stdout=asyncio.subprocess.PIPE) as reader,
-        running(psql(), *words, address=address, stdin=asyncio.subprocess.PIPE) as writer,
+        running_program(pg_restore(), *script, address=address, stdout=asyncio.subprocess.PIPE) as reader,
+        running_program(psql(), *words, address=address, stdin=asyncio.subprocess.PIPE) as writer,
     ):
         _, read_output, write_output = await asyncio.gather(
-            relay(reader, writer, replace=replace),
-            messages(reader, counting(progress, total)),
-            messages(writer, lambda text: None),
+            relay_script(reader, writer, replace=replace),
+            read_messages(reader, progress_reporter(progress, total)),
+            read_messages(writer, lambda text: None),
         )
         reading, writing = await reader.wait(), await writer.wait()
     # Each is killed when the other has failed, so that the one that ended by itself has the reason.
     if reading > 0:
-        raise failure(f"{file} was not restored", read_output, file.parent)
+        raise program_failure(f"{file} was not restored", read_output, file.parent)
     if writing != 0:
-        raise failure(f"{file} was not restored", write_output, file.parent)
+        raise program_failure(f"{file} was not restored", write_output, file.parent)
 
 
-async def relay(
+async def relay_script(
     reader: asyncio.subprocess.Process, writer: asyncio.subprocess.Process, *, replace: bool
 ) -> None:
     """Hand the script on in a transaction that is committed only when it is known to be whole."""
@@ -201,7 +208,7 @@ async def relay(
             reader.kill()
 
 
-def existing(file: Path) -> str:
+def existing_backup(file: Path) -> str:
     if not file.is_file():
         raise LocalError(f"There is no backup {file}.", "Name a file that `palaver db dump` has written.")
     return str(file.absolute())
@@ -209,11 +216,11 @@ def existing(file: Path) -> str:
 
 async def count_tables(address: DatabaseAddress, archive: str) -> int:
     """The tables with rows in a backup, which at the same time shows that it is one."""
-    async with running(
+    async with running_program(
         pg_restore(), "--list", archive, address=address, stdout=asyncio.subprocess.PIPE
     ) as process:
         assert process.stdout is not None, "asked for"
-        listed, _ = await asyncio.gather(process.stdout.read(), messages(process, lambda text: None))
+        listed, _ = await asyncio.gather(process.stdout.read(), read_messages(process, lambda text: None))
         if await process.wait() != 0:
             raise LocalError(
                 f"{archive} is not a backup that can be read.",
@@ -222,7 +229,7 @@ async def count_tables(address: DatabaseAddress, archive: str) -> int:
     return sum(b" TABLE DATA " in line for line in listed.splitlines())
 
 
-def counting(progress: Progress, total: int) -> Callable[[str], None]:
+def progress_reporter(progress: Progress, total: int) -> Callable[[str], None]:
     done = 0
 
     def see(message: str) -> None:

@@ -19,12 +19,12 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 P = ParamSpec("P")
 
-SHORTEST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 10.0
+MIN_PAUSE: Final = 0.1
+MAX_PAUSE: Final = 10.0
 """Seconds before a loop that failed starts again: the pause doubles with each failure in a row."""
-STEADY: Final = 60.0
+RECOVERED_AFTER: Final = 60.0
 """Seconds after which a loop has recovered, although it did not return."""
-CLOSED_WITHIN: Final = 5.0
+CLOSE_TIMEOUT: Final = 5.0
 
 RESTARTS: Final = Counter(
     "palaver_background_restarts",
@@ -90,7 +90,7 @@ class BackgroundTasks:
         if tasks:
             await asyncio.wait(tasks, timeout=within)
 
-    async def close(self, within: float = CLOSED_WITHIN) -> None:
+    async def close(self, within: float = CLOSE_TIMEOUT) -> None:
         """Cancel all and wait until they have ended, for so many seconds at most. Nothing that a task raises
         comes out here."""
         self._is_closed = True
@@ -119,9 +119,9 @@ class BackgroundTasks:
             except (Exception, asyncio.CancelledError) as error:
                 if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                     raise
-                if loop.time() - began >= STEADY:
+                if loop.time() - began >= RECOVERED_AFTER:
                     pause = 0.0
-                pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+                pause = min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
                 RESTARTS.labels(name).inc()
                 _report(error, "A background loop failed and is started again.", task=name, seconds=pause)
             await asyncio.sleep(pause or every)
@@ -191,7 +191,7 @@ class SingleFlight(Generic[K, T]):
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=CLOSED_WITHIN)
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _ended(self, key: K, done: asyncio.Task[T]) -> None:
         if self._tasks.get(key) is done:

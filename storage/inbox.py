@@ -11,7 +11,7 @@ from typing import NamedTuple
 import asyncpg
 
 from storage.database import Connection
-from storage.rooms.stream import Place, TakenOver
+from storage.rooms.stream import ReaderPosition, ReaderReplaced
 from storage.statements import load
 
 SQL = load("storage", "inbox.sql")
@@ -27,7 +27,7 @@ class NewEntry(NamedTuple):
     entry: bytes
 
 
-class WaitingEntry(NamedTuple):
+class PendingEntry(NamedTuple):
     """`due_in`: seconds until it may be tried again."""
 
     position: int
@@ -38,7 +38,7 @@ class WaitingEntry(NamedTuple):
     due_in: float
 
 
-class SetAside(NamedTuple):
+class SetAsideEntry(NamedTuple):
     """An entry that could not be handled. `total` is the number of all of them."""
 
     reader: str
@@ -49,22 +49,22 @@ class SetAside(NamedTuple):
     total: int
 
 
-async def move(connection: Connection, place: Place, entries: Sequence[NewEntry]) -> None:
-    """The reader has come to the place. Raises `TakenOver`."""
+async def enqueue(connection: Connection, place: ReaderPosition, entries: Sequence[NewEntry]) -> None:
+    """The reader has come to the place. Raises `ReaderReplaced`."""
     columns = [list(column) for column in zip(*entries, strict=True)] if entries else [[], [], [], [], []]
-    if not await connection.fetchval(SQL.move, *place, *columns):
-        raise TakenOver(place[0])
+    if not await connection.fetchval(SQL.enqueue, *place, *columns):
+        raise ReaderReplaced(place[0])
 
 
-async def fetch_first(connection: Connection, reader: str, term: int, queue: str) -> WaitingEntry | None:
-    """Of those that wait. Raises `TakenOver`."""
+async def fetch_first(connection: Connection, reader: str, term: int, queue: str) -> PendingEntry | None:
+    """Of those that wait. Raises `ReaderReplaced`."""
     return _entry(reader, await connection.fetchrow(SQL.fetch_first, reader, term, queue))
 
 
 async def finish(
     connection: Connection, reader: str, term: int, queue: str, position: int
-) -> WaitingEntry | None:
-    """It has been handled; gives the next one of the queue. Raises `TakenOver`."""
+) -> PendingEntry | None:
+    """It has been handled; gives the next one of the queue. Raises `ReaderReplaced`."""
     return _entry(reader, await connection.fetchrow(SQL.finish, reader, term, queue, position))
 
 
@@ -85,16 +85,16 @@ async def list_queues(connection: Connection, reader: str, limit: int) -> list[s
     return [row[0] for row in await connection.fetch(SQL.list_queues, reader, limit)]
 
 
-async def list_set_aside(connection: Connection, limit: int) -> list[SetAside]:
+async def list_set_aside(connection: Connection, limit: int) -> list[SetAsideEntry]:
     """Of all readers, the newest first."""
-    return [SetAside(*row) for row in await connection.fetch(SQL.list_set_aside, limit)]
+    return [SetAsideEntry(*row) for row in await connection.fetch(SQL.list_set_aside, limit)]
 
 
 async def prune_set_aside(connection: Connection, age: timedelta) -> None:
     await connection.execute(SQL.prune_set_aside, age)
 
 
-def _entry(reader: str, row: asyncpg.Record | None) -> WaitingEntry | None:
+def _entry(reader: str, row: asyncpg.Record | None) -> PendingEntry | None:
     if row is None:
-        raise TakenOver(reader)
-    return None if row[0] is None else WaitingEntry(*row)
+        raise ReaderReplaced(reader)
+    return None if row[0] is None else PendingEntry(*row)

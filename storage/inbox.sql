@@ -1,5 +1,5 @@
 -- The entries and the position of the reader; nothing of both when another process reads by now.
--- name: move
+-- name: enqueue
 WITH advanced AS (
     UPDATE consumer_cursors SET position = $3 WHERE name = $1 AND term = $2 AND position <= $3 RETURNING position
 ), moved AS (

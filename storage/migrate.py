@@ -33,13 +33,15 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedMigration:
     version: int
     name: str
     checksum: str
 
 
-def plan(applied: Sequence[Applied], available: Sequence[Migration]) -> tuple[Migration, ...] | LocalError:
+def plan_migrations(
+    applied: Sequence[AppliedMigration], available: Sequence[Migration]
+) -> tuple[Migration, ...] | LocalError:
     """The migrations that are still to be done, in order, or why none may be."""
     known = {migration.version: migration for migration in available}
     newest = max(known, default=0)
@@ -75,14 +77,14 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
         async with database.connection() as connection:
             # Given back with the connection.
             await connection.execute(SQL.lock, LOCK)
-            await connection.execute(SQL.create_ledger)
+            await connection.execute(SQL.create_migrations_table)
             rows = await connection.fetch(SQL.fetch_applied)
-            steps = plan([Applied(**row) for row in rows], available)
+            steps = plan_migrations([AppliedMigration(**row) for row in rows], available)
             if isinstance(steps, LocalError):
                 raise steps
             for done, step in enumerate(steps):
                 progress(done, len(steps), step.name)
-                await apply(connection, step)
+                await apply_migration(connection, step)
     except asyncpg.InsufficientPrivilegeError as error:
         raise explain_connection_error(error, database.address) or error from error
     if steps:
@@ -90,13 +92,17 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
     return len(available)
 
 
-async def pending(connection: Connection) -> tuple[Migration, ...] | LocalError:
+async def pending_migrations(connection: Connection) -> tuple[Migration, ...] | LocalError:
     """What `migrate` would do, without doing it."""
-    rows = await connection.fetch(SQL.fetch_applied) if await connection.fetchval(SQL.ledger_exists) else []
-    return plan([Applied(**row) for row in rows], read_migrations())
+    rows = (
+        await connection.fetch(SQL.fetch_applied)
+        if await connection.fetchval(SQL.migrations_table_exists)
+        else []
+    )
+    return plan_migrations([AppliedMigration(**row) for row in rows], read_migrations())
 
 
-async def apply(connection: Connection, step: Migration) -> None:
+async def apply_migration(connection: Connection, step: Migration) -> None:
     async with connection.transaction():
         await connection.execute(step.sql)
         await connection.execute(SQL.insert_applied, step.version, step.name, step.checksum)

@@ -1,5 +1,5 @@
 -- Written by this module itself, so that the first migration finds the table in which it is entered.
--- name: create_ledger
+-- name: create_migrations_table
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version integer PRIMARY KEY,
     name text NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- name: ledger_exists
+-- name: migrations_table_exists
 SELECT to_regclass('schema_migrations') IS NOT NULL;
 
 -- Held by the session, not by a transaction: each migration has a transaction of its own.

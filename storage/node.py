@@ -9,7 +9,7 @@ from storage.statements import load
 SQL = load("storage", "node.sql")
 
 
-class Owner(NamedTuple):
+class NodeOwner(NamedTuple):
     """`guest_of` is the homeserver of which the node is a guest; None: it is a homeserver itself."""
 
     server_name: str
@@ -19,12 +19,12 @@ class Owner(NamedTuple):
 async def claim(connection: Connection, server_name: str, guest_of: str | None = None) -> None:
     """Make the database this node's for good, or refuse to touch that of another one."""
     await connection.execute(SQL.insert_node, server_name, guest_of)
-    wrong = wrong_owner(await fetch_owner(connection), Owner(server_name, guest_of))
+    wrong = wrong_owner(await fetch_owner(connection), NodeOwner(server_name, guest_of))
     if wrong is not None:
         raise wrong
 
 
-def wrong_owner(found: Owner | None, wanted: Owner) -> LocalError | None:
+def wrong_owner(found: NodeOwner | None, wanted: NodeOwner) -> LocalError | None:
     """Why the database of the one is not for the other."""
     if found is None or found == wanted:
         return None
@@ -49,14 +49,14 @@ def wrong_owner(found: Owner | None, wanted: Owner) -> LocalError | None:
     )
 
 
-def _role(owner: Owner) -> str:
+def _role(owner: NodeOwner) -> str:
     return "a homeserver" if owner.guest_of is None else f"a guest of {owner.guest_of}"
 
 
-async def fetch_owner(connection: Connection) -> Owner | None:
+async def fetch_owner(connection: Connection) -> NodeOwner | None:
     """Whose the database is, if anybody has claimed it."""
     row = await connection.fetchrow(SQL.fetch_owner)
-    return None if row is None else Owner(*row)
+    return None if row is None else NodeOwner(*row)
 
 
 async def fetch_server_name(connection: Connection) -> str | None:

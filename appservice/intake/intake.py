@@ -20,7 +20,7 @@ from federation.transactions.edu_values import ToDevice
 from federation.transactions.ephemeral import MOST_DEVICE_MESSAGES
 from storage.appservice import events
 from storage.appservice import rooms as guest_rooms
-from storage.appservice.events import NewEvent, NewTransaction, Redaction, TakenIn
+from storage.appservice.events import NewEvent, NewTransaction, ReceiveResult, Redaction
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 from storage.federation.edus import NewMessage, insert_messages
@@ -98,7 +98,7 @@ class Intake:
 
     async def _commit(
         self, transaction_id: str, transaction: Transaction, received: Collection[ReceivedEvent]
-    ) -> TakenIn:
+    ) -> ReceiveResult:
         new = NewTransaction(
             self._registration,
             transaction_id,
@@ -114,9 +114,9 @@ class Intake:
         if not transaction.to_device:
             # One statement is a transaction of its own, and one round trip.
             async with self._database.autocommit() as connection:
-                return await events.take_in(connection, new)
+                return await events.receive_transaction(connection, new)
         async with self._database.transaction() as connection:
-            taken = await events.take_in(connection, new)
+            taken = await events.receive_transaction(connection, new)
             if taken.is_new:
                 await self._write_device_messages(connection, transaction.to_device)
         return taken
@@ -153,7 +153,7 @@ class Intake:
             to_bytes(received),
         )
 
-    def _streamed(self, received: Collection[ReceivedEvent], taken: TakenIn) -> list[StreamedEvent]:
+    def _streamed(self, received: Collection[ReceivedEvent], taken: ReceiveResult) -> list[StreamedEvent]:
         """What has not been there before, with its place."""
         return [
             StreamedEvent(position, self._kind(one), one.event, one.invite_state)

@@ -21,14 +21,14 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_room_id
 from storage.appservice import events, rooms
 from storage.appservice.events import lock_registration
-from storage.appservice.rooms import Known, KnownEntry
+from storage.appservice.rooms import CachedEntry, CachedState
 from storage.concurrency import SingleFlight
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 
 FetchJoined: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 """`GET /joined_rooms` as one of our users, who is made if need be."""
-Look: TypeAlias = Callable[[Connection], Awaitable[Known | None]]
+Look: TypeAlias = Callable[[Connection], Awaitable[CachedState | None]]
 
 BELIEVED: Final = timedelta(hours=24)
 """For how long a room's state is kept up without being fetched again: what becomes of it when histories that
@@ -99,7 +99,7 @@ class KnownRooms:
         if not self._is_ours(user) or "\0" in room_id:
             return None
         return await self._database.read(
-            partial(rooms.fetch_own_membership, room_id=room_id, user=to_key(user))
+            partial(rooms.fetch_local_membership, room_id=room_id, user=to_key(user))
         )
 
     # -- ghosts --
@@ -138,7 +138,7 @@ class KnownRooms:
         found = [room_id for room_id in joined if is_room_id(room_id)]
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            await rooms.adopt(connection, user, found, change)
+            await rooms.replace_rooms_of_user(connection, user, found, change)
 
     # -- events --
 
@@ -155,7 +155,7 @@ class KnownRooms:
     async def knows_event(self, event_id: str) -> bool:
         if "\0" in event_id:
             return False
-        return bool(await self._database.read(partial(events.fetch_known, event_ids=[event_id])))
+        return bool(await self._database.read(partial(events.fetch_known_ids, event_ids=[event_id])))
 
     async def sent(self, sender: str, room_id: str, key: str) -> str | None:
         """The event that bears this key of a transaction, if the homeserver has told it."""
@@ -177,13 +177,13 @@ class KnownRooms:
         event = RoomEvent(event_id, room_id, sender, type_, content, ts, state_key)
         entry = to_entry(ReceivedEvent(event), self._is_ours)
         async with self._database.autocommit() as connection:
-            await rooms.note(connection, self._registration, entry, AHEAD)
+            await rooms.record_change(connection, self._registration, entry, AHEAD)
 
     async def doubt(self, room_id: str) -> None:
         """The homeserver does not think what is thought here: the state is fetched when it is needed next."""
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            await rooms.doubt(connection, room_id)
+            await rooms.mark_incomplete(connection, room_id)
 
     async def forget(self, room_id: str) -> None:
         """Until the homeserver tells something of a ghost there."""
@@ -195,7 +195,7 @@ class KnownRooms:
 
     async def _entries(
         self, room_id: str, type_: str | None, memberships: Collection[str] | None
-    ) -> list[KnownEntry]:
+    ) -> list[CachedEntry]:
         key = None if type_ is None else to_key(type_)
         known = await self._known(
             room_id,
@@ -205,7 +205,7 @@ class KnownRooms:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
         return known
 
-    async def _known(self, room_id: str, look: Look) -> list[KnownEntry] | None:
+    async def _known(self, room_id: str, look: Look) -> list[CachedEntry] | None:
         """What is found in the state of the room as it is now. None when nobody of ours is there."""
         if "\0" in room_id:
             return None  # no room is called so, and Postgres takes no text with NUL
@@ -228,11 +228,11 @@ class KnownRooms:
 
     async def _ensure_adopted(self, user: str) -> bool:
         """Whether it was not before."""
-        if await self._database.read(partial(rooms.is_adopted, user=user)):
+        if await self._database.read(partial(rooms.are_rooms_loaded, user=user)):
             return False
         await self._adopting.run(user, partial(self._adopt, user))
         return True
 
     async def _adopt(self, user: str) -> None:
-        change = await self._database.read(rooms.last_change)
+        change = await self._database.read(rooms.fetch_last_change)
         await self.adopt(user, await self._fetch_joined(user), change=change)

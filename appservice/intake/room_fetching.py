@@ -20,8 +20,8 @@ from appservice.intake.state_entries import to_entry, to_key
 from federation.matrix.errors import MatrixError
 from federation.transactions.edu_values import is_event
 from storage.appservice import rooms
-from storage.appservice.events import fetch_known, lock_registration
-from storage.appservice.rooms import Fetch, GuestEntry
+from storage.appservice.events import fetch_known_ids, lock_registration
+from storage.appservice.rooms import StateEntry, StateFetch
 from storage.concurrency import SingleFlight
 from storage.database import Database
 
@@ -53,7 +53,7 @@ class RoomFetching:
     async def residents(self, room_id: str) -> list[str]:
         """Some of ours who are there, as far as is known."""
         found = await self._database.read(
-            partial(rooms.list_residents, room_id=room_id, limit=MOST_RESIDENTS)
+            partial(rooms.list_local_members, room_id=room_id, limit=MOST_RESIDENTS)
         )
         return [user for user in found if self._is_ours(user)]
 
@@ -68,7 +68,7 @@ class RoomFetching:
         fetched = 0
         while fetched < MOST_FETCHES:
             residents = await self.residents(room_id)
-            begun = await self._database.read(partial(rooms.begin_fetch, room_id=room_id))
+            begun = await self._database.read(partial(rooms.begin_state_fetch, room_id=room_id))
             if not residents or begun is None:
                 return False
             try:
@@ -89,8 +89,8 @@ class RoomFetching:
         )
         return known is not None and known[0] == "whole"
 
-    async def _merge(self, room_id: str, begun: Fetch, events: Sequence[Mapping[str, Any]]) -> bool:
-        entries: dict[tuple[bytes, bytes], GuestEntry] = {}
+    async def _merge(self, room_id: str, begun: StateFetch, events: Sequence[Mapping[str, Any]]) -> bool:
+        entries: dict[tuple[bytes, bytes], StateEntry] = {}
         for number, event in enumerate(events, 1):
             received = read({**event, "room_id": room_id})
             if isinstance(received, ReceivedEvent) and received.event.state_key is not None:
@@ -100,15 +100,15 @@ class RoomFetching:
                 await asyncio.sleep(0)
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            return await rooms.merge(connection, room_id, begun, list(entries.values()))
+            return await rooms.merge_state(connection, room_id, begun, list(entries.values()))
 
-    async def _was_not_there(self, room_id: str, user: str, begun: Fetch) -> None:
+    async def _was_not_there(self, room_id: str, user: str, begun: StateFetch) -> None:
         """The homeserver knows better. When it was the last one, nothing is known of the room any more."""
         async with self._database.transaction() as connection:
             await lock_registration(connection, self._registration)
-            await rooms.delete_resident(connection, room_id, to_key(user), begun)
-            if not await rooms.list_residents(connection, room_id, 1):
-                await rooms.doubt(connection, room_id)
+            await rooms.delete_local_member(connection, room_id, to_key(user), begun)
+            if not await rooms.list_local_members(connection, room_id, 1):
+                await rooms.mark_incomplete(connection, room_id)
 
 
 PAGE: Final = 100
@@ -141,7 +141,7 @@ async def pages(
 
 async def _told(database: Database, event_ids: Iterable[str]) -> set[str]:
     wanted = list(event_ids)
-    return await database.read(partial(fetch_known, event_ids=wanted)) if wanted else set()
+    return await database.read(partial(fetch_known_ids, event_ids=wanted)) if wanted else set()
 
 
 def _is_event(event: Any) -> bool:

@@ -8,18 +8,18 @@ import orjson
 from appservice.intake.received_event import MEMBER, ReceivedEvent
 from federation.events.room_event import RoomEvent, member_of
 from federation.matrix.canonical_json import encode
-from storage.appservice.rooms import GuestEntry, KnownEntry
+from storage.appservice.rooms import CachedEntry, StateEntry
 
 MEMBERSHIPS: Final = frozenset({"join", "invite", "knock", "leave", "ban"})
 
 
-def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> GuestEntry:
+def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> StateEntry:
     """Of an event that is state. `is_ours` says of a user whether it is a ghost."""
     event = received.event
     assert event.state_key is not None, "it was looked at"
     is_member = event.type == MEMBER
     membership = member_of(event).membership if is_member else None
-    return GuestEntry(
+    return StateEntry(
         event.room_id,
         to_key(event.type),
         to_key(event.state_key),
@@ -35,7 +35,7 @@ def to_entry(received: ReceivedEvent, is_ours: Callable[[str], bool]) -> GuestEn
     )
 
 
-def to_event(room_id: str, entry: KnownEntry) -> RoomEvent:
+def to_event(room_id: str, entry: CachedEntry) -> RoomEvent:
     return RoomEvent(
         entry.event_id,
         room_id,

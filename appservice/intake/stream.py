@@ -7,7 +7,7 @@ from appservice.intake.received_event import from_bytes
 from federation.events.room_event import StreamedEvent
 from federation.stream.event_stream import EventStream, Read
 from storage.appservice import events as appservice_events
-from storage.appservice.events import KeptEvent
+from storage.appservice.events import StoredEvent
 from storage.rooms import stream as room_stream
 from storage.rooms.stream import StreamRow
 
@@ -26,7 +26,7 @@ class IntakeStream(EventStream):
         return Read(found, rows[-1].position, len(rows) < limit)
 
 
-def _entry(row: StreamRow, kept: KeptEvent) -> StreamedEvent | None:
+def _entry(row: StreamRow, kept: StoredEvent) -> StreamedEvent | None:
     if row.kind == "invite" and kept.is_answered:
         return None
     received = from_bytes(kept.event, is_redacted=kept.is_redacted)

@@ -36,7 +36,7 @@ class AppserviceUsers(Memberships, Upgrading, Spaces, Reading, Presences, MediaR
     async def lags(self) -> dict[str, int]:
         """By how many places in the stream each reader is behind, by name; places that were never used count
         too."""
-        last = await self._parts.database.read(room_stream.last_position)
+        last = await self._parts.database.read(room_stream.fetch_last_position)
         cursors = await self._parts.database.read(list_cursors)
         return {name: max(0, last - position) for name, position in cursors.items()}
 

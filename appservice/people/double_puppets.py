@@ -23,7 +23,13 @@ from appservice.registration.tokens import MOST_TOKEN, NONCE_BYTES, opened, seal
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_user_id
 from storage.database import Database
-from storage.people.double_puppets import PuppetRow, delete_puppet, fetch_puppet, keep_puppet, refuse_puppet
+from storage.people.double_puppets import (
+    PuppetRow,
+    delete_puppet,
+    fetch_puppet,
+    mark_puppet_refused,
+    upsert_puppet,
+)
 
 SOURCE_KEY: Final = "fi.mau.double_puppet_source"
 SOURCE: Final = "palaver"
@@ -193,7 +199,7 @@ class Puppets:
         """The homeserver does not take it. One that is the person's own is not shown to it again."""
         if token.login_id is not None:
             async with self._database.autocommit() as connection:
-                await refuse_puppet(connection, person, token.login_id, self._now_ms())
+                await mark_puppet_refused(connection, person, token.login_id, self._now_ms())
 
     # -- tokens that people give --
 
@@ -222,7 +228,7 @@ class Puppets:
         login_id = secrets.token_hex(16)
         box = sealed(self._key, secrets.token_bytes(NONCE_BYTES), person, token)
         async with self._database.autocommit() as connection:
-            await keep_puppet(connection, PuppetRow(person, login_id, box, self._now_ms()))
+            await upsert_puppet(connection, PuppetRow(person, login_id, box, self._now_ms()))
         return login_id
 
     async def take_back(self, person: str, login_id: str) -> bool:

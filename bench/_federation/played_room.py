@@ -12,7 +12,7 @@ from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion
 from federation.memberships import send_join_answer
 from federation.state_resolution.conflicts import reachable
-from storage.rooms.events import Ancestor
+from storage.rooms.events import GraphEntry
 
 # As canonical JSON such a message has some 850 bytes, like many a message.
 _MESSAGE = {"msgtype": "m.text", "body": "Scale set to 4.2 kg; next reading at noon. " * 4}
@@ -40,7 +40,7 @@ class PlayedRoom:
         self._now = now
         self._head: Pdu | None = None
         self._places: dict[EventId, int] = {}
-        self._ancestors: dict[EventId, Ancestor] = {}
+        self._ancestors: dict[EventId, GraphEntry] = {}
         # The places of the state events, in their order, and what each put where.
         self._changes: list[int] = []
         self._changed: list[Pdu] = []
@@ -105,7 +105,7 @@ class PlayedRoom:
         place = len(self.events)
         self.events[pdu.event_id] = self._head = pdu
         self._places[pdu.event_id] = place
-        self._ancestors[pdu.event_id] = Ancestor(pdu.event_id, pdu.depth, pdu.prev_events)
+        self._ancestors[pdu.event_id] = GraphEntry(pdu.event_id, pdu.depth, pdu.prev_events)
         if pdu.key is not None:
             self.state[pdu.key] = pdu
             self._changes.append(place)

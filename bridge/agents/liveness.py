@@ -112,9 +112,9 @@ class AgentWatch:
         """Once; gives the time of the next look."""
         now_ms = self._now_ms()
         async with self._database.transaction() as connection:
-            known = await agents.fetch_listening(connection)
+            known = await agents.fetch_monitoring_period(connection)
             heard = listening(None if known is None else Listening(*known), now_ms, self._timeout_ms)
-            await agents.write_listening(connection, heard.since, heard.until)
+            await agents.write_monitoring_period(connection, heard.since, heard.until)
             # This node hears itself, and its own agents with it. Of what they do that says nothing.
             await agents.insert_nodes(connection, [self._routes.node_id], now_ms)
             await agents.write_heartbeat(connection, self._routes.node_id, now_ms, None)
@@ -122,10 +122,10 @@ class AgentWatch:
             lost = (
                 []
                 if before is None
-                else await agents.lose_silent(connection, before, now_ms, self._routes.node_id)
+                else await agents.expire_silent(connection, before, now_ms, self._routes.node_id)
             )
-            forgotten = await agents.forget_agents(connection, now_ms - self._kept_ms, FORGOTTEN_AT_ONCE)
-            longest = await agents.longest_silent(connection, self._routes.node_id)
+            forgotten = await agents.prune_agents(connection, now_ms - self._kept_ms, FORGOTTEN_AT_ONCE)
+            longest = await agents.fetch_oldest_heartbeat(connection, self._routes.node_id)
         self._routes.hear_itself()
         if lost:
             await self._routes.changed()
@@ -138,13 +138,13 @@ class AgentWatch:
         """One process at a time; agents may come back while it does, for their rows are not locked by it."""
         while True:
             async with self._database.transaction() as connection:
-                if not await agents.try_lock_announcing(connection):
+                if not await agents.try_lock_announcements(connection):
                     return
-                rows = await agents.list_untold(connection, TOLD_AT_ONCE)
+                rows = await agents.list_unannounced(connection, TOLD_AT_ONCE)
                 if not rows:
                     return
                 await self._announce([self._routes.agent_of(row) for row in rows])
-                await agents.mark_told(connection, rows)
+                await agents.mark_announced(connection, rows)
 
     async def _run(self) -> None:
         while True:

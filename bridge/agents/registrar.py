@@ -86,7 +86,7 @@ class AgentIntake:
         living = {_node_of(one) for one in news if isinstance(one, Registered) and not one.by_itself}
         begun = {node_id for node_id in living if not self._is_heard(node_id)}
         if begun:
-            await agents.begin_heartbeats(connection, sorted(begun), now_ms)
+            await agents.start_heartbeat_monitoring(connection, sorted(begun), now_ms)
 
     def _is_known(self, node_id: str) -> bool:
         node = self._table.node(node_id)

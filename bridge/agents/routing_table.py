@@ -74,7 +74,7 @@ class RoutingTable:
     async def start(self) -> None:
         """Know all agents, and follow what becomes of them."""
         async with self._database.transaction() as connection:
-            await agents.renumber(connection)
+            await agents.reset_change_numbers(connection)
         await self.refresh()
         self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._woken.set())
         self._background.supervise("routing table", self._follow)
@@ -148,7 +148,7 @@ class RoutingTable:
         async with self._database.transaction() as connection:
             await agents.write_node(connection, node_id, url, self._now_ms(), trusted=trusted)
             if not trusted:
-                await agents.cut_off_node(connection, node_id, self._now_ms())
+                await agents.distrust_node(connection, node_id, self._now_ms())
         await self.changed()
 
     async def changed(self) -> None:

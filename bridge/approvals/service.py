@@ -96,7 +96,7 @@ class Approvals:
         now_ms = self._now_ms()
         until = now_ms + int(question.seconds * 1000)
         async with self._database.transaction() as connection:
-            known = await approvals.ask(connection, question.reference, now_ms, until)
+            known = await approvals.insert_approval(connection, question.reference, now_ms, until)
         if known.verdict is not None:
             return _read(known)
         loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ class Approvals:
         """The verdict that counts: another process may have been the first."""
         kind, by, reason = _written(verdict)
         async with self._database.transaction() as connection:
-            return _read(await approvals.decide(connection, question.reference, kind, by, reason))
+            return _read(await approvals.set_verdict(connection, question.reference, kind, by, reason))
 
     async def _ask(self, opened: _Open, thread: FindThread) -> Thread:
         where, question = await thread(), opened.question

@@ -37,10 +37,10 @@ from federation.matrix.networks import host_of
 from federation.matrix.signatures import Verified, message, verify, verify_key
 from storage.connect import check_version
 from storage.database import connect_once
-from storage.embedded.home import free_space, readable
+from storage.embedded.home import format_size, free_space
 from storage.errors import LocalError
-from storage.migrate import pending
-from storage.node import Owner, fetch_owner, wrong_owner
+from storage.migrate import pending_migrations
+from storage.node import NodeOwner, fetch_owner, wrong_owner
 
 
 class Verdict(IntEnum):
@@ -220,10 +220,10 @@ async def disk(patient: Patient) -> Finding:
     if free < least:
         return fault(
             "disk",
-            f"Only {readable(free)} are free on the disk of {there}; a start takes {readable(least)}.",
+            f"Only {format_size(free)} are free on the disk of {there}; a start takes {format_size(least)}.",
             "Make room on that disk, or set data_dir to a directory on another one.",
         )
-    return ok("disk", f"{readable(free)} are free.")
+    return ok("disk", f"{format_size(free)} are free.")
 
 
 async def signing_key(patient: Patient) -> Finding:
@@ -302,13 +302,13 @@ async def database(patient: Patient) -> Finding:
     try:
         version = connection.get_server_version()
         check_version(version.major, version.minor, address)
-        steps = await pending(connection)
+        steps = await pending_migrations(connection)
         owner = await fetch_owner(connection) if steps == () else None
     finally:
         await connection.close()
     if isinstance(steps, LocalError):
         raise steps
-    not_ours = wrong_owner(owner, Owner(patient.config.server_name, patient.config.guest_of))
+    not_ours = wrong_owner(owner, NodeOwner(patient.config.server_name, patient.config.guest_of))
     if not_ours is not None:
         raise not_ours
     if steps:

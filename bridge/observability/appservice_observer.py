@@ -11,7 +11,7 @@ from appservice.intake.transaction import Transaction
 from appservice.observer import AppserviceObserver
 from bridge.observability.health import HOMESERVER, Health
 from bridge.observability.metrics import AppserviceMetrics
-from storage.appservice.rooms import count
+from storage.appservice.rooms import count_ghosts_and_rooms
 
 log = structlog.get_logger("palaver.homeserver")
 
@@ -99,6 +99,6 @@ async def show_figures(guest: Appservice, metrics: AppserviceMetrics) -> None:
     """Those that have to be asked of the database."""
     for reader, lag in (await guest.rooms.lags()).items():
         metrics.lag.labels(reader).set(lag)
-    figures = await guest.database.read(count)
+    figures = await guest.database.read(count_ghosts_and_rooms)
     metrics.ghosts.set(figures.ghosts)
     metrics.rooms.set(figures.rooms)

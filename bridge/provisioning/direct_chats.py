@@ -14,7 +14,7 @@ from federation.matrix.errors import MatrixError
 from federation.rooms.creation import RoomRequest
 from storage.concurrency import SingleFlight
 from storage.database import Database
-from storage.people.direct_chats import fetch_chat, fetch_chats, keep_chat
+from storage.people.direct_chats import fetch_chat, fetch_chats, upsert_chat
 
 MOST_LOOKED_AT: Final = 500
 """Rooms of an agent that are looked at for one that the person has made."""
@@ -87,7 +87,7 @@ class DirectChats:
             )
             room_id = (await self._side.create_room(request)).room_id
         async with self._database.autocommit() as connection:
-            await keep_chat(connection, person, str(address), room_id)
+            await upsert_chat(connection, person, str(address), room_id)
         await self._invite(room_id, ghost, person)
         return Chat(room_id, is_new)
 

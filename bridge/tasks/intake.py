@@ -16,9 +16,9 @@ from bridge.tasks.steps import TaskSteps
 from bridge.tasks.store import TaskStore, same_work
 from bridge.tasks.task import Step, Task, receive
 from bridge.tasks.timers import TaskTimers
-from storage.agents.tasks import Room
+from storage.agents.tasks import AgentCapacity
 from storage.database import Connection
-from storage.rooms.stream import Place
+from storage.rooms.stream import ReaderPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TaskIntake:
         self._monotonic = monotonic
 
     async def accept(
-        self, connection: Connection, request: TaskRequest, place: Place | None = None
+        self, connection: Connection, request: TaskRequest, place: ReaderPosition | None = None
     ) -> Submitted | None:
         """One statement, unless the agent turns out to have another load than was assumed. With the place of
         a reader that is advanced, if there is no refusal. None: it was asked for before."""
@@ -81,7 +81,7 @@ class TaskIntake:
             node_id, self._timers.live(node_id), self._timers.live_of_all()
         )
 
-    def _decide(self, request: TaskRequest, load: Load) -> tuple[Task, Message, Room | None]:
+    def _decide(self, request: TaskRequest, load: Load) -> tuple[Task, Message, AgentCapacity | None]:
         """What becomes of it if its agent has this load; and for what there has to be room."""
         now_ms = self._now_ms()
         deadline = now_ms + self._limiter.limits.timeout_ms(request.timeout_ms)

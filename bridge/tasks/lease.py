@@ -46,7 +46,7 @@ class TaskLease:
 
     async def each_orphan(self, take_over: TakeOver) -> None:
         """Take over the tasks of every desk that is no more. Nobody else does meanwhile."""
-        for number in await self._database.read(tasks.list_desks):
+        for number in await self._database.read(tasks.list_processes):
             lease = None if number == self._number else await self._database.session.try_lease(_name(number))
             if lease is not None:
                 async with lease:
@@ -62,7 +62,7 @@ class TaskLease:
         session = self._database.session
         lease = None if self._number is None else await session.try_lease(_name(self._number))
         if lease is None:
-            self._number = await self._database.read(tasks.next_desk)
+            self._number = await self._database.read(tasks.next_process_number)
             lease = await session.try_lease(_name(self._number))
             assert lease is not None, "the number is new"
         self._lease = lease

@@ -22,7 +22,7 @@ from bridge.tasks.queue_settings import Admission, AgentSettings, Load, Settings
 from bridge.tasks.store import TaskStore
 from bridge.tasks.task import Step, Task, receive
 from storage.agents import tasks
-from storage.agents.tasks import Room
+from storage.agents.tasks import AgentCapacity
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
@@ -69,7 +69,7 @@ class AgentQueues:
         self._steps = steps
         self._background.supervise("queues of agents", self._run)
 
-    def admit(self, address: AgentAddress, load: Load) -> tuple[Admission, Room | None]:
+    def admit(self, address: AgentAddress, load: Load) -> tuple[Admission, AgentCapacity | None]:
         """What becomes of the next task for an agent of this node that has this load; and what room there has
         to be for it."""
         agent = self._routes.agent(address)
@@ -108,7 +108,7 @@ class AgentQueues:
     async def sweep(self) -> None:
         """Look after every queue: whoever was to do so may have been killed."""
         async with self._database.transaction(readonly=True) as connection:
-            for text in await tasks.agents_with_queues(connection):
+            for text in await tasks.list_agents_with_queues(connection):
                 address = AgentAddress.parse(text)
                 if isinstance(address, AgentAddress):
                     self.waits(address)
@@ -162,7 +162,7 @@ class AgentQueues:
             agent = self._routes.agent(address)
             moves = agent is not None and agent.is_here and agent.status is not AgentStatus.ERROR
             while moves and len(taken) < load.waiting:
-                row = await tasks.first_queued(connection, str(address))
+                row = await tasks.fetch_first_queued(connection, str(address))
                 if row is None or not has_room(Load(active), settings):
                     break
                 task = self._store.read(row)

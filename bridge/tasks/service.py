@@ -43,7 +43,7 @@ from storage.agents.tasks import ProgressRow
 from storage.concurrency import BackgroundTasks
 from storage.database import Connection, Database
 from storage.rooms import stream as consumers
-from storage.rooms.stream import Place
+from storage.rooms.stream import ReaderPosition
 
 IN_THIS_PROCESS: Final = frozenset({Due.DELIVER, Due.CANCEL})
 """What needs the process to which the agent is attached."""
@@ -143,7 +143,7 @@ class TaskService:
 
     # -- tasks come in --
 
-    async def submit(self, request: TaskRequest, place: Place | None = None) -> Submitted:
+    async def submit(self, request: TaskRequest, place: ReaderPosition | None = None) -> Submitted:
         """Accept it in a transaction of its own. On return the task is stored, and on its way. With the place
         of a reader that one is stored too, unless there is a refusal; raises `TakenOver`."""
         async with self._database.autocommit() as connection:

@@ -21,7 +21,7 @@ from federation.caches import WeightedCache
 from storage.agents import tasks
 from storage.agents.tasks import StepRow, TaskRow
 from storage.database import Connection, Database
-from storage.rooms.stream import Place
+from storage.rooms.stream import ReaderPosition
 
 REMEMBERED: Final = 64 << 20
 """Bytes, of what the tasks hold."""
@@ -80,8 +80,8 @@ class TaskStore:
         connection: Connection,
         task: Task,
         desk: int,
-        room: tasks.Room | None = None,
-        place: Place | None = None,
+        room: tasks.AgentCapacity | None = None,
+        place: ReaderPosition | None = None,
     ) -> tuple[Task | None, Load | None]:
         """The task with its id, and the load of its agent, as `tasks.accept_task` says."""
         number, load = await tasks.accept_task(connection, row_of(task, desk), room, place)

@@ -92,7 +92,7 @@ class TaskSweep:
         after = 0
         while True:
             async with self._database.transaction() as connection:
-                rows = await tasks.list_tasks_of_desk(connection, desk, after, LOADED_AT_ONCE)
+                rows = await tasks.list_tasks_of_process(connection, desk, after, LOADED_AT_ONCE)
                 taken = []
                 for row in rows:
                     task = self._store.read(row)
@@ -149,7 +149,9 @@ class TaskSweep:
         after = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
-                rows = await tasks.list_due_of_desk(connection, self._lease.number, after, LOADED_AT_ONCE)
+                rows = await tasks.list_due_tasks_of_process(
+                    connection, self._lease.number, after, LOADED_AT_ONCE
+                )
             for row in rows:
                 task = self._store.read(row)
                 self._steps.watch(task)

@@ -27,11 +27,11 @@ from storage.federation.users import (
     ProfileChange,
     delete_change,
     fetch_profile,
+    insert_change,
     insert_user,
     is_user,
     list_changes,
     lock_profile,
-    note_change,
     update_profile,
 )
 from storage.rooms.rooms import fetch_rooms_of_user
@@ -198,7 +198,7 @@ class Profiles:
             await update_profile(connection, user, after)
             concerns_rooms = any(before.get(name) != after.get(name) for name in MOST_CHARACTERS)
             if concerns_rooms:
-                await note_change(connection, user)
+                await insert_change(connection, user)
         if concerns_rooms:
             self._changes.wake()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from federation.events import EventId
 
 if TYPE_CHECKING:
-    from storage.rooms.events import Ancestor
+    from storage.rooms.events import GraphEntry
 
 Edges = Callable[[EventId], Collection[EventId]]
 
@@ -80,7 +80,7 @@ def forward_extremities(
 def between(
     latest: Iterable[EventId],
     earliest: Collection[EventId],
-    places: Mapping[EventId, "Ancestor"],
+    places: Mapping[EventId, "GraphEntry"],
     *,
     limit: int,
     min_depth: int = 0,
@@ -116,7 +116,7 @@ def between(
     return Walk(tuple(oldest_first), frozenset(unknown))
 
 
-def backwards(start: Iterable[EventId], places: Mapping[EventId, "Ancestor"], limit: int) -> Walk:
+def backwards(start: Iterable[EventId], places: Mapping[EventId, "GraphEntry"], limit: int) -> Walk:
     """`backfill`: the events themselves and what lies before them, newest first."""
     seen = set()
     unknown = set()

@@ -14,7 +14,7 @@ from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import is_event_id
 from federation.rooms.ports import State
 from federation.rooms.read import HISTORY_VISIBILITY
-from storage.rooms.events import BEGINNING, END, Spot, fetch_relations, page
+from storage.rooms.events import END, START, HistoryPosition, fetch_page, fetch_relations
 
 LARGEST = 2**63 - 1
 
@@ -72,10 +72,10 @@ class Reading(HasParts):
     ) -> Page:
         await self._room(room_id)
         if start is None:
-            spot = END if backwards else BEGINNING
+            spot = END if backwards else START
         else:
             depth, ts, event_id = read(start)
-            spot = Spot(event_id, depth, ts)
+            spot = HistoryPosition(event_id, depth, ts)
         limit = max(1, min(limit, MOST_AT_ONCE))
         spots = await self._page(room_id, spot, limit, backwards=backwards)
         for _ in range(MOST_FETCHES if backwards else 0):
@@ -113,7 +113,7 @@ class Reading(HasParts):
         if event is None:
             return None
         pdu = (await self._parts.graph.events([event_id]))[event_id]
-        spot = Spot(event_id, pdu.depth, pdu.origin_server_ts)
+        spot = HistoryPosition(event_id, pdu.depth, pdu.origin_server_ts)
         limit = max(1, min(limit, MOST_AT_ONCE))
         before, after = [
             await self._shown_page(
@@ -125,11 +125,15 @@ class Reading(HasParts):
 
     # -- inside --
 
-    async def _page(self, room_id: str, start: Spot, limit: int, *, backwards: bool) -> list[Spot]:
+    async def _page(
+        self, room_id: str, start: HistoryPosition, limit: int, *, backwards: bool
+    ) -> list[HistoryPosition]:
         async with self._parts.database.transaction(readonly=True) as connection:
-            return await page(connection, room_id, start, limit, backwards=backwards)
+            return await fetch_page(connection, room_id, start, limit, backwards=backwards)
 
-    async def _shown_page(self, room_id: str, spots: Sequence[Spot], limit: int, reader: str | None) -> Page:
+    async def _shown_page(
+        self, room_id: str, spots: Sequence[HistoryPosition], limit: int, reader: str | None
+    ) -> Page:
         events = await self._seen(room_id, [spot.event_id for spot in spots], reader)
         last = spots[-1] if len(spots) == limit else None
         return Page(events, last and write(last.depth, last.origin_server_ts, last.event_id))

@@ -11,7 +11,7 @@ from federation.events.spaces import CHILD, PARENT
 from federation.local_users.sending import Sending
 from federation.matrix.errors import MatrixError
 from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
-from storage.rooms.aliases import fetch_created, insert_created, move_names
+from storage.rooms.aliases import fetch_created, insert_created, move_to_room
 from storage.rooms.rooms import fetch_entries_of_rooms, fetch_rooms_of_user
 
 _TOMBSTONE = "m.room.tombstone"
@@ -73,7 +73,7 @@ class Upgrading(Sending):
                 if not await insert_created(connection, user, _key(old.room_id), new_id):
                     made_meanwhile = await fetch_created(connection, user, _key(old.room_id))
                     raise MatrixError("M_ROOM_IN_USE", "Another process is upgrading that room.", 409)
-                await move_names(connection, old.room_id, new_id)
+                await move_to_room(connection, old.room_id, new_id)
         except MatrixError:
             if made_meanwhile is None:
                 raise

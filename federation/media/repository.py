@@ -21,7 +21,7 @@ from federation.media.thumbnail_size import Method, ThumbnailSize, choose
 from federation.media.thumbnailer import Thumbnailer
 from storage.concurrency import SingleFlight, uninterrupted
 from storage.errors import LocalError
-from storage.media.files import NoRoom
+from storage.media.files import DiskFull
 
 log = structlog.get_logger("palaver.media")
 
@@ -222,7 +222,7 @@ def _mxc(address: str | Mxc) -> Mxc:
 def _no_room_told() -> Iterator[None]:
     try:
         yield
-    except NoRoom as error:
+    except DiskFull as error:
         log.error("Media could not be kept.", problem=error.problem, advice=error.advice)
         raise media_errors.no_room() from error
 

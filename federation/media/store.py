@@ -18,8 +18,8 @@ from federation.media.media_type import believed_type
 from storage.concurrency import uninterrupted
 from storage.database import Connection, Database
 from storage.media import media as rows
-from storage.media.files import Incoming, MediaFiles
-from storage.media.media import MediaRow, Surplus
+from storage.media.files import MediaFiles, PendingFile
+from storage.media.media import EvictableMedia, MediaRow
 
 # Written at once: a thread costs more than a small piece.
 _PIECE: Final = 256 * 1024
@@ -28,7 +28,7 @@ _PIECE: Final = 256 * 1024
 class MediaIntake:
     """`too_large` makes the refusal of whatever is more than `limit` bytes."""
 
-    def __init__(self, incoming: Incoming, limit: int, too_large: Callable[[int], MatrixError]) -> None:
+    def __init__(self, incoming: PendingFile, limit: int, too_large: Callable[[int], MatrixError]) -> None:
         self.incoming = incoming
         self._limit = limit
         self._too_large = too_large
@@ -110,7 +110,7 @@ class MediaStore:
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, row.sha256)
             await uninterrupted(incoming.keep)
-            await rows.put(connection, row)
+            await rows.upsert(connection, row)
         return _info(row)
 
     async def find(self, mxc: Mxc) -> MediaInfo | None:
@@ -139,7 +139,7 @@ class MediaStore:
         sha256 = bytes.fromhex(of.sha256)
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, sha256)
-            needed = await rows.is_needed(connection, sha256)
+            needed = await rows.is_referenced(connection, sha256)
             if needed:
                 await uninterrupted(intake.incoming.keep_thumbnail, sha256, name)
         return needed
@@ -157,7 +157,7 @@ class MediaStore:
         pruned = 0
         while True:
             async with self._database.transaction(readonly=True) as connection:
-                surplus = await rows.fetch_surplus(
+                surplus = await rows.fetch_evictable(
                     connection,
                     unused_since=self._now_ms() - cache_age_ms,
                     most_bytes=cache_size,
@@ -170,7 +170,7 @@ class MediaStore:
             if len(surplus) < _PRUNED_AT_ONCE:
                 return pruned
 
-    async def _forget(self, surplus: Surplus) -> None:
+    async def _forget(self, surplus: EvictableMedia) -> None:
         """The file goes first: after a kill in between the row leads to nothing, and is fetched anew."""
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, surplus.sha256)
@@ -183,7 +183,7 @@ class MediaStore:
         for section in await uninterrupted(self.files.sections):
             kept = await uninterrupted(self.files.kept_in, section)
             async with self._database.transaction(readonly=True) as connection:
-                unneeded = await rows.fetch_unneeded(connection, kept)
+                unneeded = await rows.fetch_unreferenced(connection, kept)
             for sha256 in unneeded:
                 async with self._database.transaction() as connection:
                     # Whoever has just given the file its name holds this until the row is there.
@@ -193,7 +193,7 @@ class MediaStore:
 
     async def _delete_unneeded(self, connection: Connection, sha256: bytes) -> bool:
         """The lock on these bytes is held."""
-        needed = await rows.is_needed(connection, sha256)
+        needed = await rows.is_referenced(connection, sha256)
         if not needed:
             await uninterrupted(self.files.delete, sha256)
         return not needed

@@ -23,7 +23,7 @@ from federation.rooms.ports import State
 from federation.rooms.verify_events import all_signed
 from federation.transactions.ephemeral import EphemeralNews
 from storage.database import Database
-from storage.rooms.outside_memberships import OutsideMembership, keep_invite
+from storage.rooms.outside_memberships import OutsideMembership, insert_invite
 
 _MEMBER = "m.room.member"
 
@@ -207,7 +207,7 @@ class MembershipRequests:
             self._now_ms(),
         )
         async with self._database.transaction() as connection:
-            await keep_invite(connection, row)
+            await insert_invite(connection, row)
         if self._listener is not None:
             self._listener.invited(row, invite.state.problem)
 

@@ -134,7 +134,7 @@ class Outbox:
     async def start(self) -> None:
         """Go on with whatever waits."""
         async with self._database.autocommit() as connection:
-            self._epoch = await outbox.epoch(connection)
+            self._epoch = await outbox.fetch_epoch(connection)
         self._end_subscription = self._database.session.subscribe(TOPIC, self._notified)
         self._tasks.supervise("outbox", self._keep_sweeping)
 
@@ -339,8 +339,8 @@ class Outbox:
 
     async def _sweep(self) -> None:
         async with self._database.transaction(readonly=True) as connection:
-            waiting = await outbox.destinations(connection)
-            depths = await outbox.depths(connection)
+            waiting = await outbox.list_destinations(connection)
+            depths = await outbox.list_depths(connection)
             away = await outages.list_outages(connection)
         now = self._now_ms()
         # A server that is tried again much later takes no sender, and so no lock of Postgres, until then.

@@ -91,7 +91,7 @@ class DestinationQueue:
 
     async def survey(self) -> Surveyed:
         await self.settle()
-        rooms = await self._run(lambda connection: outbox.survey(connection, self._destination))
+        rooms = await self._run(lambda connection: outbox.fetch_backlogs(connection, self._destination))
         return Surveyed(tuple(Backlog(*room) for room in rooms))
 
     async def load(self, lane: Lane) -> Loaded:
@@ -100,8 +100,8 @@ class DestinationQueue:
 
         async def oldest(connection: Connection) -> list[int]:
             if lane is None:
-                return await outbox.oldest_edus(connection, self._destination, LOAD)
-            return await outbox.oldest_pdus(connection, self._destination, lane, LOAD)
+                return await outbox.list_oldest_edus(connection, self._destination, LOAD)
+            return await outbox.list_oldest_pdus(connection, self._destination, lane, LOAD)
 
         return Loaded(lane, tuple(await self._run(oldest)))
 

@@ -28,11 +28,11 @@ from federation.rooms.stream import RoomStream
 from federation.state_resolution.state_groups import Kept, StateGroup, changes
 from storage.concurrency import KeyedLock
 from storage.database import Connection, Database
-from storage.federation.incoming_transactions import Answered
+from storage.federation.incoming_transactions import TransactionResponse
 from storage.federation.outbox import QueuedPdu, queue_pdus
 from storage.rooms import stream as room_stream
-from storage.rooms.append import Messages, append
-from storage.rooms.events import EventRow, capped, insert_redactions, insert_relations, write_events
+from storage.rooms.append import MessageBatch, append
+from storage.rooms.events import EventRow, clamp_timestamp, insert_redactions, insert_relations, write_events
 from storage.rooms.rooms import (
     CurrentStateRow,
     RoomRow,
@@ -43,7 +43,7 @@ from storage.rooms.rooms import (
     update_rooms,
     write_current_state,
 )
-from storage.rooms.sent_transactions import Sent
+from storage.rooms.sent_transactions import TransactionKey
 from storage.rooms.stream import Kind, StreamRow
 
 
@@ -132,9 +132,9 @@ async def messages_of(
     draft: RoomDraft,
     origin: str | None,
     queue: OwnQueue,
-    sent: Mapping[Sent, EventId],
-    answered: Answered | None,
-) -> tuple[Messages, Outcome] | None:
+    sent: Mapping[TransactionKey, EventId],
+    answered: TransactionResponse | None,
+) -> tuple[MessageBatch, Outcome] | None:
     """What has been placed in a room, as one statement writes it. None when more has come of it than that."""
     events = list(draft.written.values())
     memory, changed = await _head(draft)
@@ -150,7 +150,7 @@ async def messages_of(
         Committed(event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset()))
         for event in events
     ]
-    messages = Messages(
+    messages = MessageBatch(
         draft.room_id,
         draft.memory.view.generation,
         memory.view.forward_extremities,
@@ -230,7 +230,7 @@ def event_row(event: KnownEvent) -> EventRow:
         pdu.state_key,
         pdu.sender,
         pdu.depth,
-        capped(pdu.origin_server_ts),
+        clamp_timestamp(pdu.origin_server_ts),
         pdu.prev_events,
         pdu.auth_events,
         event.verdict,
@@ -350,8 +350,8 @@ class RoomWriting:
         self,
         head: Head,
         *,
-        sent: Mapping[Sent, EventId] | None = None,
-        answered: Answered | None = None,
+        sent: Mapping[TransactionKey, EventId] | None = None,
+        answered: TransactionResponse | None = None,
     ) -> bool:
         """Write the draft by one statement: events of ours with the transaction ids that they were `sent`
         with, or those of another server with what its transaction is `answered`. False: nothing was written,

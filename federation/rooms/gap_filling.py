@@ -20,7 +20,7 @@ from federation.matrix.room_version import RoomVersion
 from federation.rooms.receive_checks import Genuine
 from federation.rooms.store import RoomStore
 from federation.rooms.verify_events import EventExaminer
-from storage.rooms.events import least_depth
+from storage.rooms.events import fetch_least_depth
 
 ASKED_AT_ONCE: Final = 20
 """Events of one `get_missing_events`; Synapse gives no more."""
@@ -83,7 +83,7 @@ class GapFiller:
             unknown = await self._unknown_prevs(batch)
             if unknown and not number:
                 async with self._store.connection() as connection:
-                    batch.first_depth = await least_depth(connection, batch.room_id)
+                    batch.first_depth = await fetch_least_depth(connection, batch.room_id)
             if not unknown or not await self._ask_for_missing(peer, batch, extremities, unknown):
                 break
         if batch.is_reached is False:

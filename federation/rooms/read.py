@@ -21,12 +21,12 @@ from federation.rooms.server_acl import ServerAcl
 from federation.rooms.store import RoomStore
 from federation.state_resolution.state_groups import StateGroup
 from storage.rooms.events import (
-    Ancestor,
     Direction,
+    GraphEntry,
     fetch_ancestors,
-    fetch_places,
+    fetch_graph_entries,
     fetch_redactions,
-    nearest_to,
+    find_nearest,
 )
 
 HISTORY_VISIBILITY: Final[StateKey] = ("m.room.history_visibility", "")
@@ -184,19 +184,19 @@ class RoomReading:
     ) -> tuple[EventId, int] | None:
         """The accepted event that is next to a time, and its own time."""
         async with self._store.connection() as connection:
-            return await nearest_to(connection, room_id, timestamp, direction)
+            return await find_nearest(connection, room_id, timestamp, direction)
 
-    async def _places(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, Ancestor]:
+    async def _places(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, GraphEntry]:
         async with self._store.connection() as connection:
             ancestors = await fetch_ancestors(connection, room_id, start, PLACES_AT_ONCE)
         return {place.event_id: place for place in ancestors}
 
-    async def _add_places(self, room_id: str, places: dict[EventId, Ancestor], walk: Walk) -> bool:
+    async def _add_places(self, room_id: str, places: dict[EventId, GraphEntry], walk: Walk) -> bool:
         """Whether the walk can go further now."""
         if not walk.unknown:
             return False
         async with self._store.connection() as connection:
-            found = await fetch_places(connection, room_id, walk.unknown)
+            found = await fetch_graph_entries(connection, room_id, walk.unknown)
         places.update({place.event_id: place for place in found})
         return bool(found)
 

@@ -28,8 +28,8 @@ from federation.rooms.receive_checks import Genuine, needed_for_step_4
 from federation.rooms.store import RoomMemory, RoomStore
 from federation.rooms.verify_events import EventExaminer
 from storage.connect import ConnectionLost
-from storage.federation.incoming_transactions import Answered, fetch_answer, insert_answer
-from storage.rooms.events import fetch_oldest
+from storage.federation.incoming_transactions import TransactionResponse, fetch_response, insert_response
+from storage.rooms.events import fetch_backward_extremities
 
 
 def must_have_place(batch: RoomBatch) -> set[EventId]:
@@ -129,7 +129,7 @@ class Transaction(NamedTuple):
     of them; it has no effect of its own, and may be asked again when a connection was lost."""
 
     id: str
-    answered: Callable[[Results], Answered]
+    answered: Callable[[Results], TransactionResponse]
 
 
 class Repeated(NamedTuple):
@@ -215,7 +215,7 @@ class Reception:
                 return results
         async with self._writing.session(batches, origin) as session:
             if transaction is not None:
-                answer = await fetch_answer(session.connection, origin, transaction.id)
+                answer = await fetch_response(session.connection, origin, transaction.id)
                 if answer is not None:
                     return Repeated(answer)
             await self._look_up(session, batches)
@@ -226,7 +226,7 @@ class Reception:
                 else:
                     results.update(dict.fromkeys(batch.events, _elsewhere()))
             if transaction is not None:
-                await insert_answer(session.connection, transaction.answered(results))
+                await insert_response(session.connection, transaction.answered(results))
         self._count(results.values())
         return results
 
@@ -305,7 +305,7 @@ class Reception:
         if memory is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
         async with self._store.connection() as connection:
-            oldest = await fetch_oldest(connection, room_id, MOST_STARTS)
+            oldest = await fetch_backward_extremities(connection, room_id, MOST_STARTS)
         if not oldest:
             return 0
         batch = RoomBatch(room_id, memory.view.version)

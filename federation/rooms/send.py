@@ -26,7 +26,7 @@ from federation.rooms.store import RoomStore
 from federation.state_resolution.state_groups import StateGroup
 from storage.concurrency import BackgroundTasks
 from storage.database import Connection
-from storage.rooms.sent_transactions import Sent, fetch_sent, insert_sent
+from storage.rooms.sent_transactions import TransactionKey, fetch_sent, insert_sent
 
 AT_ONCE: Final = 50
 """How many events that wait for the same room share a commit."""
@@ -58,7 +58,7 @@ class _Waiting:
     made: "asyncio.Future[Pdu]"
 
     @property
-    def sent(self) -> Sent | None:
+    def sent(self) -> TransactionKey | None:
         """Under which name it is found when it is sent again."""
         return None if self.transaction_id is None else (self.event.sender, self.transaction_id)
 
@@ -71,7 +71,7 @@ class _Made:
     refused: dict[int, Exception] = field(default_factory=dict)
     new: int = 0
     """How many had not been sent before."""
-    sent: dict[Sent, EventId] = field(default_factory=dict)
+    sent: dict[TransactionKey, EventId] = field(default_factory=dict)
     """The new ones among them that have a transaction id."""
 
 
@@ -271,7 +271,7 @@ class OwnEvents:
         self,
         draft: RoomDraft,
         batch: Sequence[_Waiting],
-        before: Mapping[Sent, EventId],
+        before: Mapping[TransactionKey, EventId],
         signed: Pdu | None = None,
     ) -> _Made:
         """`before` are events that were sent before with the same transaction ids, `signed` is the only

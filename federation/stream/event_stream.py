@@ -102,11 +102,11 @@ class EventStream(ABC):
         async with self._database.session.lease(f"consumer {name}"):
             beginning = await self.last_position() if from_now else 0
             async with self._database.transaction() as connection:
-                term = await consumers.take_over(connection, name, beginning)
+                term = await consumers.begin_term(connection, name, beginning)
             yield Subscription(self, self._database, name, term, wanted)
 
     async def last_position(self) -> int:
-        return await self._database.read(room_stream.last_position)
+        return await self._database.read(room_stream.fetch_last_position)
 
     # -- for its readers --
 
@@ -209,7 +209,7 @@ class Subscription:
         self._confirmed = float("-inf")
 
     async def next(self, limit: int = 100) -> Sequence[StreamedEvent]:
-        """Raises `storage.rooms.stream.TakenOver` when another process reads under the name."""
+        """Raises `storage.rooms.stream.ReaderReplaced` when another process reads under the name."""
         if self._position is None:
             self._position = await self._fetch_position()
         self._reader.go_to(self._position)
@@ -228,7 +228,7 @@ class Subscription:
         if not self._database.after_commit(connection, partial(self.came_to, position)):
             self._position = None
 
-    def place(self, position: int) -> consumers.Place:
+    def place(self, position: int) -> consumers.ReaderPosition:
         """For a statement that advances by itself. `came_to` follows, if it has done so."""
         return self._name, self._term, position
 

@@ -13,7 +13,7 @@ from federation.transactions.incoming_edus import IncomingEdus
 from federation.transactions.transaction import NotATransaction, answer, read
 from storage.database import Database
 from storage.federation.audit import AuditRow
-from storage.federation.incoming_transactions import Answered, fetch_answer, prune
+from storage.federation.incoming_transactions import TransactionResponse, fetch_response, prune
 
 LATER_MS: Final = 500
 """When a server may try again whose transaction before has not been answered."""
@@ -67,16 +67,16 @@ class Inbox:
         if edus:
             # They are received before it is known whether the rest can be, and are not to be received again.
             given = await self._database.read(
-                lambda connection: fetch_answer(connection, origin, transaction_id)
+                lambda connection: fetch_response(connection, origin, transaction_id)
             )
             if given is not None:
                 return given
             # First, because when one of them cannot be stored the transaction must not count as taken in.
             await self._edus.receive(origin, edus)
 
-        def answered(results: Results) -> Answered:
+        def answered(results: Results) -> TransactionResponse:
             row = self._audit(origin, transaction_id, pdus, edus, results)
-            return Answered(origin, transaction_id, answer(results), row)
+            return TransactionResponse(origin, transaction_id, answer(results), row)
 
         # Hardly ever is one repeated: that it was is seen when it is written, and then nothing is.
         received = await self._rooms.receive_transaction(origin, pdus, Transaction(transaction_id, answered))

@@ -19,7 +19,7 @@ from federation.transactions.edu_values import (
 )
 from federation.transactions.ephemeral import EphemeralNews
 from storage.database import Database
-from storage.federation.edus import ReceiptRow, prune_to_device, take_in_to_device, write_receipts
+from storage.federation.edus import ReceiptRow, insert_to_device, prune_to_device, write_receipts
 
 REPEATS: Final = timedelta(days=7)
 """For how long a repeated message to devices is recognised. Servers repeat a transaction for less."""
@@ -79,7 +79,7 @@ class IncomingEdus:
                 self._listener.device_list(edu)
             case ToDevice():
                 async with self._database.transaction() as connection:
-                    if await take_in_to_device(connection, origin, edu.message_id):
+                    if await insert_to_device(connection, origin, edu.message_id):
                         await self._listener.to_device(connection, edu)
             case Other():
                 self._listener.other(origin, edu)

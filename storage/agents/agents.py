@@ -41,7 +41,7 @@ class NodeRow(NamedTuple):
     silent_since: int | None
 
 
-Place = tuple[str, str]
+AgentKey = tuple[str, str]
 """Of an agent: (node id, agent id)."""
 
 
@@ -55,7 +55,7 @@ async def find_agents(
     return [AgentRow(*row) for row in await connection.fetch(SQL.find_agents, node_id, agent_id, limit)]
 
 
-async def lock_agents(connection: Connection, places: Iterable[Place]) -> list[AgentRow]:
+async def lock_agents(connection: Connection, places: Iterable[AgentKey]) -> list[AgentRow]:
     """Those that there are. Nobody else changes them until the transaction has ended."""
     return [AgentRow(*row) for row in await connection.fetch(SQL.lock_agents, *_columns(places))]
 
@@ -78,9 +78,9 @@ async def touch_agents(connection: Connection, heard: Sequence[tuple[str, str, i
         await connection.execute(SQL.touch_agents, *columns)
 
 
-async def forget_agents(connection: Connection, gone_before: int, limit: int) -> int:
+async def prune_agents(connection: Connection, gone_before: int, limit: int) -> int:
     """Up to `limit` of those that went before; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.forget_agents, gone_before, limit)
+    forgotten: int = await connection.fetchval(SQL.prune_agents, gone_before, limit)
     return forgotten
 
 
@@ -107,9 +107,9 @@ async def write_node(
     await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
 
 
-async def cut_off_node(connection: Connection, node_id: str, now_ms: int) -> None:
+async def distrust_node(connection: Connection, node_id: str, now_ms: int) -> None:
     """Nothing is heard of it from now on, because nobody wants to; its agents are gone."""
-    await connection.execute(SQL.silence_node, node_id, now_ms)
+    await connection.execute(SQL.mark_node_silent, node_id, now_ms)
     await connection.execute(SQL.distrust_agents, node_id, now_ms)
 
 
@@ -118,9 +118,9 @@ async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, sai
     await connection.execute(SQL.write_heartbeat, node_id, now_ms, said_at)
 
 
-async def begin_heartbeats(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
+async def start_heartbeat_monitoring(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
     """From now on these nodes are listened for, if they were not before, or not heard."""
-    await connection.execute(SQL.begin_heartbeats, list(node_ids), now_ms)
+    await connection.execute(SQL.start_heartbeat_monitoring, list(node_ids), now_ms)
 
 
 # ---- following ---------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Changes(NamedTuple):
 async def list_changes(connection: Connection, horizon: int | None) -> Changes:
     """What was changed since; all there is, without a horizon. Some of it was given before. The transaction
     must be one that sees a single moment: `repeatable_read`."""
-    new_horizon: int = await connection.fetchval(SQL.horizon)
+    new_horizon: int = await connection.fetchval(SQL.fetch_horizon)
     if horizon is None:
         agents = await connection.fetch(SQL.list_agents)
         nodes = await connection.fetch(SQL.list_nodes)
@@ -147,57 +147,57 @@ async def list_changes(connection: Connection, horizon: int | None) -> Changes:
     return Changes([AgentRow(*row) for row in agents], [NodeRow(*row) for row in nodes], new_horizon)
 
 
-async def renumber(connection: Connection) -> None:
+async def reset_change_numbers(connection: Connection) -> None:
     """Before anything is followed: a restored backup may come from a server with greater numbers."""
-    await connection.execute(SQL.renumber_agents)
-    await connection.execute(SQL.renumber_nodes)
+    await connection.execute(SQL.reset_agent_change_numbers)
+    await connection.execute(SQL.reset_node_change_numbers)
 
 
 # ---- silence -----------------------------------------------------------------------------------------
 
 
-async def fetch_listening(connection: Connection) -> tuple[int, int] | None:
+async def fetch_monitoring_period(connection: Connection) -> tuple[int, int] | None:
     """Since when and until when somebody has listened. Nobody else changes it until the transaction ends."""
-    row = await connection.fetchrow(SQL.fetch_listening)
+    row = await connection.fetchrow(SQL.fetch_monitoring_period)
     return None if row is None else (row[0], row[1])
 
 
-async def write_listening(connection: Connection, since: int, until: int) -> None:
-    await connection.execute(SQL.write_listening, since, until)
+async def write_monitoring_period(connection: Connection, since: int, until: int) -> None:
+    await connection.execute(SQL.write_monitoring_period, since, until)
 
 
-async def longest_silent(connection: Connection, own_node: str) -> int | None:
+async def fetch_oldest_heartbeat(connection: Connection, own_node: str) -> int | None:
     """When whoever has been silent for longest was heard from last."""
-    heard: int | None = await connection.fetchval(SQL.longest_silent, own_node)
+    heard: int | None = await connection.fetchval(SQL.fetch_oldest_heartbeat, own_node)
     return heard
 
 
-async def lose_silent(connection: Connection, before: int, now_ms: int, own_node: str) -> list[Place]:
+async def expire_silent(connection: Connection, before: int, now_ms: int, own_node: str) -> list[AgentKey]:
     """The agents that were last heard from before a time are gone from now on. Of all processes that ask, one
     is given each of them."""
-    silent = [row[0] for row in await connection.fetch(SQL.silence_nodes, before, now_ms, own_node)]
-    lost = await connection.fetch(SQL.lose_agents_of_nodes, silent, now_ms) if silent else []
-    lost += await connection.fetch(SQL.lose_agents, before, now_ms)
+    silent = [row[0] for row in await connection.fetch(SQL.mark_nodes_silent, before, now_ms, own_node)]
+    lost = await connection.fetch(SQL.expire_agents_of_nodes, silent, now_ms) if silent else []
+    lost += await connection.fetch(SQL.expire_agents, before, now_ms)
     return [(row[0], row[1]) for row in lost]
 
 
-async def list_untold(connection: Connection, limit: int) -> list[AgentRow]:
+async def list_unannounced(connection: Connection, limit: int) -> list[AgentRow]:
     """Those of which nobody has announced yet that they are lost."""
-    return [AgentRow(*row) for row in await connection.fetch(SQL.list_untold, limit)]
+    return [AgentRow(*row) for row in await connection.fetch(SQL.list_unannounced, limit)]
 
 
-async def mark_told(connection: Connection, told: Sequence[AgentRow]) -> None:
+async def mark_announced(connection: Connection, told: Sequence[AgentRow]) -> None:
     columns = zip(*((row.node_id, row.agent_id, row.gone_at) for row in told), strict=True)
     if told:
-        await connection.execute(SQL.mark_told, *(list(column) for column in columns))
+        await connection.execute(SQL.mark_announced, *(list(column) for column in columns))
 
 
-async def try_lock_announcing(connection: Connection) -> bool:
+async def try_lock_announcements(connection: Connection) -> bool:
     """Whether this transaction is the one that announces; until it ends no other is."""
-    locked: bool = await connection.fetchval(SQL.try_lock_announcing)
+    locked: bool = await connection.fetchval(SQL.try_lock_announcements)
     return locked
 
 
-def _columns(places: Iterable[Place]) -> tuple[list[str], list[str]]:
+def _columns(places: Iterable[AgentKey]) -> tuple[list[str], list[str]]:
     pairs = list(places)
     return [node_id for node_id, _ in pairs], [agent_id for _, agent_id in pairs]

@@ -89,7 +89,7 @@ ON CONFLICT (node_id) DO UPDATE SET
     changed_in = excluded.changed_in
 WHERE agent_nodes.url IS DISTINCT FROM excluded.url OR agent_nodes.trusted <> excluded.trusted;
 
--- name: silence_node
+-- name: mark_node_silent
 UPDATE agent_nodes SET silent_since = $2, changed_in = pg_current_xact_id()::text::bigint
 WHERE node_id = $1 AND silent_since IS NULL;
 
@@ -109,14 +109,14 @@ UPDATE agent_nodes SET
 WHERE node_id = $1;
 
 -- Agents that live with their node have been heard of, although it has not sent a heartbeat yet, or was silent.
--- name: begin_heartbeats
+-- name: start_heartbeat_monitoring
 UPDATE agent_nodes SET
     last_heartbeat = $2, silent_since = NULL, changed_in = pg_current_xact_id()::text::bigint
 WHERE node_id = ANY($1::text[]) AND (last_heartbeat IS NULL OR silent_since IS NOT NULL);
 
 -- ---- following ----
 
--- What every transaction has written that had not ended at the moment named by `horizon`, or began after it.
+-- What every transaction has written that had not ended at the moment named by `fetch_horizon`, or began after it.
 -- name: list_changed_agents
 SELECT
     agent_id, node_id, connector, runtime, capabilities, status, current_task, registered_at, said_at, last_seen,
@@ -127,72 +127,72 @@ FROM agents WHERE changed_in >= $1;
 SELECT node_id, url, trusted, first_seen_at, last_heartbeat, heartbeat_said_at, silent_since
 FROM agent_nodes WHERE changed_in >= $1;
 
--- name: horizon
+-- name: fetch_horizon
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
 -- Transactions of the server on which a backup was made may have had greater numbers than this one has reached.
--- name: renumber_agents
+-- name: reset_agent_change_numbers
 UPDATE agents SET changed_in = pg_current_xact_id()::text::bigint
 WHERE changed_in > pg_current_xact_id()::text::bigint;
 
--- name: renumber_nodes
+-- name: reset_node_change_numbers
 UPDATE agent_nodes SET changed_in = pg_current_xact_id()::text::bigint
 WHERE changed_in > pg_current_xact_id()::text::bigint;
 
 -- ---- silence ----
 
--- name: fetch_listening
+-- name: fetch_monitoring_period
 SELECT listening_since, listening_until FROM agent_watch FOR UPDATE;
 
--- name: write_listening
+-- name: write_monitoring_period
 INSERT INTO agent_watch (listening_since, listening_until) VALUES ($1, $2)
 ON CONFLICT (only_row) DO UPDATE SET
     listening_since = excluded.listening_since, listening_until = excluded.listening_until;
 
 -- Who has been silent for longest, of nodes and of agents that are heard from by themselves.
--- name: longest_silent
+-- name: fetch_oldest_heartbeat
 SELECT least(
     (SELECT min(last_heartbeat) FROM agent_nodes WHERE silent_since IS NULL AND node_id <> $1),
     (SELECT min(last_seen) FROM agents WHERE last_seen IS NOT NULL AND gone_at IS NULL)
 );
 
 -- This node is never silent to itself.
--- name: silence_nodes
+-- name: mark_nodes_silent
 UPDATE agent_nodes SET silent_since = $2, changed_in = pg_current_xact_id()::text::bigint
 WHERE silent_since IS NULL AND last_heartbeat < $1 AND node_id <> $3
 RETURNING node_id;
 
--- name: lose_agents_of_nodes
+-- name: expire_agents_of_nodes
 UPDATE agents SET
     gone_at = $2, gone_reason = 'timeout', untold = true, changed_in = pg_current_xact_id()::text::bigint
 WHERE node_id = ANY($1::text[]) AND last_seen IS NULL AND gone_at IS NULL
 RETURNING node_id, agent_id;
 
--- name: lose_agents
+-- name: expire_agents
 UPDATE agents SET
     gone_at = $2, gone_reason = 'timeout', untold = true, changed_in = pg_current_xact_id()::text::bigint
 WHERE last_seen < $1 AND gone_at IS NULL
 RETURNING node_id, agent_id;
 
--- name: list_untold
+-- name: list_unannounced
 SELECT
     agent_id, node_id, connector, runtime, capabilities, status, current_task, registered_at, said_at, last_seen,
     gone_at, gone_reason
 FROM agents WHERE untold ORDER BY node_id, agent_id LIMIT $1;
 
--- name: mark_told
+-- name: mark_announced
 UPDATE agents SET untold = false
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS told (node_id, agent_id, gone_at)
 WHERE agents.node_id = told.node_id AND agents.agent_id = told.agent_id AND agents.gone_at = told.gone_at
     AND agents.untold;
 
 -- One process announces; it holds this until its transaction ends.
--- name: try_lock_announcing
+-- name: try_lock_announcements
 SELECT pg_try_advisory_xact_lock(x'50414741'::integer, 1);
 
 -- ---- forgetting ----
 
--- name: forget_agents
+-- name: prune_agents
 WITH forgotten AS (
     DELETE FROM agents WHERE (node_id, agent_id) IN (
         SELECT node_id, agent_id FROM agents WHERE gone_at < $1 AND NOT untold ORDER BY gone_at LIMIT $2

@@ -7,11 +7,11 @@ from storage.statements import load
 
 SQL = load("storage.agents", "cis_events.sql")
 
-MOST_WAITING: Final = 10_000
+MAX_QUEUED: Final = 10_000
 """Events that wait for one node."""
 
 
-class WaitingRow(NamedTuple):
+class QueuedEvent(NamedTuple):
     """`requester_node` and `request_id` are of the task that fails if the node will not take it."""
 
     id: int
@@ -24,7 +24,9 @@ class WaitingRow(NamedTuple):
 # ---- from them ---------------------------------------------------------------------------------------
 
 
-async def take_in(connection: Connection, peer: str, event_id: str, digest: bytes, now_ms: int) -> bool:
+async def insert_received(
+    connection: Connection, peer: str, event_id: str, digest: bytes, now_ms: int
+) -> bool:
     """Whether the event is new. If not, `fetch_digest` says what was sent under its id. Another transaction
     that takes it in at the same time is waited for."""
     return await connection.fetchval(SQL.insert_received, peer, event_id, digest, now_ms) is not None
@@ -51,7 +53,7 @@ async def enqueue(
     body: bytes,
     deadline: int,
     task: tuple[str, str] | None = None,
-    most: int = MOST_WAITING,
+    most: int = MAX_QUEUED,
 ) -> bool:
     """What was enqueued under this name before stays as it is, also when it was sent. False: too much waits.
     `task` is (requester's node, request id)."""
@@ -62,14 +64,14 @@ async def enqueue(
     return taken is not None
 
 
-async def list_waiting(connection: Connection, peer: str, limit: int) -> list[WaitingRow]:
+async def list_queued(connection: Connection, peer: str, limit: int) -> list[QueuedEvent]:
     """The oldest first."""
-    return [WaitingRow(*row) for row in await connection.fetch(SQL.list_waiting, peer, limit)]
+    return [QueuedEvent(*row) for row in await connection.fetch(SQL.list_queued, peer, limit)]
 
 
-async def peers_waiting(connection: Connection) -> list[str]:
+async def list_peers_with_queue(connection: Connection) -> list[str]:
     """For whom something waits."""
-    return [row[0] for row in await connection.fetch(SQL.peers_waiting)]
+    return [row[0] for row in await connection.fetch(SQL.list_peers_with_queue)]
 
 
 async def mark_sent(connection: Connection, number: int) -> None:

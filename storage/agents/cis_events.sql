@@ -22,11 +22,11 @@ WHERE (SELECT count(*) FROM (SELECT 1 FROM cis_outgoing WHERE peer = $1 AND NOT 
 ON CONFLICT (peer, name) DO UPDATE SET name = excluded.name
 RETURNING true;
 
--- name: list_waiting
+-- name: list_queued
 SELECT id, body, requester_node, request_id, deadline FROM cis_outgoing
 WHERE peer = $1 AND NOT is_sent ORDER BY id LIMIT $2;
 
--- name: peers_waiting
+-- name: list_peers_with_queue
 SELECT DISTINCT peer FROM cis_outgoing WHERE NOT is_sent;
 
 -- name: mark_sent

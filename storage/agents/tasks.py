@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 
 from storage.database import Connection
-from storage.rooms.stream import Place, TakenOver
+from storage.rooms.stream import ReaderPosition, ReaderReplaced
 from storage.statements import load
 
 SQL = load("storage.agents", "tasks.sql")
@@ -76,11 +76,11 @@ class LoadRow(NamedTuple):
     current_task: str | None
 
 
-Room: TypeAlias = tuple[int, int]
+AgentCapacity: TypeAlias = tuple[int, int]
 """How many tasks an agent takes at once, and how many more may wait for it."""
 
 
-class Accepted(NamedTuple):
+class AcceptResult(NamedTuple):
     """No id: the request was made before, or the agent has another load than was assumed. `load` is what it
     has, where that was counted."""
 
@@ -98,19 +98,22 @@ class ProgressRow(NamedTuple):
 
 
 async def accept_task(
-    connection: Connection, row: TaskRow, room: Room | None = None, place: Place | None = None
-) -> Accepted:
+    connection: Connection,
+    row: TaskRow,
+    room: AgentCapacity | None = None,
+    place: ReaderPosition | None = None,
+) -> AcceptResult:
     """Store a new task, whose own id is not looked at, if its agent has room for it. `room` is None where
-    that does not matter. The place of a reader is advanced by the same statement; raises `TakenOver`."""
+    that does not matter. The place of a reader is advanced by the same statement; raises `ReaderReplaced`."""
     at_once, waiting = room or (None, None)
     try:
         found = await connection.fetchrow(
             SQL.accept_task, *row[1:], at_once, waiting, *(place or (None, None, None))
         )
     except asyncpg.RaiseError:
-        raise TakenOver(row.request_id if place is None else place[0]) from None
+        raise ReaderReplaced(row.request_id if place is None else place[0]) from None
     assert found is not None, "it says what became of it"
-    return Accepted(found[0], None if room is None else LoadRow(*found[1:]))
+    return AcceptResult(found[0], None if room is None else LoadRow(*found[1:]))
 
 
 async def step_task(connection: Connection, row: StepRow) -> bool:
@@ -167,13 +170,13 @@ async def fetch_load(connection: Connection, address: str) -> LoadRow:
     return LoadRow(*row)
 
 
-async def first_queued(connection: Connection, address: str) -> TaskRow | None:
-    row = await connection.fetchrow(SQL.first_queued, address)
+async def fetch_first_queued(connection: Connection, address: str) -> TaskRow | None:
+    row = await connection.fetchrow(SQL.fetch_first_queued, address)
     return None if row is None else TaskRow(*row)
 
 
-async def agents_with_queues(connection: Connection) -> list[str]:
-    return [row[0] for row in await connection.fetch(SQL.agents_with_queues)]
+async def list_agents_with_queues(connection: Connection) -> list[str]:
+    return [row[0] for row in await connection.fetch(SQL.list_agents_with_queues)]
 
 
 async def list_live_of_agents(
@@ -195,25 +198,27 @@ async def list_live_of_requester(
 # ---- desks -------------------------------------------------------------------------------------------
 
 
-async def next_desk(connection: Connection) -> int:
+async def next_process_number(connection: Connection) -> int:
     """A number that no other desk has."""
-    desk: int = await connection.fetchval(SQL.next_desk)
+    desk: int = await connection.fetchval(SQL.next_process_number)
     return desk
 
 
-async def list_desks(connection: Connection) -> list[int]:
+async def list_processes(connection: Connection) -> list[int]:
     """Those that have something left to do."""
-    return [row[0] for row in await connection.fetch(SQL.list_desks)]
+    return [row[0] for row in await connection.fetch(SQL.list_processes)]
 
 
-async def list_tasks_of_desk(connection: Connection, desk: int, after: int, limit: int) -> list[TaskRow]:
-    rows = await connection.fetch(SQL.list_tasks_of_desk, desk, after, limit)
+async def list_tasks_of_process(connection: Connection, desk: int, after: int, limit: int) -> list[TaskRow]:
+    rows = await connection.fetch(SQL.list_tasks_of_process, desk, after, limit)
     return [TaskRow(*row) for row in rows]
 
 
-async def list_due_of_desk(connection: Connection, desk: int, after: int, limit: int) -> list[TaskRow]:
+async def list_due_tasks_of_process(
+    connection: Connection, desk: int, after: int, limit: int
+) -> list[TaskRow]:
     """Those of which something has not been done yet."""
-    rows = await connection.fetch(SQL.list_due_of_desk, desk, after, limit)
+    rows = await connection.fetch(SQL.list_due_tasks_of_process, desk, after, limit)
     return [TaskRow(*row) for row in rows]
 
 
@@ -245,7 +250,7 @@ async def prune(connection: Connection, finished_before: int, limit: int) -> int
     return forgotten
 
 
-class TaskLine(NamedTuple):
+class TaskSummary(NamedTuple):
     id: int
     requester_node: str
     request_id: str
@@ -274,9 +279,9 @@ class TaskSearch:
     before: int | None = None
 
 
-async def search_tasks(connection: Connection, wanted: TaskSearch, limit: int) -> list[TaskLine]:
+async def search_tasks(connection: Connection, wanted: TaskSearch, limit: int) -> list[TaskSummary]:
     """The newest first."""
     rows = await connection.fetch(
         SQL.search_tasks, wanted.agent, wanted.requester, wanted.states, wanted.before, limit
     )
-    return [TaskLine(*row) for row in rows]
+    return [TaskSummary(*row) for row in rows]

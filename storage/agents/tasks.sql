@@ -67,13 +67,13 @@ SELECT
     min(task_id) FILTER (WHERE state IN ('accepted', 'running'))
 FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND NOT elsewhere;
 
--- name: first_queued
+-- name: fetch_first_queued
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE to_agent = $1 AND finished_at IS NULL AND state = 'queued' ORDER BY id LIMIT 1;
 
--- name: agents_with_queues
+-- name: list_agents_with_queues
 SELECT DISTINCT to_agent FROM tasks WHERE finished_at IS NULL AND state = 'queued';
 
 -- name: list_live_of_agents
@@ -90,11 +90,11 @@ FROM tasks WHERE requester_node = $1 AND finished_at IS NULL AND id > $2 ORDER B
 
 -- ---- desks ----
 
--- name: next_desk
+-- name: next_process_number
 SELECT nextval('task_desks')::integer;
 
 -- Each desk is found by one look into the index.
--- name: list_desks
+-- name: list_processes
 WITH RECURSIVE busy AS (
     (SELECT desk FROM tasks WHERE desk IS NOT NULL ORDER BY desk LIMIT 1)
     UNION ALL
@@ -103,13 +103,13 @@ WITH RECURSIVE busy AS (
 )
 SELECT desk FROM busy WHERE desk IS NOT NULL;
 
--- name: list_tasks_of_desk
+-- name: list_tasks_of_process
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE desk = $1 AND id > $2 ORDER BY id LIMIT $3;
 
--- name: list_due_of_desk
+-- name: list_due_tasks_of_process
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk

@@ -7,9 +7,9 @@ from storage.statements import load
 
 SQL = load("storage.agents", "tokens.sql")
 
-MOST: Final = 100
+MAX_TOKENS: Final = 100
 """Tokens of one agent, those that are no longer good among them."""
-KEPT_MS: Final = 30 * 24 * 3_600_000
+RETENTION_MS: Final = 30 * 24 * 3_600_000
 """For which one that is no longer good is still shown, so that somebody can ask what it was."""
 
 
@@ -33,8 +33,8 @@ class TokenRow(NamedTuple):
 async def insert_token(connection: Connection, row: TokenRow) -> bool:
     """Whether there was room for it, once those are forgotten that ended long ago."""
     await connection.execute(SQL.lock_agent, row.agent_id)
-    await connection.execute(SQL.delete_dead_tokens, row.agent_id, row.created_at - KEPT_MS)
-    inserted = await connection.fetchval(SQL.insert_token, *row[:6], MOST)
+    await connection.execute(SQL.delete_expired_tokens, row.agent_id, row.created_at - RETENTION_MS)
+    inserted = await connection.fetchval(SQL.insert_token, *row[:6], MAX_TOKENS)
     return inserted is not None
 
 
@@ -48,8 +48,8 @@ async def list_tokens(connection: Connection, agent_id: str | None, limit: int) 
     return [TokenRow(*row) for row in await connection.fetch(SQL.list_tokens, agent_id, limit)]
 
 
-async def note_use(connection: Connection, token_id: str, now_ms: int) -> None:
-    await connection.execute(SQL.note_use, token_id, now_ms)
+async def record_use(connection: Connection, token_id: str, now_ms: int) -> None:
+    await connection.execute(SQL.record_use, token_id, now_ms)
 
 
 async def revoke_tokens(

@@ -16,7 +16,7 @@ FROM agent_tokens WHERE token_id = $1;
 SELECT token_id, agent_id, hash, note, created_at, expires_at, last_used_at, revoked_at
 FROM agent_tokens WHERE $1::text IS NULL OR agent_id = $1 ORDER BY agent_id, created_at, token_id LIMIT $2;
 
--- name: note_use
+-- name: record_use
 UPDATE agent_tokens SET last_used_at = $2 WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at < $2);
 
 -- Once revoked it stays so, with its time.
@@ -25,5 +25,5 @@ UPDATE agent_tokens SET revoked_at = coalesce(revoked_at, $3)
 WHERE agent_id = $1 AND ($2::text IS NULL OR token_id = $2)
 RETURNING token_id;
 
--- name: delete_dead_tokens
+-- name: delete_expired_tokens
 DELETE FROM agent_tokens WHERE agent_id = $1 AND (revoked_at < $2 OR expires_at < $2);

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from storage.appservice.rooms import GuestEntry
+from storage.appservice.rooms import StateEntry
 from storage.database import Connection
 from storage.rooms.stream import TAG, Kind
 from storage.statements import load
@@ -43,11 +43,11 @@ class NewTransaction(NamedTuple):
     transaction_id: str
     digest: bytes
     events: Sequence[NewEvent] = ()
-    state: Sequence[GuestEntry] = ()
+    state: Sequence[StateEntry] = ()
     redactions: Sequence[Redaction] = ()
 
 
-class TakenIn(NamedTuple):
+class ReceiveResult(NamedTuple):
     """Whether the transaction was a new one, and where its events are in the stream: None for one that came
     before. `some_are_redacted`: a redaction that has come asks for one of them."""
 
@@ -56,7 +56,7 @@ class TakenIn(NamedTuple):
     some_are_redacted: bool
 
 
-class KeptEvent(NamedTuple):
+class StoredEvent(NamedTuple):
     """`is_redacted`: a redaction asks for it. `is_answered`: of the member whom it speaks of something newer
     is said in the room."""
 
@@ -71,13 +71,13 @@ async def lock_registration(connection: Connection, registration: str) -> None:
     await connection.execute(SQL.lock_registration, registration)
 
 
-async def take_in(connection: Connection, new: NewTransaction) -> TakenIn:
+async def receive_transaction(connection: Connection, new: NewTransaction) -> ReceiveResult:
     """All of it, but for what came before; nobody else takes one in at the same time. Once in a transaction,
     late in it."""
     events = zip(*new.events, strict=True) if new.events else ((),) * len(NewEvent._fields)
     redactions = zip(*new.redactions, strict=True) if new.redactions else ((),) * len(Redaction._fields)
     row = await connection.fetchrow(
-        SQL.take_in,
+        SQL.receive_transaction,
         new.registration,
         new.transaction_id,
         new.digest,
@@ -87,12 +87,12 @@ async def take_in(connection: Connection, new: NewTransaction) -> TakenIn:
         *events,
     )
     assert row is not None, "the function gives one"
-    return TakenIn(row[0], row[1] or (), row[2])
+    return ReceiveResult(row[0], row[1] or (), row[2])
 
 
-async def fetch_known(connection: Connection, event_ids: Sequence[str]) -> set[str]:
+async def fetch_known_ids(connection: Connection, event_ids: Sequence[str]) -> set[str]:
     """Those that were taken in before."""
-    return {row[0] for row in await connection.fetch(SQL.fetch_known, event_ids)}
+    return {row[0] for row in await connection.fetch(SQL.fetch_known_ids, event_ids)}
 
 
 async def fetch_sent(connection: Connection, room_id: str, mark: str) -> str | None:
@@ -101,10 +101,10 @@ async def fetch_sent(connection: Connection, room_id: str, mark: str) -> str | N
     return event_id
 
 
-async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> dict[str, KeptEvent]:
+async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> dict[str, StoredEvent]:
     """By their ids."""
     rows = await connection.fetch(SQL.fetch_events, list(event_ids))
-    return {row[0]: KeptEvent(*row) for row in rows}
+    return {row[0]: StoredEvent(*row) for row in rows}
 
 
 async def prune_events(connection: Connection, age: timedelta) -> int:

@@ -2,10 +2,10 @@
 -- name: lock_registration
 SELECT pg_advisory_xact_lock(hashtextextended('appservice ' || $1::text, 0));
 
--- name: take_in
+-- name: receive_transaction
 SELECT * FROM take_in_for_guest($1, $2, $3, $4::guest_state[], $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
--- name: fetch_known
+-- name: fetch_known_ids
 SELECT event_id FROM appservice_events WHERE event_id = ANY($1::text[]);
 
 -- name: fetch_sent

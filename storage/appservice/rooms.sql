@@ -33,7 +33,7 @@ LEFT JOIN guest_state AS entry
 WHERE guest_rooms.room_id = $1
 ORDER BY entry.type, entry.state_key;
 
--- name: list_residents
+-- name: list_local_members
 SELECT state_key FROM guest_state
 WHERE room_id = $1 AND is_ours AND membership = 'join' ORDER BY (known_by = 'joined'), change, state_key LIMIT $2;
 
@@ -44,22 +44,22 @@ SELECT room_id FROM guest_state WHERE state_key = $1 AND is_ours AND membership 
 SELECT room_id, sender, event_id, invite_state FROM guest_state
 WHERE state_key = $1 AND is_ours AND membership = 'invite' AND event_id <> '' ORDER BY change;
 
--- name: fetch_own_membership
+-- name: fetch_local_membership
 SELECT membership FROM guest_state
 WHERE room_id = $1 AND type = convert_to('m.room.member', 'UTF8') AND state_key = $2 AND is_ours;
 
--- name: note
+-- name: record_change
 SELECT note_guest_state($1, $2::guest_state, $3::interval);
 
 -- What is taken out of the sequence by now was known to the homeserver by then.
--- name: begin_fetch
+-- name: begin_state_fetch
 SELECT doubts, (SELECT last_value - 1 + is_called::integer FROM guest_state_changes) FROM guest_rooms WHERE room_id = $1;
 
--- name: last_change
+-- name: fetch_last_change
 SELECT last_value - 1 + is_called::integer FROM guest_state_changes;
 
 -- What has come since the fetch began is at least as new as what was fetched, or something newer follows it.
--- name: merge
+-- name: merge_state
 WITH fetched AS MATERIALIZED (
     SELECT * FROM unnest($3::guest_state[])
 ), gone AS (
@@ -91,14 +91,14 @@ ON CONFLICT (room_id, type, state_key) DO UPDATE SET
 WHERE entry.change <= $2
     AND (entry.known_by = 'noted' OR entry.event_id <> excluded.event_id OR entry.content <> excluded.content);
 
--- name: become_whole
+-- name: mark_complete
 UPDATE guest_rooms SET whole_since = now() WHERE room_id = $1 AND doubts = $2 RETURNING true;
 
--- name: doubt
+-- name: mark_incomplete
 UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1 WHERE room_id = $1;
 
 -- Unless it came back since.
--- name: delete_resident
+-- name: delete_local_member
 DELETE FROM guest_state
 WHERE room_id = $1 AND type = convert_to('m.room.member', 'UTF8') AND state_key = $2 AND membership = 'join'
     AND change <= $3;
@@ -106,17 +106,17 @@ WHERE room_id = $1 AND type = convert_to('m.room.member', 'UTF8') AND state_key 
 -- name: delete_room
 DELETE FROM guest_rooms WHERE room_id = $1;
 
--- name: is_adopted
+-- name: are_rooms_loaded
 SELECT EXISTS (SELECT FROM guest_users WHERE user_id = $1);
 
--- name: adopt_user
+-- name: mark_rooms_loaded
 INSERT INTO guest_users (user_id) VALUES ($1) ON CONFLICT (user_id) DO NOTHING;
 
--- name: adopt_rooms
+-- name: insert_rooms
 INSERT INTO guest_rooms (room_id) SELECT DISTINCT unnest($1::text[]) ON CONFLICT (room_id) DO NOTHING;
 
 -- What has come since the homeserver was asked is newer than what it answered.
--- name: adopt_memberships
+-- name: replace_memberships
 WITH left_since AS (
     DELETE FROM guest_state
     WHERE is_ours AND state_key = convert_to($1, 'UTF8') AND membership = 'join' AND change <= $3

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from storage.embedded.home import Layout
-from storage.embedded.initialise import MARK
+from storage.embedded.initialise import DIRECTORY_SETTING
 from storage.embedded.launch import Process
 
 HIGHEST_PID = 1 << 22  # Linux counts no further
@@ -33,7 +33,7 @@ def parse(text: str) -> PostmasterFile | None:
     return PostmasterFile(int(digits), first.startswith("-"))
 
 
-class Claim(StrEnum):
+class Ownership(StrEnum):
     """What a process is to the directory whose postmaster.pid names it."""
 
     OURS = "ours"
@@ -41,7 +41,7 @@ class Claim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ProcessInfo:
     """What can be seen of a process from outside.
 
     `directory` identifies its working directory by device and inode, None where the machine does not let us
@@ -52,17 +52,17 @@ class Sight:
     directory: tuple[int, int] | None
 
 
-def judge(sight: Sight, cluster: tuple[int, int], home: str) -> Claim:
+def classify(sight: ProcessInfo, cluster: tuple[int, int], home: str) -> Ownership:
     """Is it the Postgres of this very cluster, or an unrelated process that got the number of a dead one?
 
     A Postgres works in its cluster's directory, which is the same inode in every mount namespace. The time of
     its start decides nothing: the clock of a machine that has just booted may jump by years.
     """
     if not sight.command or sight.command[0].rpartition("/")[2] != "postgres":
-        return Claim.UNRELATED
+        return Ownership.UNRELATED
     if sight.directory is not None:
-        return Claim.OURS if sight.directory == cluster else Claim.UNRELATED
-    return Claim.OURS if f"{MARK}={home}" in sight.command else Claim.UNRELATED
+        return Ownership.OURS if sight.directory == cluster else Ownership.UNRELATED
+    return Ownership.OURS if f"{DIRECTORY_SETTING}={home}" in sight.command else Ownership.UNRELATED
 
 
 async def find_running(layout: Layout) -> Process | None:
@@ -71,7 +71,7 @@ async def find_running(layout: Layout) -> Process | None:
     except FileNotFoundError:
         return None
     if named is None:
-        clear(layout)
+        remove_stale_files(layout)
         return None
     try:
         process = Process(named.pid)
@@ -81,17 +81,17 @@ async def find_running(layout: Layout) -> Process | None:
     ours = False
     try:
         # Judged only while its handle is held: from here on the number cannot pass to another process.
-        claim = look_at(layout, process.pid)
-        ours = claim is Claim.OURS and not named.single_user and not await process.ended(0)
+        claim = classify_process(layout, process.pid)
+        ours = claim is Ownership.OURS and not named.single_user and not await process.ended(0)
     finally:
         if not ours:
             await process.close()
-    if claim is Claim.UNRELATED:
-        clear(layout)
+    if claim is Ownership.UNRELATED:
+        remove_stale_files(layout)
     return process if ours else None
 
 
-def clear(layout: Layout) -> None:
+def remove_stale_files(layout: Layout) -> None:
     """Remove the files that name no Postgres of ours.
 
     Postgres would take any living process of its user for its predecessor, and a file without a number for
@@ -102,22 +102,22 @@ def clear(layout: Layout) -> None:
     layout.socket_lock.unlink(missing_ok=True)
 
 
-def look_at(layout: Layout, pid: int) -> Claim:
+def classify_process(layout: Layout, pid: int) -> Ownership:
     cluster = layout.cluster.stat()
-    return judge(sight_of(pid), (cluster.st_dev, cluster.st_ino), str(layout.home))
+    return classify(inspect_process(pid), (cluster.st_dev, cluster.st_ino), str(layout.home))
 
 
-def sight_of(pid: int) -> Sight:
+def inspect_process(pid: int) -> ProcessInfo:
     process = Path(f"/proc/{pid}")
     try:
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
-        return Sight((), None)
+        return ProcessInfo((), None)
     command = tuple(os.fsdecode(word) for word in words if word)
     try:
         directory = (process / "cwd").stat()
     except PermissionError:
-        return Sight(command, None)
+        return ProcessInfo(command, None)
     except OSError:
-        return Sight((), None)
-    return Sight(command, (directory.st_dev, directory.st_ino))
+        return ProcessInfo((), None)
+    return ProcessInfo(command, (directory.st_dev, directory.st_ino))

@@ -5,27 +5,27 @@ import re
 from pathlib import Path
 from typing import Any
 
-from storage.embedded.home import FULL_TEXTS, Identity, too_little
+from storage.embedded.home import DISK_FULL_TEXTS, Identity, not_enough_space
 from storage.errors import LocalError
 
 # A predecessor that was killed leaves backends which take a moment to notice, and Postgres will not start
 # beside them.
-PASSING_TEXTS = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
+TRANSIENT_TEXTS = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 REASON = re.compile(r"(?:FATAL|PANIC|initdb: error|postgres: error):\s*(?P<reason>.+)")
 
 
-def is_passing(output: str) -> bool:
+def is_transient(output: str) -> bool:
     """Is what kept Postgres from starting a thing that goes away by itself?"""
-    return any(text in output for text in PASSING_TEXTS)
+    return any(text in output for text in TRANSIENT_TEXTS)
 
 
-def explain(output: str, where: Path, free: int, *, log: Path | None = None) -> LocalError:
+def explain_failure(output: str, where: Path, free: int, *, log: Path | None = None) -> LocalError:
     """`output` is what initdb or postgres said, `free` the room that its disk had at that moment.
 
     `log` is where more of it is to be read, if anywhere.
     """
-    if any(text in output for text in FULL_TEXTS):
-        return too_little(where, free, "Postgres ran out of room")
+    if any(text in output for text in DISK_FULL_TEXTS):
+        return not_enough_space(where, free, "Postgres ran out of room")
     reasons = REASON.findall(output)
     last = reasons[-1] if reasons else next(reversed(output.strip().splitlines()), "it said nothing")
     return LocalError(
@@ -59,6 +59,6 @@ def explain_refusal(fields: dict[str, Any], where: Path, free: int, identity: Id
                 "to a Postgres that runs already.",
             )
         case "system" if fields.get("errno") in {errno.ENOSPC, errno.EDQUOT}:
-            return too_little(where, free, "Postgres ran out of room")
+            return not_enough_space(where, free, "Postgres ran out of room")
         case _:
-            return explain(str(fields.get("error", fields["kind"])), where, free)
+            return explain_failure(str(fields.get("error", fields["kind"])), where, free)

@@ -20,7 +20,7 @@ from storage.errors import LocalError
 
 MAJOR = "18"
 PORT = 5432
-LONGEST_SOCKET_PATH = 107  # bytes: sun_path has 108 on Linux, the last one is the terminator
+MAX_SOCKET_PATH_BYTES = 107  # bytes: sun_path has 108 on Linux, the last one is the terminator
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Layout:
         return self.cluster / "postmaster.pid"
 
 
-def refuse_unusable_path(layout: Layout) -> None:
+def check_path(layout: Layout) -> None:
     length = len(bytes(layout.socket))
-    if length > LONGEST_SOCKET_PATH:
+    if length > MAX_SOCKET_PATH_BYTES:
         raise LocalError(
-            f"The data directory {layout.data} is {length - LONGEST_SOCKET_PATH} bytes too deep "
-            f"for a Unix socket, whose path may have {LONGEST_SOCKET_PATH}.",
+            f"The data directory {layout.data} is {length - MAX_SOCKET_PATH_BYTES} bytes too deep "
+            f"for a Unix socket, whose path may have {MAX_SOCKET_PATH_BYTES}.",
             "Set data_dir to a shorter path.",
         )
     if any(letter in str(layout.data) for letter in ',"\n'):
@@ -77,7 +77,7 @@ def refuse_unusable_path(layout: Layout) -> None:
         )
 
 
-def refuse_other_major(layout: Layout, names: set[str], version: str | None) -> None:
+def check_major_version(layout: Layout, names: set[str], version: str | None) -> None:
     """`names` are the entries of the home, `version` what the cluster's PG_VERSION says, None without one."""
     if version is None:
         others = sorted((name for name in names if name.isdigit() and name != MAJOR), key=int)
@@ -93,7 +93,7 @@ def refuse_other_major(layout: Layout, names: set[str], version: str | None) -> 
 
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
+DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 
 
 def free_space(directory: Path) -> int:
@@ -107,20 +107,20 @@ def free_space(directory: Path) -> int:
     return usage.f_bavail * usage.f_frsize
 
 
-def refuse_full(directory: Path, minimum: int) -> None:
+def check_free_space(directory: Path, minimum: int) -> None:
     free = free_space(directory)
     if free < minimum:
-        raise too_little(directory, free, f"Postgres needs {readable(minimum)} there to start")
+        raise not_enough_space(directory, free, f"Postgres needs {format_size(minimum)} there to start")
 
 
-def too_little(directory: Path, free: int, need: str) -> LocalError:
+def not_enough_space(directory: Path, free: int, need: str) -> LocalError:
     return LocalError(
-        f"Only {readable(free)} are free on the disk of {directory}, and {need}.",
+        f"Only {format_size(free)} are free on the disk of {directory}, and {need}.",
         "Make room on that disk, or set data_dir to a directory on another one.",
     )
 
 
-def readable(count: int) -> str:
+def format_size(count: int) -> str:
     size = float(count)
     for unit in UNITS[:-1]:
         if size < 1024:
@@ -137,7 +137,7 @@ class Identity:
     groups: tuple[int, ...]
 
 
-def choose(run_as: str, euid: int) -> Identity | None:
+def choose_identity(run_as: str, euid: int) -> Identity | None:
     """The user to become, None when the node's own user will do: only root can and must become another."""
     if euid != 0:
         return None
@@ -168,30 +168,30 @@ def name_of(uid: int) -> str:
 FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def prepare(layout: Layout, identity: Identity | None) -> None:
+def prepare_home(layout: Layout, identity: Identity | None) -> None:
     layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         layout.home.mkdir(mode=0o700)
     # Everything goes through one handle, so that a name that is exchanged meanwhile cannot lead elsewhere.
-    with opened(layout.home) as handle:
+    with open_directory(layout.home) as handle:
         found = os.fstat(handle)
         wanted = identity.uid if identity is not None else os.geteuid()
         if found.st_uid != wanted:
             if os.geteuid() != 0 or found.st_uid != 0 or any(layout.home.iterdir()):
-                raise foreign(layout, found.st_uid, wanted)
+                raise wrong_owner(layout, found.st_uid, wanted)
             os.fchown(handle, wanted, identity.gid if identity is not None else -1)
         if stat.S_IMODE(found.st_mode) != 0o700:
             os.fchmod(handle, 0o700)
 
 
-def foreign(layout: Layout, owner: int, wanted: int) -> LocalError:
+def wrong_owner(layout: Layout, owner: int, wanted: int) -> LocalError:
     return LocalError(
         f"{layout.home} belongs to {name_of(owner)}, and Postgres would run as {name_of(wanted)}.",
         f"Hand the directory over as root: chown -R {name_of(wanted)} {layout.home}",
     )
 
 
-def hold(layout: Layout) -> int:
+def lock_home(layout: Layout) -> int:
     """A handle that keeps every other node out until it is closed; the kernel closes it for a killed one."""
     handle = os.open(layout.home, FLAGS)
     try:
@@ -205,14 +205,14 @@ def hold(layout: Layout) -> int:
     return handle
 
 
-def open_to(layout: Layout, identity: Identity) -> bool:
+def grant_access(layout: Layout, identity: Identity) -> bool:
     """Let the user of the child pass through the data directory, and say whether that was possible.
 
     The one thing outside `DATA/postgres` whose mode and group are ever changed, and only where the machine
     permits no private namespace: the directory is the node's own, its group had no rights in it, and to pass
     through is all that the new group may do.
     """
-    with opened(layout.data) as handle:
+    with open_directory(layout.data) as handle:
         found = os.fstat(handle)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o070:
             return False
@@ -222,7 +222,7 @@ def open_to(layout: Layout, identity: Identity) -> bool:
 
 
 @contextlib.contextmanager
-def opened(directory: Path) -> Iterator[int]:
+def open_directory(directory: Path) -> Iterator[int]:
     handle = os.open(directory, FLAGS)
     try:
         yield handle

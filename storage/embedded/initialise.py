@@ -13,19 +13,19 @@ import shutil
 import time
 from collections.abc import Mapping
 
-from storage.embedded.home import MAJOR, Layout, opened
+from storage.embedded.home import MAJOR, Layout, open_directory
 from storage.embedded.launch import Programs
 
-PATIENCE = 5.0
+REMOVAL_TIMEOUT = 5.0
 
 
-def is_made(layout: Layout) -> bool:
+def is_initialised(layout: Layout) -> bool:
     return layout.cluster.is_dir() and any(layout.cluster.iterdir())
 
 
 async def initialise(programs: Programs) -> None:
     layout = programs.layout
-    await asyncio.to_thread(remove, layout)
+    await asyncio.to_thread(remove_unfinished, layout)
     # A name that was never used: the programs of an interrupted attempt may live a moment longer than the
     # node that started them, and would write into, or remove, what has their name.
     name = layout.unfinished + secrets.token_hex(4)
@@ -40,14 +40,14 @@ async def initialise(programs: Programs) -> None:
         ]
     )
     (layout.home / name).rename(layout.cluster)
-    with opened(layout.home) as handle:
+    with open_directory(layout.home) as handle:
         # initdb has synced what is inside; the new name has to survive a power cut as well.
         await asyncio.to_thread(os.fsync, handle)
 
 
-def remove(layout: Layout) -> None:
+def remove_unfinished(layout: Layout) -> None:
     """Remove the leftovers of interrupted attempts; what is still being written to is left to the next."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + REMOVAL_TIMEOUT
     for path in layout.home.glob(layout.unfinished + "*"):
         while path.exists():
             shutil.rmtree(path, ignore_errors=True)
@@ -57,7 +57,7 @@ def remove(layout: Layout) -> None:
 
 
 # Marks the process as the server of one data directory where `/proc/PID/cwd` may not be read.
-MARK = "palaver.directory"
+DIRECTORY_SETTING = "palaver.directory"
 
 SETTINGS = {
     "listen_addresses": "",
@@ -84,13 +84,13 @@ SETTINGS = {
 }
 
 
-def arguments(directory: str, max_connections: int, extra: Mapping[str, str]) -> list[str]:
+def server_arguments(directory: str, max_connections: int, extra: Mapping[str, str]) -> list[str]:
     """The command line of `postgres`; @home@ stands for the path it can be reached by."""
     chosen = {
         **SETTINGS,
         "max_connections": str(max_connections),
         **extra,
-        MARK: directory,
+        DIRECTORY_SETTING: directory,
     }
     words = ["-D", f"@home@/{MAJOR}", "-k", "@home@"]
     for name, value in chosen.items():

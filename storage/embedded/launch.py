@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.embedded import home
-from storage.embedded.errors import explain, explain_refusal
+from storage.embedded.errors import explain_failure, explain_refusal
 from storage.embedded.home import MAJOR, Identity, Layout, free_space
 from storage.embedded.launcher import REFUSED
 from storage.embedded.log import ROTATED_ABOVE
@@ -97,7 +97,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-async def end(process: Process, *, fast: float, immediate: float) -> str:
+async def stop_postmaster(process: Process, *, fast: float, immediate: float) -> str:
     """Stop a postmaster: rolling back what is open, then without a checkpoint, then by force.
 
     Returns the name of the signal that did it.
@@ -164,18 +164,18 @@ class Programs:
     async def initdb(self, arguments: list[str]) -> None:
         child, output = await self._launch("initdb", arguments, log=None)
         if await child.wait() != 0:
-            raise explain(output, self.layout.home, free_space(self.layout.home))
+            raise explain_failure(output, self.layout.home, free_space(self.layout.home))
 
     async def _launch(
         self, program: str, arguments: list[str], log: str | None
     ) -> tuple[asyncio.subprocess.Process, str]:
         """The child, and what it wrote until it gave its output away, as it does to the log, or ended."""
         plan = self._plan(program, arguments, log)
-        child, output = await spawn(plan)
-        fields = await refusal(child, output)
+        child, output = await spawn_launcher(plan)
+        fields = await launcher_refusal(child, output)
         if fields is not None and fields["kind"] == "closed" and self._opens(fields["directory"]):
-            child, output = await spawn(plan)
-            fields = await refusal(child, output)
+            child, output = await spawn_launcher(plan)
+            fields = await launcher_refusal(child, output)
         if fields is not None:
             raise explain_refusal(fields, self.layout.home, free_space(self.layout.home), self.identity)
         return child, output
@@ -183,7 +183,7 @@ class Programs:
     def _opens(self, directory: str) -> bool:
         if self.identity is None or directory != str(self.layout.data):
             return False
-        return home.open_to(self.layout, self.identity)
+        return home.grant_access(self.layout, self.identity)
 
     def _plan(self, program: str, arguments: list[str], log: str | None) -> str:
         user = self.identity
@@ -210,7 +210,7 @@ class Programs:
         )
 
 
-async def spawn(plan: str) -> tuple[asyncio.subprocess.Process, str]:
+async def spawn_launcher(plan: str) -> tuple[asyncio.subprocess.Process, str]:
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
@@ -221,7 +221,7 @@ async def spawn(plan: str) -> tuple[asyncio.subprocess.Process, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd="/",
-        env=ENVIRONMENT | python_needs(),
+        env=ENVIRONMENT | python_environment(),
     )
     assert child.stdout is not None, "a pipe was asked for"
     try:
@@ -236,12 +236,12 @@ async def spawn(plan: str) -> tuple[asyncio.subprocess.Process, str]:
         raise
 
 
-def python_needs() -> dict[str, str]:
+def python_environment() -> dict[str, str]:
     """Where this Python may have its own shared library from; Postgres does not get to see it."""
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
-async def refusal(child: asyncio.subprocess.Process, output: str) -> dict[str, Any] | None:
+async def launcher_refusal(child: asyncio.subprocess.Process, output: str) -> dict[str, Any] | None:
     if not output.startswith("{") or await child.wait() != REFUSED:
         return None
     fields: dict[str, Any] = json.loads(output)

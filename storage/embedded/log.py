@@ -16,22 +16,22 @@ FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogPosition:
     """A place in the log: all that comes later was written later."""
 
     inode: int = 0
     size: int = 0
 
 
-def mark(path: Path) -> Mark:
+def end_of_log(path: Path) -> LogPosition:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        return Mark()
-    return Mark(found.st_ino, found.st_size)
+        return LogPosition()
+    return LogPosition(found.st_ino, found.st_size)
 
 
-def since(path: Path, start: Mark) -> str:
+def read_since(path: Path, start: LogPosition) -> str:
     try:
         handle = os.open(path, os.O_RDONLY | FLAGS)
     except OSError:

@@ -29,25 +29,25 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import DatabaseAddress, explain_connection_error
 from storage.embedded import home, log
 from storage.embedded.adoption import find_running
-from storage.embedded.errors import explain, is_passing
+from storage.embedded.errors import explain_failure, is_transient
 from storage.embedded.home import (
     PORT,
     Identity,
     Layout,
-    choose,
+    check_free_space,
+    check_major_version,
+    check_path,
+    choose_identity,
     free_space,
-    refuse_full,
-    refuse_other_major,
-    refuse_unusable_path,
 )
-from storage.embedded.initialise import arguments, initialise, is_made
-from storage.embedded.launch import Process, Programs, end
+from storage.embedded.initialise import initialise, is_initialised, server_arguments
+from storage.embedded.launch import Process, Programs, stop_postmaster
 from storage.errors import LocalError
 from storage.statements import load
 
-FIRST_DELAY = 0.2
-LONGEST_DELAY = 10.0
-LONG_ENOUGH = (
+FIRST_RESTART_DELAY = 0.2
+MAX_RESTART_DELAY = 10.0
+STABLE_AFTER = (
     30.0  # seconds; who ran that long has not failed in a row, and is restarted without having to wait
 )
 
@@ -106,10 +106,10 @@ class Supervision:
         if Effect.LAUNCH in effects or self.state is State.STOPPED:
             self._deadline = None
         if Effect.WAIT in effects:
-            if self._ready_since is not None and now - self._ready_since >= LONG_ENOUGH:
+            if self._ready_since is not None and now - self._ready_since >= STABLE_AFTER:
                 self.failures = 0
             self._ready_since = None
-            self._deadline = now + min(FIRST_DELAY * 2**self.failures, LONGEST_DELAY)
+            self._deadline = now + min(FIRST_RESTART_DELAY * 2**self.failures, MAX_RESTART_DELAY)
             self.failures += 1
         if self.state is State.STOPPED:
             self.failures = 0
@@ -122,19 +122,21 @@ class Supervision:
 
 SQL = load("storage.embedded", "server.sql")
 
-INTERVAL = 0.01
-ATTEMPT = 5.0  # seconds for one connection: a server that takes it and says nothing counts as not ready
+POLL_INTERVAL = 0.01
+ATTEMPT_TIMEOUT = (
+    5.0  # seconds for one connection: a server that takes it and says nothing counts as not ready
+)
 
 
-async def accepting(address: DatabaseAddress, process: Process, within: float) -> bool:
+async def wait_until_accepting(address: DatabaseAddress, process: Process, within: float) -> bool:
     """False when the process ends, or the time is over, before the database can be used.
 
     LocalError when it can be used, but not by us.
     """
     deadline = time.monotonic() + within
-    while not await process.ended(INTERVAL):
+    while not await process.ended(POLL_INTERVAL):
         try:
-            await greet(address, min(ATTEMPT, max(within, INTERVAL)))
+            await try_connection(address, min(ATTEMPT_TIMEOUT, max(within, POLL_INTERVAL)))
         except (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
             # No socket yet, or the server says that it is starting, recovering or stopping.
             if time.monotonic() >= deadline:
@@ -149,7 +151,7 @@ async def accepting(address: DatabaseAddress, process: Process, within: float) -
     return False
 
 
-async def greet(address: DatabaseAddress, within: float) -> None:
+async def try_connection(address: DatabaseAddress, within: float) -> None:
     try:
         connection = await asyncpg.connect(address.url, timeout=within)
     except asyncpg.InvalidCatalogNameError:
@@ -168,7 +170,7 @@ Report = Callable[[str, dict[str, object]], None]
 MINIMUM_FREE_BYTES = (
     256 << 20
 )  # a new cluster has 40 MiB, and its log of changes grows to half a GiB under load
-PREDECESSOR_PATIENCE = 10.0  # seconds for the last processes of a killed Postgres to go away
+PREDECESSOR_TIMEOUT = 10.0  # seconds for the last processes of a killed Postgres to go away
 PREDECESSOR_INTERVAL = 0.1
 LOG_INTERVAL = 60.0
 
@@ -237,7 +239,7 @@ class EmbeddedPostgres:
             self._machine.receive(Input.STOP if given_up else Input.LOST, time.monotonic())
             await self._terminate()
             if isinstance(error, OSError):
-                raise explain(str(error), self._layout.home, free_space(self._layout.data)) from error
+                raise explain_failure(str(error), self._layout.home, free_space(self._layout.data)) from error
             raise
         self._machine.receive(Input.READY, time.monotonic())
         self._tell(event, seconds=time.monotonic() - began)
@@ -252,12 +254,12 @@ class EmbeddedPostgres:
         await self._terminate()
 
     def _prepare(self) -> None:
-        refuse_unusable_path(self._layout)
-        self._identity = choose(self._run_as, os.geteuid())
-        home.prepare(self._layout, self._identity)
-        self._held = home.hold(self._layout)
+        check_path(self._layout)
+        self._identity = choose_identity(self._run_as, os.geteuid())
+        home.prepare_home(self._layout, self._identity)
+        self._held = home.lock_home(self._layout)
         version = self._layout.cluster / "PG_VERSION"
-        refuse_other_major(
+        check_major_version(
             self._layout,
             {entry.name for entry in self._layout.home.iterdir()},
             version.read_text().strip() if version.is_file() else None,
@@ -270,11 +272,11 @@ class EmbeddedPostgres:
         while True:
             if await self._adopt():
                 return "postgres_adopted"
-            refuse_full(self._layout.home, self._minimum_free_bytes)
-            if not is_made(self._layout):
+            check_free_space(self._layout.home, self._minimum_free_bytes)
+            if not is_initialised(self._layout):
                 await initialise(programs)
                 self._tell("postgres_initialised", seconds=time.monotonic() - began)
-            if await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_PATIENCE):
+            if await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_TIMEOUT):
                 return "postgres_started"
             await asyncio.sleep(PREDECESSOR_INTERVAL)
 
@@ -284,17 +286,17 @@ class EmbeddedPostgres:
         if self._process is None:
             return False
         self._tell("postgres_found")
-        if await accepting(self.address, self._process, within=self._start_timeout):
+        if await wait_until_accepting(self.address, self._process, within=self._start_timeout):
             return True
         await self._end_process()
         return False
 
     async def _launch(self, programs: Programs, *, patient: bool) -> bool:
         """False when it is worth trying again."""
-        start = log.mark(self._layout.log)
-        words = arguments(str(self._layout.home), self._max_connections, self._settings)
+        start = log.end_of_log(self._layout.log)
+        words = server_arguments(str(self._layout.home), self._max_connections, self._settings)
         self._process = await programs.postgres(words)
-        if await accepting(self.address, self._process, within=self._start_timeout):
+        if await wait_until_accepting(self.address, self._process, within=self._start_timeout):
             return True
         if not await self._process.ended(0):
             await self._end_process()
@@ -303,10 +305,10 @@ class EmbeddedPostgres:
                 f"Read {self._layout.log} for what it was doing, and start the node again.",
             )
         await self._end_process()
-        output = log.since(self._layout.log, start)
-        if patient and is_passing(output):
+        output = log.read_since(self._layout.log, start)
+        if patient and is_transient(output):
             return False
-        raise explain(output, self._layout.home, free_space(self._layout.home), log=self._layout.log)
+        raise explain_failure(output, self._layout.home, free_space(self._layout.home), log=self._layout.log)
 
     async def _watch(self) -> None:
         while True:
@@ -364,7 +366,7 @@ class EmbeddedPostgres:
         if process is None:
             return None
         # Cancelled in here, the process is still known, and the next call goes on with it.
-        sent = await end(process, fast=self._stop_timeout, immediate=self._stop_timeout / 3)
+        sent = await stop_postmaster(process, fast=self._stop_timeout, immediate=self._stop_timeout / 3)
         self._process = None
         await process.close()
         return sent

@@ -32,7 +32,7 @@ async def fetch_receipts(connection: Connection, room_id: str) -> list[ReceiptRo
     return [ReceiptRow(*row) for row in await connection.fetch(SQL.fetch_receipts, room_id)]
 
 
-async def take_in_to_device(connection: Connection, origin: str, message_id: str) -> bool:
+async def insert_to_device(connection: Connection, origin: str, message_id: str) -> bool:
     """Whether this message comes for the first time."""
     return await connection.fetchval(SQL.insert_to_device, origin, message_id) is not None
 
@@ -53,7 +53,7 @@ class NewMessage(NamedTuple):
     content: bytes
 
 
-class KeptMessage(NamedTuple):
+class StoredMessage(NamedTuple):
     position: int
     user_id: str
     device_id: str
@@ -66,12 +66,12 @@ async def insert_messages(connection: Connection, rows: Sequence[NewMessage], mo
     """Keep those for users that there are, and of each user `most` at most: the oldest make way."""
     if rows:
         await connection.execute(SQL.insert_messages, *(list(column) for column in zip(*rows, strict=True)))
-        await connection.execute(SQL.drop_oldest, list({row.user_id for row in rows}), most)
+        await connection.execute(SQL.delete_oldest_messages, list({row.user_id for row in rows}), most)
 
 
-async def fetch_messages(connection: Connection, user_id: str, limit: int) -> list[KeptMessage]:
+async def fetch_messages(connection: Connection, user_id: str, limit: int) -> list[StoredMessage]:
     """The oldest."""
-    return [KeptMessage(*row) for row in await connection.fetch(SQL.fetch_messages, user_id, limit)]
+    return [StoredMessage(*row) for row in await connection.fetch(SQL.fetch_messages, user_id, limit)]
 
 
 async def delete_messages(connection: Connection, user_id: str, positions: Collection[int]) -> None:

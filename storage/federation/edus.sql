@@ -26,7 +26,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[]) WITH OR
 WHERE EXISTS (SELECT FROM users WHERE users.user_id = given.user_id)
 ORDER BY number;
 
--- name: drop_oldest
+-- name: delete_oldest_messages
 DELETE FROM to_device_messages USING (
     SELECT user_id, position, row_number() OVER (PARTITION BY user_id ORDER BY position DESC) AS number
     FROM to_device_messages WHERE user_id = ANY($1::text[])

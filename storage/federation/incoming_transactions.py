@@ -10,7 +10,7 @@ from storage.statements import load
 SQL = load("storage.federation", "incoming_transactions.sql")
 
 
-class Answered(NamedTuple):
+class TransactionResponse(NamedTuple):
     """A transaction, what was answered to it, and what the audit says of it."""
 
     origin: str
@@ -19,19 +19,19 @@ class Answered(NamedTuple):
     audit: AuditRow | None = None
 
 
-async def fetch_answer(connection: Connection, origin: str, transaction_id: str) -> bytes | None:
+async def fetch_response(connection: Connection, origin: str, transaction_id: str) -> bytes | None:
     """The answer, if this transaction was taken in before."""
-    answer: bytes | None = await connection.fetchval(SQL.fetch_answer, origin, transaction_id)
+    answer: bytes | None = await connection.fetchval(SQL.fetch_response, origin, transaction_id)
     return answer
 
 
-async def insert_answer(connection: Connection, answered: Answered) -> None:
+async def insert_response(connection: Connection, answered: TransactionResponse) -> None:
     """A second answer to the same transaction changes nothing."""
     *answer, audit = answered
     if audit is None:
-        await connection.execute(SQL.insert_answer, *answer)
+        await connection.execute(SQL.insert_response, *answer)
     else:
-        await connection.execute(SQL.insert_answer_and_audit, *answer, *audit)
+        await connection.execute(SQL.insert_response_and_audit, *answer, *audit)
 
 
 async def prune(connection: Connection, age: timedelta) -> int:

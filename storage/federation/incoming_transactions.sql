@@ -1,11 +1,11 @@
--- name: fetch_answer
+-- name: fetch_response
 SELECT answer FROM incoming_transactions WHERE origin = $1 AND transaction_id = $2;
 
--- name: insert_answer
+-- name: insert_response
 INSERT INTO incoming_transactions (origin, transaction_id, answer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
 
 -- One statement, since each transaction of a peer has both.
--- name: insert_answer_and_audit
+-- name: insert_response_and_audit
 WITH answered AS (
     INSERT INTO incoming_transactions (origin, transaction_id, answer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
 )

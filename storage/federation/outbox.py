@@ -45,7 +45,7 @@ class RoomBacklog(NamedTuple):
     newest: int
 
 
-class Depth(NamedTuple):
+class QueueDepth(NamedTuple):
     """How much waits for a server, and since when the oldest of it does."""
 
     destination: str
@@ -70,24 +70,24 @@ async def queue_pdus(
 async def queue_edu(
     connection: Connection, destinations: Iterable[str], edu_type: str, content: bytes, now_ms: int
 ) -> list[QueuedEdu]:
-    rows = await connection.fetch(SQL.queue_edu, list(destinations), edu_type, content, now_ms)
+    rows = await connection.fetch(SQL.queue_edu, list(list_destinations), edu_type, content, now_ms)
     return [QueuedEdu(*row) for row in rows]
 
 
 # ---- one destination's queue -------------------------------------------------------------------------
 
 
-async def oldest_pdus(connection: Connection, destination: str, room_id: str, limit: int) -> list[int]:
-    return [row[0] for row in await connection.fetch(SQL.oldest_pdus, destination, room_id, limit)]
+async def list_oldest_pdus(connection: Connection, destination: str, room_id: str, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(SQL.list_oldest_pdus, destination, room_id, limit)]
 
 
-async def oldest_edus(connection: Connection, destination: str, limit: int) -> list[int]:
-    return [row[0] for row in await connection.fetch(SQL.oldest_edus, destination, limit)]
+async def list_oldest_edus(connection: Connection, destination: str, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(SQL.list_oldest_edus, destination, limit)]
 
 
-async def survey(connection: Connection, destination: str) -> list[RoomBacklog]:
+async def fetch_backlogs(connection: Connection, destination: str) -> list[RoomBacklog]:
     """Every room of which something waits."""
-    return [RoomBacklog(*row) for row in await connection.fetch(SQL.survey, destination)]
+    return [RoomBacklog(*row) for row in await connection.fetch(SQL.fetch_backlogs, destination)]
 
 
 async def fetch_pdus(
@@ -127,21 +127,21 @@ def _columns(places: Sequence[tuple[str, int]]) -> tuple[list[str], list[int]]:
 # ---- all destinations --------------------------------------------------------------------------------
 
 
-async def epoch(connection: Connection) -> str:
+async def fetch_epoch(connection: Connection) -> str:
     """The identity of this database. One that was restored from a backup has another than the one that was
     backed up: in both a position in a queue may be given to different events."""
-    await connection.execute(SQL.draw_epoch)
+    await connection.execute(SQL.insert_epoch)
     drawn: str = await connection.fetchval(SQL.fetch_epoch)
     return drawn
 
 
-async def destinations(connection: Connection) -> list[str]:
+async def list_destinations(connection: Connection) -> list[str]:
     """Every server for which something waits."""
-    return [row[0] for row in await connection.fetch(SQL.destinations)]
+    return [row[0] for row in await connection.fetch(SQL.list_destinations)]
 
 
-async def depths(connection: Connection) -> list[Depth]:
-    return [Depth(*row) for row in await connection.fetch(SQL.depths)]
+async def list_depths(connection: Connection) -> list[QueueDepth]:
+    return [QueueDepth(*row) for row in await connection.fetch(SQL.list_depths)]
 
 
 class OutageRow(NamedTuple):

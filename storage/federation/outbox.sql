@@ -11,13 +11,13 @@ INSERT INTO outbox_edus (destination, edu_type, content, queued_at)
 SELECT destination, $2, $3, $4 FROM unnest($1::text[]) AS given (destination)
 RETURNING destination, position;
 
--- name: oldest_pdus
+-- name: list_oldest_pdus
 SELECT position FROM outbox_pdus WHERE destination = $1 AND room_id = $2 ORDER BY position LIMIT $3;
 
--- name: oldest_edus
+-- name: list_oldest_edus
 SELECT position FROM outbox_edus WHERE destination = $1 ORDER BY position LIMIT $2;
 
--- name: survey
+-- name: fetch_backlogs
 SELECT room_id, count(*), max(position) FROM outbox_pdus WHERE destination = $1 GROUP BY room_id;
 
 -- name: fetch_pdus
@@ -49,7 +49,7 @@ WITH skipped AS (
 SELECT count(*) FROM skipped;
 
 -- Each destination is found by one look into the index, however long its queue.
--- name: destinations
+-- name: list_destinations
 WITH RECURSIVE waiting AS (
     (SELECT destination FROM outbox_pdus ORDER BY destination LIMIT 1)
     UNION ALL
@@ -63,7 +63,7 @@ SELECT destination FROM waiting WHERE destination IS NOT NULL
 UNION
 SELECT destination FROM outbox_edus;
 
--- name: depths
+-- name: list_depths
 SELECT destination, sum(pdus)::bigint, sum(edus)::bigint, min(oldest)
 FROM (
     SELECT destination, count(*) AS pdus, 0 AS edus, min(queued_at) AS oldest
@@ -74,7 +74,7 @@ FROM (
 GROUP BY destination ORDER BY destination;
 
 -- The identity of the database, drawn when it is asked for first. A backup holds none: see `storage.backup`.
--- name: draw_epoch
+-- name: insert_epoch
 INSERT INTO outbox_epoch (epoch) VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;
 
 -- name: fetch_epoch

@@ -47,9 +47,9 @@ async def update_profile(connection: Connection, user_id: str, profile: dict[str
     await connection.execute(SQL.update_profile, user_id, profile)
 
 
-async def note_change(connection: Connection, user_id: str) -> None:
+async def insert_change(connection: Connection, user_id: str) -> None:
     """The user's rooms are to be told of what the profile says now."""
-    await connection.execute(SQL.note_change, user_id)
+    await connection.execute(SQL.insert_change, user_id)
 
 
 async def list_changes(connection: Connection, after: int, limit: int) -> list[ProfileChange]:

@@ -16,7 +16,7 @@ SELECT profile FROM users WHERE user_id = $1 FOR NO KEY UPDATE;
 -- name: update_profile
 UPDATE users SET profile = $2 WHERE user_id = $1;
 
--- name: note_change
+-- name: insert_change
 INSERT INTO profile_changes (user_id) VALUES ($1)
 ON CONFLICT (user_id) DO UPDATE SET number = nextval('profile_change_numbers');
 

@@ -21,7 +21,7 @@ from storage.durable_file import flush_directory
 from storage.embedded.home import free_space
 from storage.errors import LocalError
 
-HEAD = 64
+HEAD_BYTES = 64
 """How much of the beginning is remembered, for whoever wants to know what it is."""
 _HASH = re.compile("[0-9a-f]{64}")
 _FORGOTTEN = 24 * 3600.0
@@ -29,7 +29,7 @@ _FORGOTTEN = 24 * 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class NoRoom(LocalError):
+class DiskFull(LocalError):
     """The disk is full, or so full that the rest is needed for other things."""
 
     def __init__(self, directory: Path) -> None:
@@ -39,7 +39,7 @@ class NoRoom(LocalError):
         )
 
 
-class Incoming:
+class PendingFile:
     """A file that is being written, under a name that nobody knows. It is kept or discarded, once."""
 
     def __init__(self, files: "MediaFiles") -> None:
@@ -51,12 +51,12 @@ class Incoming:
         self._file: FileIO | None = _opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")
 
     def write(self, data: bytes) -> None:
-        """Raises `NoRoom`."""
+        """Raises `DiskFull`."""
         assert self._file is not None, "it was kept or discarded"
         self._files.refuse_full(len(data))
         self._hash.update(data)
         self.size += len(data)
-        self.head += data[: HEAD - len(self.head)]
+        self.head += data[: HEAD_BYTES - len(self.head)]
         view = memoryview(data)
         with self._files.full_disk_named():
             while view:
@@ -126,8 +126,8 @@ class MediaFiles:
                 if left.stat().st_mtime < oldest:
                     left.unlink()
 
-    def begin(self) -> Incoming:
-        return Incoming(self)
+    def begin(self) -> PendingFile:
+        return PendingFile(self)
 
     def open(self, sha256: bytes) -> FileIO | None:
         """The bytes of this hash, unless they are not here."""
@@ -164,9 +164,9 @@ class MediaFiles:
         return self._temporary / secrets.token_hex(16)
 
     def refuse_full(self, wanted: int) -> None:
-        """Raises `NoRoom` before the disk is full: a Postgres that finds it full stops."""
+        """Raises `DiskFull` before the disk is full: a Postgres that finds it full stops."""
         if free_space(self._temporary) < self._reserve + wanted:
-            raise NoRoom(self.directory)
+            raise DiskFull(self.directory)
 
     @contextlib.contextmanager
     def full_disk_named(self) -> Iterator[None]:
@@ -174,7 +174,7 @@ class MediaFiles:
             yield
         except OSError as error:
             if error.errno in _FULL:
-                raise NoRoom(self.directory) from error
+                raise DiskFull(self.directory) from error
             raise
 
     def _two_levels(self, below: Path, sha256: bytes) -> Path:

@@ -27,7 +27,7 @@ class MediaRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Surplus:
+class EvictableMedia:
     """What the cache of other servers' media should lose."""
 
     origin: str
@@ -46,10 +46,10 @@ async def find_upload(connection: Connection, origin: str, uploader: str, sha256
     return media_id
 
 
-async def put(connection: Connection, row: MediaRow) -> None:
+async def upsert(connection: Connection, row: MediaRow) -> None:
     """What has bytes that are quarantined under another name is quarantined too."""
     await connection.execute(
-        SQL.put,
+        SQL.upsert,
         row.origin,
         row.media_id,
         row.sha256,
@@ -71,15 +71,15 @@ async def touch(connection: Connection, origin: str, media_id: str, now: int) ->
     await connection.execute(SQL.touch, origin, media_id, now)
 
 
-async def is_needed(connection: Connection, sha256: bytes) -> bool:
+async def is_referenced(connection: Connection, sha256: bytes) -> bool:
     """Whether any address leads to these bytes."""
-    needed: bool = await connection.fetchval(SQL.is_needed, sha256)
+    needed: bool = await connection.fetchval(SQL.is_referenced, sha256)
     return needed
 
 
-async def fetch_unneeded(connection: Connection, hashes: Sequence[bytes]) -> list[bytes]:
+async def fetch_unreferenced(connection: Connection, hashes: Sequence[bytes]) -> list[bytes]:
     """Those of these bytes that no address leads to, at this moment."""
-    return [row["sha256"] for row in await connection.fetch(SQL.fetch_unneeded, hashes)]
+    return [row["sha256"] for row in await connection.fetch(SQL.fetch_unreferenced, hashes)]
 
 
 async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined: bool) -> None:
@@ -87,15 +87,15 @@ async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined:
     await connection.execute(SQL.set_quarantined, sha256, quarantined)
 
 
-async def fetch_surplus(
+async def fetch_evictable(
     connection: Connection, *, unused_since: int, most_bytes: int, used_until: int, limit: int
-) -> list[Surplus]:
+) -> list[EvictableMedia]:
     """Up to `limit` of what should go, the longest unused first, and nothing used after `used_until`."""
-    rows = await connection.fetch(SQL.fetch_surplus, unused_since, most_bytes, used_until, limit)
-    return [Surplus(**row) for row in rows]
+    rows = await connection.fetch(SQL.fetch_evictable, unused_since, most_bytes, used_until, limit)
+    return [EvictableMedia(**row) for row in rows]
 
 
-async def delete_remote(connection: Connection, surplus: Surplus) -> None:
+async def delete_remote(connection: Connection, surplus: EvictableMedia) -> None:
     """Never one of ours, whatever anybody asks for."""
     await connection.execute(SQL.delete_remote, surplus.origin, surplus.media_id, surplus.sha256)
 

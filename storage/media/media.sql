@@ -4,7 +4,7 @@
 SELECT pg_advisory_xact_lock($1, $2);
 
 -- A medium that another server has is fetched again when its file is gone. Ours is written once.
--- name: put
+-- name: upsert
 INSERT INTO media (origin, media_id, sha256, size, content_type, file_name, uploader, created_at, last_used_at, quarantined)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $8, EXISTS (SELECT FROM media AS known WHERE known.sha256 = $3 AND known.quarantined)
 ON CONFLICT (origin, media_id) DO UPDATE
@@ -24,11 +24,11 @@ WHERE origin = $1 AND media_id = $2;
 -- name: touch
 UPDATE media SET last_used_at = $3 WHERE origin = $1 AND media_id = $2 AND last_used_at < $3;
 
--- name: is_needed
+-- name: is_referenced
 SELECT EXISTS (SELECT FROM media WHERE sha256 = $1);
 
 -- Which of these bytes no address leads to.
--- name: fetch_unneeded
+-- name: fetch_unreferenced
 SELECT given.sha256
 FROM unnest($1::bytea[]) AS given (sha256)
 WHERE NOT EXISTS (SELECT FROM media WHERE media.sha256 = given.sha256);
@@ -43,7 +43,7 @@ SELECT media_id FROM media WHERE sha256 = $1 AND origin = $2 AND uploader = $3 O
 -- Of what was fetched from others: what nobody has used since $1, and beyond that the longest unused, until the
 -- rest has at most $2 bytes. The same bytes under two names count twice. What was used after $3 stays: whoever
 -- has just fetched it is about to open it.
--- name: fetch_surplus
+-- name: fetch_evictable
 SELECT origin, media_id, sha256
 FROM (
     SELECT origin, media_id, sha256, last_used_at,

@@ -20,17 +20,17 @@ async def insert_order(connection: Connection, order: OrderRow) -> bool:
     return await connection.fetchval(SQL.insert_order, *order) is True
 
 
-async def is_known(connection: Connection, event_id: str) -> bool:
-    return await connection.fetchval(SQL.fetch_known, event_id) is True
+async def is_order_known(connection: Connection, event_id: str) -> bool:
+    return await connection.fetchval(SQL.is_order_known, event_id) is True
 
 
-async def list_untold(connection: Connection, limit: int) -> list[OrderRow]:
+async def list_unreported(connection: Connection, limit: int) -> list[OrderRow]:
     """Those of which whoever has asked does not know what came of it, the oldest first."""
-    return [OrderRow(*row) for row in await connection.fetch(SQL.list_untold, limit)]
+    return [OrderRow(*row) for row in await connection.fetch(SQL.list_unreported, limit)]
 
 
-async def set_told(connection: Connection, event_id: str) -> None:
-    await connection.execute(SQL.set_told, event_id)
+async def mark_reported(connection: Connection, event_id: str) -> None:
+    await connection.execute(SQL.mark_reported, event_id)
 
 
 async def prune(connection: Connection, made_before: int, limit: int) -> int:

@@ -2,14 +2,14 @@
 INSERT INTO office_orders (event_id, room_id, call_id, at_ms) VALUES ($1, $2, $3, $4)
 ON CONFLICT (event_id) DO NOTHING RETURNING true;
 
--- name: fetch_known
+-- name: is_order_known
 SELECT true FROM office_orders WHERE event_id = $1;
 
 -- The oldest first.
--- name: list_untold
+-- name: list_unreported
 SELECT event_id, room_id, call_id, at_ms FROM office_orders WHERE NOT is_told ORDER BY at_ms, event_id LIMIT $1;
 
--- name: set_told
+-- name: mark_reported
 UPDATE office_orders SET is_told = true WHERE event_id = $1;
 
 -- name: prune

@@ -8,7 +8,7 @@ from storage.statements import load
 
 SQL = load("storage.offices", "records.sql")
 
-NOT_TAKEN = ""
+NOT_ACCEPTED = ""
 """In place of an event: the room does not take it."""
 
 
@@ -48,18 +48,18 @@ async def insert_records(connection: Connection, records: Sequence[NewRecord]) -
     await connection.execute(SQL.insert_records, *map(list, zip(*records, strict=True)))
 
 
-async def fetch_untold(connection: Connection, limit: int) -> list[RecordRow]:
+async def fetch_unsent(connection: Connection, limit: int) -> list[RecordRow]:
     """Of each office the oldest first, and all that is wanted of one before another."""
-    return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_untold, limit)]
+    return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_unsent, limit)]
 
 
-async def decide(connection: Connection, told_as: Mapping[int, int]) -> None:
+async def assign_messages(connection: Connection, told_as: Mapping[int, int]) -> None:
     """In which message each of these is told."""
-    await connection.execute(SQL.decide, list(told_as), list(told_as.values()))
+    await connection.execute(SQL.assign_messages, list(told_as), list(told_as.values()))
 
 
-async def set_told(connection: Connection, positions: Collection[int], event_id: str) -> None:
-    await connection.execute(SQL.set_told, list(positions), event_id)
+async def mark_sent(connection: Connection, positions: Collection[int], event_id: str) -> None:
+    await connection.execute(SQL.mark_sent, list(positions), event_id)
 
 
 async def set_call_event(connection: Connection, call_id: str, event_id: str) -> None:
@@ -67,9 +67,9 @@ async def set_call_event(connection: Connection, call_id: str, event_id: str) ->
     await connection.execute(SQL.set_call_event, call_id, event_id)
 
 
-async def has_untold_moves(connection: Connection, office_id: str) -> bool:
+async def has_unsent_membership_changes(connection: Connection, office_id: str) -> bool:
     """Whether somebody has come or gone of whom the room has not heard."""
-    found: bool = await connection.fetchval(SQL.has_untold_moves, office_id)
+    found: bool = await connection.fetchval(SQL.has_unsent_membership_changes, office_id)
     return found
 
 
@@ -100,7 +100,7 @@ async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
     return event_id
 
 
-class There(NamedTuple):
+class PresentMember(NamedTuple):
     """Somebody who has joined and not left: what was written down of the join, and as how much."""
 
     office_id: str
@@ -108,14 +108,17 @@ class There(NamedTuple):
     body: bytes
 
 
-async def fetch_there(connection: Connection) -> list[There]:
+async def fetch_present_members(connection: Connection) -> list[PresentMember]:
     """Everybody; who came first is first."""
-    return [There(*row) for row in await connection.fetch(SQL.fetch_there)]
+    return [PresentMember(*row) for row in await connection.fetch(SQL.fetch_present_members)]
 
 
-async def fetch_there_in(connection: Connection, office_id: str) -> list[There]:
+async def fetch_present_members_of_office(connection: Connection, office_id: str) -> list[PresentMember]:
     """The same of one office."""
-    return [There(office_id, *row) for row in await connection.fetch(SQL.fetch_there_in, office_id)]
+    return [
+        PresentMember(office_id, *row)
+        for row in await connection.fetch(SQL.fetch_present_members_of_office, office_id)
+    ]
 
 
 async def lock_office(connection: Connection, office_id: str) -> None:

@@ -8,7 +8,7 @@ ORDER BY number;
 
 -- One office after the other, that with the oldest first: where many are busy, each is told much at once. Looked at
 -- are ten times as many as are wanted.
--- name: fetch_untold
+-- name: fetch_unsent
 WITH waiting AS (
     SELECT position, office_id FROM office_records WHERE event_id IS NULL ORDER BY position LIMIT 10 * $1
 ), wanted AS (
@@ -17,12 +17,12 @@ WITH waiting AS (
 SELECT position, office_id, kind, call_id, body, at_ms, told_as FROM wanted JOIN office_records USING (position)
 ORDER BY oldest, position;
 
--- name: decide
+-- name: assign_messages
 UPDATE office_records SET told_as = given.told_as
 FROM unnest($1::bigint[], $2::bigint[]) AS given (position, told_as)
 WHERE office_records.position = given.position;
 
--- name: set_told
+-- name: mark_sent
 UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]) AND event_id IS NULL;
 
 -- Of a call that another node has told its room of.
@@ -30,7 +30,7 @@ UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]) AND e
 UPDATE office_records SET event_id = $2
 WHERE call_id = $1 AND kind = 'called' AND (event_id IS NULL OR event_id = '');
 
--- name: has_untold_moves
+-- name: has_unsent_membership_changes
 SELECT EXISTS (
     SELECT FROM office_records WHERE office_id = $1 AND event_id IS NULL AND kind IN ('joined', 'left')
 );
@@ -53,7 +53,7 @@ WHERE call_id = $1 AND kind = 'called' LIMIT 1;
 SELECT body FROM office_records WHERE call_id = $1 AND kind = 'answered' ORDER BY position LIMIT 1;
 
 -- Who was there last, as far as it was written down, in the order of their coming.
--- name: fetch_there
+-- name: fetch_present_members
 SELECT office_id, position, body FROM (
     SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body, position
     FROM office_records WHERE kind IN ('joined', 'left')
@@ -61,7 +61,7 @@ SELECT office_id, position, body FROM (
 ) AS last WHERE kind = 'joined' ORDER BY position;
 
 -- The same of one office.
--- name: fetch_there_in
+-- name: fetch_present_members_of_office
 SELECT position, body FROM (
     SELECT DISTINCT ON (convert_from(body, 'UTF8')::json ->> 'name') kind, body, position
     FROM office_records WHERE office_id = $1 AND kind IN ('joined', 'left')

@@ -9,7 +9,7 @@ from storage.statements import load
 SQL = load("storage.offices", "rooms.sql")
 
 
-class ArchivedRow(NamedTuple):
+class ArchivedOffice(NamedTuple):
     """`position` is that of the last thing that has happened there, `used_at_ms` its time."""
 
     office_id: str
@@ -17,9 +17,9 @@ class ArchivedRow(NamedTuple):
     used_at_ms: int
 
 
-async def note_use(connection: Connection) -> None:
+async def update_last_use(connection: Connection) -> None:
     """Of all offices, by what was written down of them."""
-    await connection.execute(SQL.note_use)
+    await connection.execute(SQL.update_last_use)
 
 
 async def list_unused(connection: Connection, used_before_ms: int, limit: int) -> Sequence[tuple[str, int]]:
@@ -33,13 +33,13 @@ async def archive(connection: Connection, office_id: str, position: int, at_ms: 
     return await connection.fetchval(SQL.archive, office_id, position, at_ms) is not None
 
 
-async def list_to_tell(connection: Connection, limit: int) -> list[ArchivedRow]:
+async def list_unannounced(connection: Connection, limit: int) -> list[ArchivedOffice]:
     """Those whose rooms do not say so yet."""
-    return [ArchivedRow(*row) for row in await connection.fetch(SQL.list_to_tell, limit)]
+    return [ArchivedOffice(*row) for row in await connection.fetch(SQL.list_unannounced, limit)]
 
 
-async def set_told(connection: Connection, office_id: str) -> None:
-    await connection.execute(SQL.set_told, office_id)
+async def mark_announced(connection: Connection, office_id: str) -> None:
+    await connection.execute(SQL.mark_announced, office_id)
 
 
 async def list_archived(connection: Connection) -> list[str]:
@@ -57,14 +57,14 @@ async def is_used_again(connection: Connection, office_id: str) -> bool:
     return found
 
 
-async def bring_back(connection: Connection, office_id: str, at_ms: int) -> None:
+async def unarchive(connection: Connection, office_id: str, at_ms: int) -> None:
     """It is in use again, since then."""
-    await connection.execute(SQL.bring_back, office_id, at_ms)
+    await connection.execute(SQL.unarchive, office_id, at_ms)
 
 
-async def keep(connection: Connection, office_id: str, at_ms: int) -> None:
+async def defer_archiving(connection: Connection, office_id: str, at_ms: int) -> None:
     """As if it had been used then."""
-    await connection.execute(SQL.keep, office_id, at_ms)
+    await connection.execute(SQL.defer_archiving, office_id, at_ms)
 
 
 async def list_offices(connection: Connection) -> list[str]:

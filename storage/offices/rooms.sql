@@ -1,5 +1,5 @@
 -- Of each office that has records, the newest. Who is archived stays as they are until they are in use again.
--- name: note_use
+-- name: update_last_use
 WITH RECURSIVE offices AS (
     (SELECT office_id FROM office_records ORDER BY office_id LIMIT 1)
     UNION ALL
@@ -39,11 +39,11 @@ WHERE office_id = $1 AND position = $2 AND archived_at_ms IS NULL AND NOT EXISTS
 )
 RETURNING true;
 
--- name: list_to_tell
+-- name: list_unannounced
 SELECT office_id, position, used_at_ms FROM office_rooms
 WHERE archived_at_ms IS NOT NULL AND NOT is_told ORDER BY office_id LIMIT $1;
 
--- name: set_told
+-- name: mark_announced
 UPDATE office_rooms SET is_told = true WHERE office_id = $1 AND archived_at_ms IS NOT NULL;
 
 -- name: list_archived
@@ -65,11 +65,11 @@ SELECT EXISTS (
     WHERE record.office_id = $1 AND record.position > room.position AND record.kind = 'joined'
 );
 
--- name: bring_back
+-- name: unarchive
 UPDATE office_rooms SET archived_at_ms = NULL, is_told = false, used_at_ms = greatest(used_at_ms, $2)
 WHERE office_id = $1;
 
--- name: keep
+-- name: defer_archiving
 UPDATE office_rooms SET used_at_ms = $2 WHERE office_id = $1 AND archived_at_ms IS NULL;
 
 -- name: list_offices

@@ -8,11 +8,11 @@ from storage.statements import load
 
 SQL = load("storage.offices", "tokens.sql")
 
-MOST: Final = 10_000
+MAX_TOKENS: Final = 10_000
 """Tokens of a node, those that are no longer good among them."""
-KEPT_MS: Final = 30 * 24 * 3_600_000
+RETENTION_MS: Final = 30 * 24 * 3_600_000
 """For which one that is no longer good is still shown, so that somebody can ask what it was."""
-NOTED_EVERY_MS: Final = 60_000
+USE_RECORDED_EVERY_MS: Final = 60_000
 """How often the use of one is noted, at most."""
 
 
@@ -35,14 +35,14 @@ class OfficeTokenRow(NamedTuple):
 
     def is_use_news(self, now_ms: int) -> bool:
         """Whether that it is used now is to be noted."""
-        return self.last_used_at is None or self.last_used_at <= now_ms - NOTED_EVERY_MS
+        return self.last_used_at is None or self.last_used_at <= now_ms - USE_RECORDED_EVERY_MS
 
 
 async def insert_token(connection: Connection, row: OfficeTokenRow) -> bool:
     """Whether there was room for it, once those are forgotten that ended long ago."""
     await connection.execute(SQL.lock_tokens)
-    await connection.execute(SQL.delete_dead_tokens, row.made_at - KEPT_MS)
-    return await connection.fetchval(SQL.insert_token, *row[:7], MOST) is not None
+    await connection.execute(SQL.delete_expired_tokens, row.made_at - RETENTION_MS)
+    return await connection.fetchval(SQL.insert_token, *row[:7], MAX_TOKENS) is not None
 
 
 async def fetch_token(connection: Connection, token_id: str) -> OfficeTokenRow | None:
@@ -55,13 +55,13 @@ async def list_tokens(connection: Connection) -> list[OfficeTokenRow]:
     return [_read(row) for row in await connection.fetch(SQL.list_tokens)]
 
 
-async def list_good_ids(connection: Connection, token_ids: Collection[str], now_ms: int) -> frozenset[str]:
+async def list_valid_ids(connection: Connection, token_ids: Collection[str], now_ms: int) -> frozenset[str]:
     """Those of them that are still good."""
-    return frozenset(row[0] for row in await connection.fetch(SQL.list_good_ids, list(token_ids), now_ms))
+    return frozenset(row[0] for row in await connection.fetch(SQL.list_valid_ids, list(token_ids), now_ms))
 
 
-async def note_use(connection: Connection, token_id: str, now_ms: int) -> None:
-    await connection.execute(SQL.note_use, token_id, now_ms, NOTED_EVERY_MS)
+async def record_use(connection: Connection, token_id: str, now_ms: int) -> None:
+    await connection.execute(SQL.record_use, token_id, now_ms, USE_RECORDED_EVERY_MS)
 
 
 async def revoke_token(connection: Connection, token_id: str, now_ms: int) -> bool:

@@ -16,12 +16,12 @@ FROM office_tokens WHERE token_id = $1;
 SELECT token_id, hash, owner, roles, offices, made_at, expires_at, last_used_at, revoked_at
 FROM office_tokens ORDER BY owner, made_at, token_id;
 
--- name: list_good_ids
+-- name: list_valid_ids
 SELECT token_id FROM office_tokens
 WHERE token_id = ANY($1::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR $2 < expires_at);
 
 -- Another process may have noted one meanwhile.
--- name: note_use
+-- name: record_use
 UPDATE office_tokens SET last_used_at = $2
 WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at <= $2 - $3::bigint);
 
@@ -29,5 +29,5 @@ WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at <= $2 - $3::bigint
 -- name: revoke_token
 UPDATE office_tokens SET revoked_at = coalesce(revoked_at, $2) WHERE token_id = $1 RETURNING true;
 
--- name: delete_dead_tokens
+-- name: delete_expired_tokens
 DELETE FROM office_tokens WHERE revoked_at < $1 OR expires_at < $1;

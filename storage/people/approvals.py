@@ -7,7 +7,7 @@ from storage.statements import load
 
 SQL = load("storage.people", "approvals.sql")
 
-KEPT_MS: Final = 30 * 24 * 3_600_000
+RETENTION_MS: Final = 30 * 24 * 3_600_000
 """After the time for an answer."""
 PRUNED_AT_ONCE: Final = 100
 
@@ -23,23 +23,23 @@ class ApprovalRow(NamedTuple):
     reason: str | None = None
 
 
-async def ask(connection: Connection, reference: str, now_ms: int, until: int) -> ApprovalRow:
+async def insert_approval(connection: Connection, reference: str, now_ms: int, until: int) -> ApprovalRow:
     """The question as it stands: asked before, it keeps its time and its verdict."""
-    await connection.execute(SQL.prune, now_ms - KEPT_MS, PRUNED_AT_ONCE)
-    await connection.execute(SQL.insert_question, reference, now_ms, until)
-    return await fetch(connection, reference)
+    await connection.execute(SQL.prune, now_ms - RETENTION_MS, PRUNED_AT_ONCE)
+    await connection.execute(SQL.insert_approval, reference, now_ms, until)
+    return await fetch_approval(connection, reference)
 
 
-async def fetch(connection: Connection, reference: str) -> ApprovalRow:
+async def fetch_approval(connection: Connection, reference: str) -> ApprovalRow:
     """Of a question that was asked."""
-    row = await connection.fetchrow(SQL.fetch_question, reference)
+    row = await connection.fetchrow(SQL.fetch_approval, reference)
     assert row is not None, "it was asked"
     return ApprovalRow(*row)
 
 
-async def decide(
+async def set_verdict(
     connection: Connection, reference: str, verdict: str, decided_by: str | None, reason: str | None
 ) -> ApprovalRow:
     """The first verdict counts; the question with it."""
     await connection.execute(SQL.set_verdict, reference, verdict, decided_by, reason)
-    return await fetch(connection, reference)
+    return await fetch_approval(connection, reference)

@@ -1,7 +1,7 @@
--- name: insert_question
+-- name: insert_approval
 INSERT INTO approvals (reference, asked_at, until) VALUES ($1, $2, $3) ON CONFLICT (reference) DO NOTHING;
 
--- name: fetch_question
+-- name: fetch_approval
 SELECT reference, asked_at, until, verdict, decided_by, reason FROM approvals WHERE reference = $1;
 
 -- name: set_verdict

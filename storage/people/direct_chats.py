@@ -8,9 +8,9 @@ from storage.statements import load
 SQL = load("storage.people", "direct_chats.sql")
 
 
-async def keep_chat(connection: Connection, user_id: str, agent: str, room_id: str) -> None:
+async def upsert_chat(connection: Connection, user_id: str, agent: str, room_id: str) -> None:
     """In place of the one before, if there was one. `agent` is an address."""
-    await connection.execute(SQL.keep_chat, user_id, agent, room_id)
+    await connection.execute(SQL.upsert_chat, user_id, agent, room_id)
 
 
 async def fetch_chat(connection: Connection, user_id: str, agent: str) -> str | None:

@@ -1,4 +1,4 @@
--- name: keep_chat
+-- name: upsert_chat
 INSERT INTO direct_chats (user_id, agent, room_id) VALUES ($1, $2, $3)
 ON CONFLICT (user_id, agent) DO UPDATE SET room_id = excluded.room_id;
 

@@ -18,9 +18,9 @@ class PuppetRow(NamedTuple):
     refused_at: int | None = None
 
 
-async def keep_puppet(connection: Connection, row: PuppetRow) -> None:
+async def upsert_puppet(connection: Connection, row: PuppetRow) -> None:
     """In place of the one that the person has, if there is one. Nobody has refused it yet."""
-    await connection.execute(SQL.keep_puppet, *row[:4])
+    await connection.execute(SQL.upsert_puppet, *row[:4])
 
 
 async def fetch_puppet(connection: Connection, user_id: str) -> PuppetRow | None:
@@ -28,9 +28,9 @@ async def fetch_puppet(connection: Connection, user_id: str) -> PuppetRow | None
     return None if row is None else PuppetRow(*row)
 
 
-async def refuse_puppet(connection: Connection, user_id: str, login_id: str, now_ms: int) -> None:
+async def mark_puppet_refused(connection: Connection, user_id: str, login_id: str, now_ms: int) -> None:
     """The homeserver does not take it any more. The first time counts."""
-    await connection.execute(SQL.refuse_puppet, user_id, login_id, now_ms)
+    await connection.execute(SQL.mark_puppet_refused, user_id, login_id, now_ms)
 
 
 async def delete_puppet(connection: Connection, user_id: str, login_id: str) -> bool:

@@ -1,5 +1,5 @@
 -- A person has one: the newer one counts.
--- name: keep_puppet
+-- name: upsert_puppet
 INSERT INTO double_puppets (user_id, login_id, sealed, made_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (user_id) DO UPDATE SET
     login_id = excluded.login_id, sealed = excluded.sealed, made_at = excluded.made_at, refused_at = NULL;
@@ -8,7 +8,7 @@ ON CONFLICT (user_id) DO UPDATE SET
 SELECT user_id, login_id, sealed, made_at, refused_at FROM double_puppets WHERE user_id = $1;
 
 -- Of a token that was given meanwhile nothing is known.
--- name: refuse_puppet
+-- name: mark_puppet_refused
 UPDATE double_puppets SET refused_at = $3 WHERE user_id = $1 AND login_id = $2 AND refused_at IS NULL;
 
 -- name: delete_puppet

@@ -12,7 +12,7 @@ from storage.statements import load
 SQL = load("storage.people", "people.sql")
 
 
-class ShownRow(NamedTuple):
+class TaskMessagesRow(NamedTuple):
     """In the order of the table's columns."""
 
     task: int
@@ -32,31 +32,36 @@ class ShownRow(NamedTuple):
     made_at: int
 
 
-async def insert_shown(connection: Connection, row: ShownRow) -> None:
+async def insert_task_messages(connection: Connection, row: TaskMessagesRow) -> None:
     """What is known of the task already stays."""
-    await connection.execute(SQL.insert_shown, *row)
+    await connection.execute(SQL.insert_task_messages, *row)
 
 
-async def keep_shown(connection: Connection, row: ShownRow) -> ShownRow:
+async def insert_or_fetch_task_messages(connection: Connection, row: TaskMessagesRow) -> TaskMessagesRow:
     """The same, and what is known of the task now."""
-    known = await connection.fetchrow(SQL.keep_shown, *row)
+    known = await connection.fetchrow(SQL.insert_or_fetch_task_messages, *row)
     assert known is not None, "it is there now"
-    return ShownRow(*known)
+    return TaskMessagesRow(*known)
 
 
-async def fetch_shown(connection: Connection, task: int) -> ShownRow | None:
-    row = await connection.fetchrow(SQL.fetch_shown, task)
-    return None if row is None else ShownRow(*row)
+async def fetch_task_messages(connection: Connection, task: int) -> TaskMessagesRow | None:
+    row = await connection.fetchrow(SQL.fetch_task_messages, task)
+    return None if row is None else TaskMessagesRow(*row)
 
 
-async def find_shown(connection: Connection, room_id: str, event_id: str, limit: int) -> list[ShownRow]:
+async def find_task_messages(
+    connection: Connection, room_id: str, event_id: str, limit: int
+) -> list[TaskMessagesRow]:
     """The tasks to which a message belongs: it asks for them, begins their thread, reports on them or answers
     them. The newest first."""
-    return [ShownRow(*row) for row in await connection.fetch(SQL.find_shown, room_id, event_id, limit)]
+    return [
+        TaskMessagesRow(*row)
+        for row in await connection.fetch(SQL.find_task_messages, room_id, event_id, limit)
+    ]
 
 
-async def set_sign(connection: Connection, task: int, sign: str | None, event_id: str | None) -> None:
-    await connection.execute(SQL.set_sign, task, sign, event_id)
+async def set_reaction(connection: Connection, task: int, sign: str | None, event_id: str | None) -> None:
+    await connection.execute(SQL.set_reaction, task, sign, event_id)
 
 
 async def set_progress(connection: Connection, task: int, event_id: str) -> None:
@@ -67,9 +72,9 @@ async def set_answer(connection: Connection, task: int, event_id: str) -> None:
     await connection.execute(SQL.set_answer, task, event_id)
 
 
-async def withdraw(connection: Connection, task: int, event_id: str) -> str | None:
+async def set_withdrawn(connection: Connection, task: int, event_id: str) -> str | None:
     """By which event it is withdrawn now: another one may have been before. None: it is not known."""
-    by: str | None = await connection.fetchval(SQL.withdraw, task, event_id)
+    by: str | None = await connection.fetchval(SQL.set_withdrawn, task, event_id)
     return by
 
 
@@ -82,15 +87,15 @@ async def is_cancelled_by(connection: Connection, task: int, event_id: str) -> b
     return await connection.fetchval(SQL.is_cancelled_by, task, event_id) is True
 
 
-async def prune_shown(connection: Connection, made_before: int, limit: int) -> int:
+async def prune_task_messages(connection: Connection, made_before: int, limit: int) -> int:
     """Forget up to `limit` that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_shown, made_before, limit)
+    forgotten: int = await connection.fetchval(SQL.prune_task_messages, made_before, limit)
     return forgotten
 
 
-async def was_said(connection: Connection, room_id: str, what: str) -> bool:
-    return await connection.fetchval(SQL.was_said, room_id, what) is not None
+async def is_notice_sent(connection: Connection, room_id: str, what: str) -> bool:
+    return await connection.fetchval(SQL.is_notice_sent, room_id, what) is not None
 
 
-async def insert_said(connection: Connection, room_id: str, what: str) -> None:
-    await connection.execute(SQL.insert_said, room_id, what)
+async def insert_sent_notice(connection: Connection, room_id: str, what: str) -> None:
+    await connection.execute(SQL.insert_sent_notice, room_id, what)

@@ -78,7 +78,7 @@ async def delete_created_room(connection: Connection, room_id: str) -> None:
     await connection.execute(SQL.delete_created_room, room_id)
 
 
-async def move_names(connection: Connection, old_room: str, new_room: str) -> None:
+async def move_to_room(connection: Connection, old_room: str, new_room: str) -> None:
     """The aliases and the place on the public list. The new room has none of its own yet."""
     await connection.execute(SQL.move_aliases, old_room, new_room)
     await connection.execute(SQL.move_publication, old_room, new_room)

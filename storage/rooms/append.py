@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from storage.database import Connection
-from storage.federation.incoming_transactions import Answered
+from storage.federation.incoming_transactions import TransactionResponse
 from storage.federation.outbox import QueuedPdu
 from storage.rooms.events import EventRow
-from storage.rooms.sent_transactions import Sent
+from storage.rooms.sent_transactions import TransactionKey
 from storage.rooms.stream import TAG, StreamRow
 from storage.statements import load, text_array
 
@@ -21,7 +21,7 @@ SQL = load("storage.rooms", "append.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class MessageBatch:
     """`events` are accepted messages in their order; they change nothing of the room's state."""
 
     room_id: str
@@ -32,23 +32,23 @@ class Messages:
     events: Sequence[EventRow]
     relations: Sequence[tuple[str, str, str]] = ()
     """Of the target, how an event relates to it, and that event."""
-    sent: Mapping[Sent, str] = field(default_factory=dict)
+    sent: Mapping[TransactionKey, str] = field(default_factory=dict)
     """Events of ours by the transaction ids that they were sent with."""
     queue: Sequence[tuple[str, str]] = ()
     """Servers and the events that they get, in the order of the events."""
-    answered: Answered | None = None
+    answered: TransactionResponse | None = None
     """The transaction that brought them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """Their positions."""
 
     streamed: Sequence[StreamRow]
     queued: Sequence[QueuedPdu] = ()
 
 
-async def append(connection: Connection, messages: Messages, now_ms: int) -> Appended | None:
+async def append(connection: Connection, messages: MessageBatch, now_ms: int) -> AppendResult | None:
     """None: nothing was written, because the room has another generation, or because one of the events, a
     redaction of one, one of the transaction ids or the transaction that brought them has come before."""
     if len(messages.events) == 1 and len(messages.queue) <= 1 and not messages.relations:
@@ -75,13 +75,13 @@ async def append(connection: Connection, messages: Messages, now_ms: int) -> App
     )
     if not rows:
         return None
-    return Appended(
+    return AppendResult(
         [StreamRow(row[2], messages.room_id, row[1], "timeline") for row in rows if row[0] is None],
         [QueuedPdu(*row) for row in rows if row[0] is not None],
     )
 
 
-async def _append_one(connection: Connection, messages: Messages, now_ms: int) -> Appended | None:
+async def _append_one(connection: Connection, messages: MessageBatch, now_ms: int) -> AppendResult | None:
     """The same, of one message for at most one server."""
     (event,) = messages.events
     ((_, transaction_id),) = messages.sent or ((None, None),)
@@ -112,11 +112,11 @@ async def _append_one(connection: Connection, messages: Messages, now_ms: int) -
     position, place = row
     streamed = [StreamRow(position, messages.room_id, event.event_id, "timeline")]
     if destination is None:
-        return Appended(streamed)
-    return Appended(streamed, [QueuedPdu(destination, event.event_id, place)])
+        return AppendResult(streamed)
+    return AppendResult(streamed, [QueuedPdu(destination, event.event_id, place)])
 
 
-def _columns(answered: Answered | None) -> Sequence[object]:
+def _columns(answered: TransactionResponse | None) -> Sequence[object]:
     """Of the transaction that brought the events, and of its row in the audit."""
     if answered is None:
         return (None,) * 12

@@ -18,7 +18,7 @@ SQL = load("storage.rooms", "events.sql")
 Verdict = Literal["accepted", "soft_failed", "rejected"]
 Direction = Literal["forwards", "backwards"]
 
-LARGEST_TIME = 2**63 - 1
+MAX_TIMESTAMP = 2**63 - 1
 """In the column: before version 6 an event may say any time."""
 
 
@@ -53,7 +53,7 @@ class StoredEvent(NamedTuple):
     canonical: bytes
 
 
-class Ancestor(NamedTuple):
+class GraphEntry(NamedTuple):
     """An event's place in the history."""
 
     event_id: str
@@ -81,43 +81,48 @@ async def fetch_auth_edges(
 
 async def fetch_ancestors(
     connection: Connection, room_id: str, event_ids: Iterable[str], limit: int
-) -> list[Ancestor]:
+) -> list[GraphEntry]:
     """These events and what lies before them in the room, newest first; no outliers.
 
     By depth, which senders make up: it is good for loading at once what a walk will need, and for no more.
     """
     return [
-        Ancestor(*row) for row in await connection.fetch(SQL.fetch_ancestors, room_id, list(event_ids), limit)
+        GraphEntry(*row)
+        for row in await connection.fetch(SQL.fetch_ancestors, room_id, list(event_ids), limit)
     ]
 
 
-async def fetch_places(connection: Connection, room_id: str, event_ids: Iterable[str]) -> list[Ancestor]:
+async def fetch_graph_entries(
+    connection: Connection, room_id: str, event_ids: Iterable[str]
+) -> list[GraphEntry]:
     """Of those of the events that have one in the room."""
-    return [Ancestor(*row) for row in await connection.fetch(SQL.fetch_places, room_id, list(event_ids))]
+    return [
+        GraphEntry(*row) for row in await connection.fetch(SQL.fetch_graph_entries, room_id, list(event_ids))
+    ]
 
 
-async def fetch_oldest(connection: Connection, room_id: str, limit: int) -> list[str]:
+async def fetch_backward_extremities(connection: Connection, room_id: str, limit: int) -> list[str]:
     """The newest of those events that follow one which has no place here: before them there is more."""
-    return [row[0] for row in await connection.fetch(SQL.fetch_oldest, room_id, limit)]
+    return [row[0] for row in await connection.fetch(SQL.fetch_backward_extremities, room_id, limit)]
 
 
-def capped(time: int) -> int:
+def clamp_timestamp(time: int) -> int:
     """As the column holds it."""
-    return max(-LARGEST_TIME, min(time, LARGEST_TIME))
+    return max(-MAX_TIMESTAMP, min(time, MAX_TIMESTAMP))
 
 
-async def least_depth(connection: Connection, room_id: str) -> int:
+async def fetch_least_depth(connection: Connection, room_id: str) -> int:
     """At which depth the history begins that is known here."""
-    depth: int = await connection.fetchval(SQL.least_depth, room_id)
+    depth: int = await connection.fetchval(SQL.fetch_least_depth, room_id)
     return depth
 
 
-async def nearest_to(
+async def find_nearest(
     connection: Connection, room_id: str, timestamp: int, direction: Direction
 ) -> tuple[str, int] | None:
     """The accepted event that is next to a time, and its own time."""
-    sql = SQL.nearest_after if direction == "forwards" else SQL.nearest_before
-    row = await connection.fetchrow(sql, room_id, capped(timestamp))
+    sql = SQL.find_nearest_after if direction == "forwards" else SQL.find_nearest_before
+    row = await connection.fetchrow(sql, room_id, clamp_timestamp(timestamp))
     return None if row is None else (row[0], row[1])
 
 
@@ -147,7 +152,7 @@ async def fetch_redactions(connection: Connection, targets: Iterable[str]) -> li
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_redactions, list(targets))]
 
 
-class Spot(NamedTuple):
+class HistoryPosition(NamedTuple):
     """Where an event stands in that order."""
 
     event_id: str
@@ -155,16 +160,16 @@ class Spot(NamedTuple):
     origin_server_ts: int
 
 
-BEGINNING: Final = Spot("", -1, 0)
-END: Final = Spot("", 2**63 - 1, 2**63 - 1)
+START: Final = HistoryPosition("", -1, 0)
+END: Final = HistoryPosition("", 2**63 - 1, 2**63 - 1)
 
 
-async def page(
-    connection: Connection, room_id: str, start: Spot, limit: int, *, backwards: bool
-) -> list[Spot]:
+async def fetch_page(
+    connection: Connection, room_id: str, start: HistoryPosition, limit: int, *, backwards: bool
+) -> list[HistoryPosition]:
     """What follows the spot in that direction, nearest first. The spot itself need not be an event's, and an
     event's may be at any time."""
-    sql = SQL.page_backwards if backwards else SQL.page_forwards
-    depth, time = capped(start.depth), capped(start.origin_server_ts)
+    sql = SQL.fetch_page_backwards if backwards else SQL.fetch_page_forwards
+    depth, time = clamp_timestamp(start.depth), clamp_timestamp(start.origin_server_ts)
     rows = await connection.fetch(sql, room_id, depth, time, start.event_id, limit)
-    return [Spot(*row) for row in rows]
+    return [HistoryPosition(*row) for row in rows]

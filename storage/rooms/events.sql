@@ -28,11 +28,11 @@ WHERE room_id = $1 AND state_before IS NOT NULL
     AND depth <= (SELECT max(depth) FROM events WHERE event_id = ANY($2::text[]) AND room_id = $1)
 ORDER BY depth DESC LIMIT $3;
 
--- name: fetch_places
+-- name: fetch_graph_entries
 SELECT event_id, depth, prev_events FROM events
 WHERE room_id = $1 AND event_id = ANY($2::text[]) AND state_before IS NOT NULL;
 
--- name: fetch_oldest
+-- name: fetch_backward_extremities
 SELECT event_id FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND EXISTS (
     SELECT FROM unnest(events.prev_events) AS prev_event
@@ -42,15 +42,15 @@ WHERE room_id = $1 AND state_before IS NOT NULL AND EXISTS (
 )
 ORDER BY depth DESC LIMIT $2;
 
--- name: least_depth
+-- name: fetch_least_depth
 SELECT coalesce(min(depth), 0) FROM events WHERE room_id = $1 AND state_before IS NOT NULL;
 
--- name: nearest_after
+-- name: find_nearest_after
 SELECT event_id, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts >= $2
 ORDER BY origin_server_ts, event_id LIMIT 1;
 
--- name: nearest_before
+-- name: find_nearest_before
 SELECT event_id, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted' AND origin_server_ts <= $2
 ORDER BY origin_server_ts DESC, event_id DESC LIMIT 1;
@@ -74,13 +74,13 @@ INSERT INTO redactions (target, event_id) SELECT * FROM unnest($1::text[], $2::t
 SELECT target, event_id FROM redactions WHERE target = ANY($1::text[]) ORDER BY target, event_id;
 
 -- The order is that of the history: depths are made up by senders, so that times and ids break what ties they make.
--- name: page_backwards
+-- name: fetch_page_backwards
 SELECT event_id, depth, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted'
     AND depth <= $2 AND (depth, origin_server_ts, event_id) < ($2, $3, $4)
 ORDER BY depth DESC, origin_server_ts DESC, event_id DESC LIMIT $5;
 
--- name: page_forwards
+-- name: fetch_page_forwards
 SELECT event_id, depth, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted'
     AND depth >= $2 AND (depth, origin_server_ts, event_id) > ($2, $3, $4)

@@ -18,7 +18,7 @@ class StateEntry(NamedTuple):
     event_id: str
 
 
-class Joined(NamedTuple):
+class JoinedCounts(NamedTuple):
     """How many are joined, how many of them are of one's own server, and of how many servers they all are."""
 
     members: int
@@ -40,7 +40,7 @@ class GraphNode(NamedTuple):
     refusal: str | None
 
 
-class Follower(NamedTuple):
+class Reference(NamedTuple):
     """An event that names another one."""
 
     event_id: str
@@ -48,7 +48,7 @@ class Follower(NamedTuple):
     as_auth: bool
 
 
-class WaitingPdu(NamedTuple):
+class QueuedPduSummary(NamedTuple):
     """`type` is None when the event is not there."""
 
     position: int
@@ -58,7 +58,7 @@ class WaitingPdu(NamedTuple):
     type: str | None
 
 
-class WaitingEdu(NamedTuple):
+class QueuedEduSummary(NamedTuple):
     position: int
     edu_type: str
     queued_at: int
@@ -91,10 +91,10 @@ async def state_entries(
     return [StateEntry(*row) for row in rows]
 
 
-async def count_joined(connection: Connection, room_ids: Iterable[str], own: str) -> dict[str, Joined]:
+async def count_joined(connection: Connection, room_ids: Iterable[str], own: str) -> dict[str, JoinedCounts]:
     """By room; one in which nobody is joined is left out."""
     rows = await connection.fetch(SQL.count_joined, list(room_ids), own)
-    return {row[0]: Joined(row[1], row[2], row[3]) for row in rows}
+    return {row[0]: JoinedCounts(row[1], row[2], row[3]) for row in rows}
 
 
 async def count_memberships(connection: Connection, room_id: str) -> dict[str, int]:
@@ -136,12 +136,12 @@ async def verdicts(connection: Connection, event_ids: Iterable[str]) -> dict[str
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-async def followers(
+async def find_references(
     connection: Connection, room_id: str, event_id: str, depth: int, *, look_at: int, limit: int
-) -> list[Follower]:
+) -> list[Reference]:
     """Events of at least that depth which name the event, among the first `look_at` of them."""
-    rows = await connection.fetch(SQL.followers, room_id, depth, event_id, look_at, limit)
-    return [Follower(*row) for row in rows]
+    rows = await connection.fetch(SQL.find_references, room_id, depth, event_id, look_at, limit)
+    return [Reference(*row) for row in rows]
 
 
 # ---- other servers -----------------------------------------------------------------------------------
@@ -152,10 +152,10 @@ async def count_rooms_by_server(connection: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_rooms_by_server)}
 
 
-async def first_pdus(connection: Connection, destination: str, limit: int) -> list[WaitingPdu]:
+async def first_pdus(connection: Connection, destination: str, limit: int) -> list[QueuedPduSummary]:
     """What waits for a server, oldest first."""
-    return [WaitingPdu(*row) for row in await connection.fetch(SQL.first_pdus, destination, limit)]
+    return [QueuedPduSummary(*row) for row in await connection.fetch(SQL.first_pdus, destination, limit)]
 
 
-async def first_edus(connection: Connection, destination: str, limit: int) -> list[WaitingEdu]:
-    return [WaitingEdu(*row) for row in await connection.fetch(SQL.first_edus, destination, limit)]
+async def first_edus(connection: Connection, destination: str, limit: int) -> list[QueuedEduSummary]:
+    return [QueuedEduSummary(*row) for row in await connection.fetch(SQL.first_edus, destination, limit)]

@@ -42,7 +42,7 @@ SELECT event_id, verdict, state_before IS NULL FROM events WHERE event_id = ANY(
 
 -- What refers to an event is not indexed, but has a greater depth where its sender is honest: so many events behind
 -- it are looked at, and no more.
--- name: followers
+-- name: find_references
 SELECT event_id, $3 = ANY(prev_events), $3 = ANY(auth_events)
 FROM (
     SELECT event_id, depth, prev_events, auth_events FROM events

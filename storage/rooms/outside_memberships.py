@@ -45,10 +45,10 @@ async def delete_membership(connection: Connection, room_id: str, user_id: str) 
     return await connection.fetchval(SQL.delete_membership, room_id, user_id) is not None
 
 
-async def keep_invite(connection: Connection, row: OutsideMembership) -> bool:
+async def insert_invite(connection: Connection, row: OutsideMembership) -> bool:
     """Keep it and give it its place in the stream. False when it is kept already. Late in a transaction, as
     everything that writes to the stream."""
-    if await connection.fetchval(SQL.keep_invite, *row) is None:
+    if await connection.fetchval(SQL.insert_invite, *row) is None:
         return False
     await room_stream.append(connection, [(row.room_id, row.event_id, "invite")])
     return True

@@ -131,7 +131,7 @@ async def fetch_entries_of_rooms(
     return {row[0]: row[1] for row in rows}
 
 
-IDS_AT_ONCE = 64
+RESERVED_IDS = 64
 """How many ids one step of the sequence stands for. The migration says the same."""
 
 
@@ -151,7 +151,7 @@ class StateGroupRow(NamedTuple):
 async def reserve_ids(connection: Connection) -> range:
     """Ids that nobody else gets. Those that are not used are lost, which is no harm."""
     first = await connection.fetchval(SQL.reserve_ids)
-    return range(first, first + IDS_AT_ONCE)
+    return range(first, first + RESERVED_IDS)
 
 
 async def insert_state_groups(connection: Connection, rows: Sequence[StateGroupRow]) -> None:

@@ -8,11 +8,13 @@ from storage.statements import load
 
 SQL = load("storage.rooms", "sent_transactions.sql")
 
-Sent = tuple[str, str]
+TransactionKey = tuple[str, str]
 """A sender, and the transaction id that the sender gave."""
 
 
-async def fetch_sent(connection: Connection, room_id: str, asked: Collection[Sent]) -> dict[Sent, str]:
+async def fetch_sent(
+    connection: Connection, room_id: str, asked: Collection[TransactionKey]
+) -> dict[TransactionKey, str]:
     """The ids of those events of the room that were made so."""
     if not asked:
         return {}
@@ -22,7 +24,7 @@ async def fetch_sent(connection: Connection, room_id: str, asked: Collection[Sen
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-async def insert_sent(connection: Connection, room_id: str, made: Mapping[Sent, str]) -> bool:
+async def insert_sent(connection: Connection, room_id: str, made: Mapping[TransactionKey, str]) -> bool:
     """Whether all of them are new. If they are not, nothing of the transaction may be committed."""
     if not made:
         return True

@@ -47,43 +47,43 @@ async def read(connection: Connection, after: int, limit: int) -> list[StreamRow
     the connection must not be in a transaction of a higher isolation than Postgres's default; it need be in
     none.
     """
-    horizon = await last_position(connection)
+    horizon = await fetch_last_position(connection)
     return [StreamRow(*row) for row in await connection.fetch(SQL.read, after, horizon, limit)]
 
 
-async def last_position(connection: Connection) -> int:
+async def fetch_last_position(connection: Connection) -> int:
     """Where a reader begins that wants only new entries: all that is committed later stands behind it."""
     position: int = await connection.fetchval(SQL.horizon, TAG)
     return position
 
 
-Place: TypeAlias = tuple[str, int, int]
+ReaderPosition: TypeAlias = tuple[str, int, int]
 """To which a reader has come: its name, its term, and the position. Statements that advance it together with
 what was made of what it read are given one."""
 
 
-class TakenOver(Exception):
+class ReaderReplaced(Exception):
     """Another process reads under this name now. Nothing of this one's is committed any more."""
 
 
-async def take_over(connection: Connection, name: str, beginning: int) -> int:
+async def begin_term(connection: Connection, name: str, beginning: int) -> int:
     """A new term, which ends the one before. `beginning` is where to begin for a name that has never read."""
-    term: int = await connection.fetchval(SQL.take_over, name, beginning)
+    term: int = await connection.fetchval(SQL.begin_term, name, beginning)
     return term
 
 
 async def fetch_position(connection: Connection, name: str, term: int) -> int:
-    """Raises `TakenOver`."""
+    """Raises `ReaderReplaced`."""
     position: int | None = await connection.fetchval(SQL.fetch_position, name, term)
     if position is None:
-        raise TakenOver(name)
+        raise ReaderReplaced(name)
     return position
 
 
 async def advance(connection: Connection, name: str, term: int, position: int) -> None:
-    """Raises `TakenOver`, and then nothing else of the transaction may be committed either."""
+    """Raises `ReaderReplaced`, and then nothing else of the transaction may be committed either."""
     if await connection.fetchval(SQL.advance, name, term, position) is None:
-        raise TakenOver(name)
+        raise ReaderReplaced(name)
 
 
 async def list_cursors(connection: Connection) -> dict[str, int]:

@@ -29,7 +29,7 @@ SELECT position, room_id, event_id, kind FROM room_stream
 WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3;
 
 -- Waits for a transaction of the predecessor that is about to advance.
--- name: take_over
+-- name: begin_term
 INSERT INTO consumer_cursors (name, position, term) VALUES ($1, $2, 1)
 ON CONFLICT (name) DO UPDATE SET term = consumer_cursors.term + 1
 RETURNING term;

@@ -136,7 +136,7 @@ class FarApart:
         waiting = [ends for ends, link in self.links.items() if not link.is_quiet()]
         for name, node in self.running.items():
             async with node.database.transaction(readonly=True) as connection:
-                waiting += [(name, depth.destination) for depth in await outbox.depths(connection)]
+                waiting += [(name, depth.destination) for depth in await outbox.list_depths(connection)]
         return waiting
 
     async def converge(self, room_id: str, speakers: Mapping[str, str]) -> None:

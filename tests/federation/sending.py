@@ -123,7 +123,7 @@ class Sending:
 
     async def _waits_for(self, destination: str) -> bool:
         async with self.database.transaction(readonly=True) as connection:
-            return destination in await table.destinations(connection)
+            return destination in await table.list_destinations(connection)
 
     def later(self, destination: str, milliseconds: int) -> None:
         """Time passes, and the machine looks at the clock."""

@@ -3,7 +3,7 @@
 import asyncio
 from importlib.resources import files
 
-from storage.backup import environment
+from storage.backup import client_environment
 from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from storage.embedded.launch import pg_dump
@@ -31,7 +31,7 @@ async def schema_of(address: DatabaseAddress) -> str:
         # Otherwise random, and part of the output.
         "--restrict-key=same",
         f"--dbname={address.url}",
-        env=environment(address),
+        env=client_environment(address),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from storage.embedded.home import choose
+from storage.embedded.home import choose_identity
 from tests.bridge.connectors.offices.clients import Clients
 from tests.process.agent_nodes import until
 from tests.support.node import TIMEOUT, Node
@@ -70,7 +70,7 @@ def unpack(directory: Path) -> None:
         # Newer versions of Python ask how far to trust an archive; the first of 3.11 cannot be told.
         archive.extraction_filter = getattr(tarfile, "tar_filter", None)
         archive.extractall(directory)
-    identity = choose("nobody", os.geteuid())
+    identity = choose_identity("nobody", os.geteuid())
     if identity is not None:
         # The archive does not know as which user Postgres runs here.
         home = directory / "data" / "postgres"

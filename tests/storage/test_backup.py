@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from storage.backup import SQL, dump, environment, restore
+from storage.backup import SQL, client_environment, dump, restore
 from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 from storage.embedded import launcher
-from storage.embedded.home import PORT, choose
+from storage.embedded.home import PORT, choose_identity
 from storage.embedded.launch import ENVIRONMENT, libraries_directory, package_directory, pg_dump
 from storage.errors import LocalError
 from storage.node import claim
@@ -54,7 +54,7 @@ async def text_of(address: DatabaseAddress) -> str:
     """All that is in a database, as a script."""
     process = await asyncio.create_subprocess_exec(
         pg_dump(), "--restrict-key=same", "--no-owner", f"--dbname={address.url}",
-        env=environment(address), stdout=asyncio.subprocess.PIPE,
+        env=client_environment(address), stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     output, _ = await process.communicate()
     assert process.returncode == 0
@@ -246,7 +246,7 @@ async def older_server(empty_directory: Path) -> AsyncIterator[DatabaseAddress]:
     home.mkdir(mode=0o700)
     os.chown(home, *owner())
     empty_directory.chmod(0o711)
-    user = choose(RUN_AS, os.geteuid())
+    user = choose_identity(RUN_AS, os.geteuid())
     places = {"programs": package_directory(), "libraries": libraries_directory(), "home": home}
 
     def start(program: str, *arguments: str, log: str | None = None) -> "subprocess.Popen[bytes]":

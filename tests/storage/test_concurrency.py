@@ -20,7 +20,7 @@ async def tasks() -> AsyncIterator[BackgroundTasks]:
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.concurrency.SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr("storage.concurrency.MIN_PAUSE", 0.0)
 
 
 def restarts(name: str) -> float:
@@ -76,8 +76,8 @@ async def test_the_pause_after_a_failure_grows(
     tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It doubles up to a limit, and a call that succeeds ends it."""
-    monkeypatch.setattr("storage.concurrency.SHORTEST_PAUSE", 0.001)
-    monkeypatch.setattr("storage.concurrency.LONGEST_PAUSE", 0.004)
+    monkeypatch.setattr("storage.concurrency.MIN_PAUSE", 0.001)
+    monkeypatch.setattr("storage.concurrency.MAX_PAUSE", 0.004)
     fails = iter([True, True, True, True, False, True])
     ended = asyncio.Event()
 

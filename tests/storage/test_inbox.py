@@ -7,16 +7,16 @@ import pytest
 from storage.database import Database
 from storage.inbox import (
     NewEntry,
+    enqueue,
     fetch_first,
     finish,
     list_queues,
     list_set_aside,
-    move,
     postpone,
     prune_set_aside,
     set_aside,
 )
-from storage.rooms.stream import TakenOver, list_cursors, take_over
+from storage.rooms.stream import ReaderReplaced, begin_term, list_cursors
 
 NAME = "people"
 
@@ -28,10 +28,10 @@ def entry(position: int, queue: str) -> NewEntry:
 async def test_entries_and_the_position_are_one_statement(database: Database) -> None:
     """Each queue in the order of the stream; moved again, an entry is the same."""
     async with database.autocommit() as connection:
-        term = await take_over(connection, NAME, 0)
-        await move(connection, (NAME, term, 3), [entry(1, "!a"), entry(2, "!b"), entry(3, "!a")])
+        term = await begin_term(connection, NAME, 0)
+        await enqueue(connection, (NAME, term, 3), [entry(1, "!a"), entry(2, "!b"), entry(3, "!a")])
         assert await list_cursors(connection) == {NAME: 3}
-        await move(connection, (NAME, term, 3), [entry(3, "!a")])
+        await enqueue(connection, (NAME, term, 3), [entry(3, "!a")])
         assert await list_queues(connection, NAME, 9) == ["!a", "!b"]
         first = await fetch_first(connection, NAME, term, "!a")
         assert first is not None
@@ -42,15 +42,15 @@ async def test_entries_and_the_position_are_one_statement(database: Database) ->
         assert await finish(connection, NAME, term, "!a", 3) is None
         assert await fetch_first(connection, NAME, term, "!a") is None
         assert await list_queues(connection, NAME, 9) == ["!b"]
-        await move(connection, (NAME, term, 9), [])
+        await enqueue(connection, (NAME, term, 9), [])
         assert await list_cursors(connection) == {NAME: 9}
 
 
 async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Database) -> None:
     """Then it is in nobody's way, and nothing of what was said is kept."""
     async with database.autocommit() as connection:
-        term = await take_over(connection, NAME, 0)
-        await move(connection, (NAME, term, 2), [entry(1, "!a"), entry(2, "!a")])
+        term = await begin_term(connection, NAME, 0)
+        await enqueue(connection, (NAME, term, 2), [entry(1, "!a"), entry(2, "!a")])
         await postpone(connection, NAME, term, 1, timedelta(seconds=60), "x")
         first = await fetch_first(connection, NAME, term, "!a")
         assert first is not None
@@ -72,14 +72,14 @@ async def test_what_failed_is_due_later_and_set_aside_in_the_end(database: Datab
 async def test_who_was_taken_over_changes_nothing(database: Database) -> None:
     """Neither moves nor handles anything."""
     async with database.autocommit() as connection:
-        old = await take_over(connection, NAME, 0)
-        await move(connection, (NAME, old, 1), [entry(1, "!a")])
-        new = await take_over(connection, NAME, 0)
-        with pytest.raises(TakenOver):
-            await move(connection, (NAME, old, 2), [entry(2, "!a")])
-        with pytest.raises(TakenOver):
+        old = await begin_term(connection, NAME, 0)
+        await enqueue(connection, (NAME, old, 1), [entry(1, "!a")])
+        new = await begin_term(connection, NAME, 0)
+        with pytest.raises(ReaderReplaced):
+            await enqueue(connection, (NAME, old, 2), [entry(2, "!a")])
+        with pytest.raises(ReaderReplaced):
             await fetch_first(connection, NAME, old, "!a")
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             await finish(connection, NAME, old, "!a", 1)
         await postpone(connection, NAME, old, 1, timedelta(seconds=60), "x")
         await set_aside(connection, NAME, old, 1, "x")

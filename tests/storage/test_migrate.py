@@ -9,14 +9,14 @@ import pytest
 from storage.connect import DatabaseAddress
 from storage.database import Database
 from storage.errors import LocalError
-from storage.migrate import Applied, Migration, migrate, plan, read_migrations
+from storage.migrate import AppliedMigration, Migration, migrate, plan_migrations, read_migrations
 from tests.support.postgres import Server, as_role, pool_on
 
 ONE, TWO, THREE = (Migration(number, f"step_{number}", f"SELECT {number}") for number in (1, 2, 3))
 
 
-def applied(*migrations: Migration) -> list[Applied]:
-    return [Applied(each.version, each.name, each.checksum) for each in migrations]
+def applied(*migrations: Migration) -> list[AppliedMigration]:
+    return [AppliedMigration(each.version, each.name, each.checksum) for each in migrations]
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def applied(*migrations: Migration) -> list[Applied]:
 )
 def test_what_is_missing_is_applied_in_order(done: list[Migration], steps: tuple[Migration, ...]) -> None:
     """The plan is what is available and not yet applied, by number."""
-    assert plan(applied(*done), [ONE, TWO, THREE]) == steps
+    assert plan_migrations(applied(*done), [ONE, TWO, THREE]) == steps
 
 
 def test_a_newer_schema_is_refused() -> None:
     """Code that does not know a table must not write beside it: both versions are named, and what to do."""
-    refused = plan(applied(ONE, TWO, THREE), [ONE])
+    refused = plan_migrations(applied(ONE, TWO, THREE), [ONE])
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3, and this Palaver knows versions up to 1."
     assert refused.advice == (
@@ -40,7 +40,7 @@ def test_a_newer_schema_is_refused() -> None:
 
 def test_a_changed_migration_is_refused() -> None:
     """What was applied is what is in the file, or nobody knows what the tables are."""
-    refused = plan([Applied(1, "step_1", "other")], [ONE, TWO])
+    refused = plan_migrations([AppliedMigration(1, "step_1", "other")], [ONE, TWO])
     assert isinstance(refused, LocalError)
     assert refused.problem == "Migration 0001 (step_1) is not the one that was applied to this database."
     assert "restore a backup" in refused.advice
@@ -48,7 +48,7 @@ def test_a_changed_migration_is_refused() -> None:
 
 def test_a_gap_is_refused() -> None:
     """A later migration was written for the tables that the missing one makes."""
-    refused = plan(applied(ONE, THREE), [ONE, TWO, THREE])
+    refused = plan_migrations(applied(ONE, THREE), [ONE, TWO, THREE])
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3 without migration 0002."
 

@@ -6,7 +6,7 @@ import pytest
 
 from storage.database import Database
 from storage.errors import LocalError
-from storage.node import Owner, claim, fetch_owner
+from storage.node import NodeOwner, claim, fetch_owner
 
 
 async def test_the_first_node_gets_the_database_and_keeps_it(database: Database) -> None:
@@ -35,7 +35,7 @@ async def test_a_guest_keeps_its_homeserver(database: Database) -> None:
         assert await fetch_owner(connection) is None
         await claim(connection, "kitchen.local", "their.server")
         await claim(connection, "kitchen.local", "their.server")
-        assert await fetch_owner(connection) == Owner("kitchen.local", "their.server")
+        assert await fetch_owner(connection) == NodeOwner("kitchen.local", "their.server")
         with pytest.raises(LocalError, match=r"a guest of their\.server, and .* a homeserver") as side:
             await claim(connection, "kitchen.local")
         with pytest.raises(LocalError, match=r"says other\.server") as homeserver:

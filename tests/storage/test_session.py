@@ -343,7 +343,7 @@ async def test_without_postgres_a_lease_is_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In bounded time; and closing needs nothing of it."""
-    monkeypatch.setattr("storage.session.CONNECTED_WITHIN", 0.01)
+    monkeypatch.setattr("storage.session.CONNECT_TIMEOUT", 0.01)
     session = Session(database.address.with_database("there_is_none"))
     with pytest.raises(ConnectionLost):
         await session.try_lease("a")

@@ -135,7 +135,7 @@ class AgentTokens:
             return
         self._noted[token_id] = now_ms
         async with self._database.transaction() as connection:
-            await agent_tokens.note_use(connection, token_id, now_ms)
+            await agent_tokens.record_use(connection, token_id, now_ms)
 
     # -- for the operator --
 
@@ -151,7 +151,7 @@ class AgentTokens:
         async with self._database.transaction() as connection:
             if not await agent_tokens.insert_token(connection, row):
                 raise LocalError(
-                    f"The agent {agent_id} has {agent_tokens.MOST} tokens, and more are not kept.",
+                    f"The agent {agent_id} has {agent_tokens.MAX_TOKENS} tokens, and more are not kept.",
                     "Revoke those that nobody uses; they are forgotten after a month.",
                 )
         return token, row

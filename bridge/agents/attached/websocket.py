@@ -29,7 +29,7 @@ from bridge.agents.attached.messages import (
 from bridge.agents.attached.services import SERVICES, AgentServices
 from bridge.agents.attached.tokens import Holder, Token
 from federation.matrix.errors import MatrixError
-from storage.concurrency import CLOSED_WITHIN, BackgroundTasks
+from storage.concurrency import CLOSE_TIMEOUT, BackgroundTasks
 from storage.connect import ConnectionLost
 
 PING: Final = 20.0
@@ -127,7 +127,7 @@ class AgentSocket:
             if self._bringing is not None:
                 self._bringing.cancel()
             # The program may still have to get to know why it is thrown out.
-            await self._background.drain(CLOSED_WITHIN)
+            await self._background.drain(CLOSE_TIMEOUT)
             await self._background.close()
 
     def leave(self, why: str, code: int, errcode: str | None = None) -> None:

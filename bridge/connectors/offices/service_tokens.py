@@ -44,14 +44,14 @@ class OfficeTokens:
             return None
         if row.is_use_news(now_ms):
             async with self._database.transaction() as connection:
-                await office_tokens.note_use(connection, row.token_id, now_ms)
+                await office_tokens.record_use(connection, row.token_id, now_ms)
         return Grant(row.token_id, row.owner, frozenset(row.roles), row.offices)
 
     async def still_good(self, token_ids: Collection[str]) -> frozenset[str]:
         """Of those with which somebody is connected. Who has another one is to leave: its time has come, or
         another process has revoked it."""
         async with self._database.transaction(readonly=True) as connection:
-            return await office_tokens.list_good_ids(connection, token_ids, self.now_ms())
+            return await office_tokens.list_valid_ids(connection, token_ids, self.now_ms())
 
     # -- for the operator --
 
@@ -77,7 +77,7 @@ class OfficeTokens:
         async with self._database.transaction() as connection:
             if not await office_tokens.insert_token(connection, row):
                 raise LocalError(
-                    f"There are {office_tokens.MOST} tokens for offices, and more are not kept.",
+                    f"There are {office_tokens.MAX_TOKENS} tokens for offices, and more are not kept.",
                     "Revoke those that nobody uses; they are forgotten after a month.",
                 )
         return token.text

@@ -12,7 +12,7 @@ from bridge.observability.live_event import said_in
 from bridge.tasks.request import TaskKey, key_text
 from bridge.tasks.task import LIVE, State
 from bridge.tasks.view import line_of, view_of
-from storage.agents.tasks import ProgressRow, TaskLine, TaskSearch, search_tasks
+from storage.agents.tasks import ProgressRow, TaskSearch, TaskSummary, search_tasks
 from storage.errors import LocalError
 
 PAGE: Final = 50
@@ -49,7 +49,7 @@ def _states(given: list[str]) -> list[str] | None:
     return [*live, *(one for one in given if one != ALL_LIVE)] or None
 
 
-def _listed(line: TaskLine) -> dict[str, Any]:
+def _listed(line: TaskSummary) -> dict[str, Any]:
     """As `bridge.tasks.view.line_of` has it."""
     return {
         "task": key_text(TaskKey(line.requester_node, line.request_id)),

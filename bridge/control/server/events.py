@@ -12,7 +12,7 @@ from federation.matrix.identifiers import domain
 from federation.rooms.receive_checks import KnownEvent
 from storage.errors import LocalError
 from storage.rooms.events import fetch_redactions
-from storage.rooms.inspection import GREATEST_DEPTH, GraphNode, followers, nodes_of_graph, verdicts
+from storage.rooms.inspection import GREATEST_DEPTH, GraphNode, find_references, nodes_of_graph, verdicts
 
 MOST_LOOKED_AT: Final = 10_000
 """Events behind this one, to find those that name it."""
@@ -32,7 +32,7 @@ async def events_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
     state = await homeserver.graph.current_events(pdu.room_id, [pdu.key] if pdu.key is not None else [])
     prev, auth = pdu.prev_events[:MOST_REFERENCES], pdu.auth_events[:MOST_REFERENCES]
     async with homeserver.database.transaction(readonly=True) as connection:
-        behind = await followers(
+        behind = await find_references(
             connection,
             pdu.room_id,
             pdu.event_id,

@@ -19,7 +19,7 @@ from federation.peers.check.facts import worst
 from federation.peers.check.report import report
 from federation.peers.check.run import examine
 from storage.errors import LocalError
-from storage.federation.outbox import Depth, OutageRow, depths, list_outages
+from storage.federation.outbox import OutageRow, QueueDepth, list_depths, list_outages
 from storage.rooms.inspection import count_rooms_by_server, first_edus, first_pdus
 
 
@@ -43,7 +43,7 @@ async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
 class Destinations:
     """By server: what waits, who does not answer, and what the senders of this process are at."""
 
-    waiting: Mapping[str, Depth]
+    waiting: Mapping[str, QueueDepth]
     outages: Mapping[str, OutageRow]
     views: Mapping[str, View]
 
@@ -86,7 +86,7 @@ class Destinations:
 
 async def load_destinations(homeserver: Homeserver) -> Destinations:
     async with homeserver.database.transaction(readonly=True) as connection:
-        waiting = {depth.destination: depth for depth in await depths(connection)}
+        waiting = {depth.destination: depth for depth in await list_depths(connection)}
         outages = await list_outages(connection)
     return Destinations(waiting, outages, homeserver.outbox.view())
 

@@ -17,7 +17,7 @@ from federation.rooms.server_acl import ACL
 from storage.errors import LocalError
 from storage.rooms.aliases import is_published, list_aliases_of_room
 from storage.rooms.inspection import (
-    Joined,
+    JoinedCounts,
     count_joined,
     count_memberships,
     latest_events,
@@ -74,7 +74,7 @@ MOST_EXTREMITIES: Final = 50
 
 _TOMBSTONE: Final[StateKey] = ("m.room.tombstone", "")
 _SHOWN: Final = (CREATE, POWER_LEVELS, HISTORY_VISIBILITY, ACL, _TOMBSTONE)
-_NOBODY: Final = Joined(0, 0, 0)
+_NOBODY: Final = JoinedCounts(0, 0, 0)
 
 
 async def rooms_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,7 +95,7 @@ async def rooms_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
     return {"rooms": [_listed(one, joined.get(one.row.room_id, _NOBODY)) for one in found], "next": on}
 
 
-def _listed(summary: Summary, joined: Joined) -> dict[str, Any]:
+def _listed(summary: Summary, joined: JoinedCounts) -> dict[str, Any]:
     return {
         "room_id": summary.row.room_id,
         "name": summary.name,

@@ -21,8 +21,8 @@ from storage import inbox
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
-from storage.inbox import NewEntry, WaitingEntry
-from storage.rooms.stream import TakenOver
+from storage.inbox import NewEntry, PendingEntry
+from storage.rooms.stream import ReaderReplaced
 
 MOVED_AT_ONCE: Final = 50
 HANDLED_AT_ONCE: Final = 64
@@ -94,12 +94,12 @@ class EventInbox:
                         position = entries[-1].position
                         moved = [_row(entry, queue) for entry in entries if (queue := self._queue_of(entry))]
                         async with self._database.autocommit() as connection:
-                            await inbox.move(connection, subscription.place(position), moved)
+                            await inbox.enqueue(connection, subscription.place(position), moved)
                         subscription.came_to(position)
                         queues.wake(row.queue for row in moved)
                 finally:
                     await queues.close()
-        except (TakenOver, ConnectionLost):
+        except (ReaderReplaced, ConnectionLost):
             pass  # whoever reads next goes on
 
 
@@ -157,7 +157,7 @@ class _Queues:
                     await asyncio.sleep(AGAIN)
                 else:
                     is_done = not self._worked_on[queue]
-        except TakenOver:
+        except ReaderReplaced:
             pass  # another process works on it
         finally:
             del self._worked_on[queue]
@@ -182,13 +182,13 @@ class _Queues:
                     await inbox.set_aside(connection, *which, failure)
             entry = await self._database.read(first)
 
-    async def _failure(self, entry: WaitingEntry) -> str | None:
+    async def _failure(self, entry: PendingEntry) -> str | None:
         """None if it has been handled."""
         limit = asyncio.timeout(TIME_LIMIT)
         try:
             async with limit:
                 await self._handle(_streamed(entry))
-        except (ConnectionLost, TakenOver):
+        except (ConnectionLost, ReaderReplaced):
             raise
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -212,7 +212,7 @@ def _row(entry: StreamedEvent, queue: str) -> NewEntry:
     return NewEntry(entry.position, _column(queue), event.room_id, event.event_id, body)
 
 
-def _streamed(entry: WaitingEntry) -> StreamedEvent:
+def _streamed(entry: PendingEntry) -> StreamedEvent:
     value = decode(entry.entry)
     return StreamedEvent(entry.position, value["kind"], from_json(value), tuple(value["invite_state"]))
 

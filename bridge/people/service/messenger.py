@@ -78,11 +78,11 @@ class Voice:
         """Several may find out at the same moment that it has to be said."""
         async with self._once.hold(room_id):
             async with self._database.transaction(readonly=True) as connection:
-                if await people.was_said(connection, room_id, what):
+                if await people.is_notice_sent(connection, room_id, what):
                     return
             await self.say(room_id, speaker, content_of(text, Kind.WORD), f"once/{what}")
             async with self._database.transaction() as connection:
-                await people.insert_said(connection, room_id, what)
+                await people.insert_sent_notice(connection, room_id, what)
 
     async def cannot_read(self, room_id: str, speakers: Sequence[str]) -> None:
         speaker = await self.speaker(room_id, speakers)

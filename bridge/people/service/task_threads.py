@@ -44,14 +44,14 @@ from federation.peers.limits import Buckets
 from storage.concurrency import BackgroundTasks, KeyedLock
 from storage.database import Connection, Database
 from storage.people import people
-from storage.people.people import ShownRow
+from storage.people.people import TaskMessagesRow
 
 MOST_OF_THREAD = 50
 """Tasks of one thread that are looked at, the newest."""
 
 
-def row_of(shown: Shown) -> ShownRow:
-    return ShownRow(
+def row_of(shown: Shown) -> TaskMessagesRow:
+    return TaskMessagesRow(
         task=shown.task,
         requester_node=shown.key.node_id,
         request_id=shown.key.request_id,
@@ -70,7 +70,7 @@ def row_of(shown: Shown) -> ShownRow:
     )
 
 
-def shown_of(row: ShownRow) -> Shown:
+def shown_of(row: TaskMessagesRow) -> Shown:
     agent = AgentAddress.parse(row.agent)
     assert isinstance(agent, AgentAddress), "it was one when it was written"
     return Shown(
@@ -97,26 +97,26 @@ class ShownTasks:
 
     async def insert(self, connection: Connection, shown: Shown) -> None:
         """In the transaction of the caller."""
-        await people.insert_shown(connection, row_of(shown))
+        await people.insert_task_messages(connection, row_of(shown))
 
     async def fetch(self, task: int) -> Shown | None:
-        row = await self._database.read(lambda connection: people.fetch_shown(connection, task))
+        row = await self._database.read(lambda connection: people.fetch_task_messages(connection, task))
         return None if row is None else shown_of(row)
 
     async def find(self, room_id: str, event_id: str) -> list[Shown]:
         """Those to which a message belongs, the newest first."""
         async with self._database.transaction(readonly=True) as connection:
-            rows = await people.find_shown(connection, room_id, event_id, MOST_OF_THREAD)
+            rows = await people.find_task_messages(connection, room_id, event_id, MOST_OF_THREAD)
         return [shown_of(row) for row in rows]
 
     async def add(self, shown: Shown) -> Shown:
         """One of which no task hangs; what is known already stays."""
         async with self._database.autocommit() as connection:
-            return shown_of(await people.keep_shown(connection, row_of(shown)))
+            return shown_of(await people.insert_or_fetch_task_messages(connection, row_of(shown)))
 
     async def set_sign(self, task: int, sign: Sign | None, event_id: str | None) -> None:
         async with self._database.autocommit() as connection:
-            await people.set_sign(connection, task, None if sign is None else sign.value, event_id)
+            await people.set_reaction(connection, task, None if sign is None else sign.value, event_id)
 
     async def set_progress(self, task: int, event_id: str) -> None:
         async with self._database.autocommit() as connection:
@@ -129,7 +129,7 @@ class ShownTasks:
     async def withdraw(self, task: int, event_id: str) -> bool:
         """Whether it is this event by which it is withdrawn."""
         async with self._database.transaction() as connection:
-            return await people.withdraw(connection, task, event_id) == event_id
+            return await people.set_withdrawn(connection, task, event_id) == event_id
 
     async def set_cancelled(self, task: int, event_id: str) -> None:
         async with self._database.autocommit() as connection:
@@ -143,7 +143,7 @@ class ShownTasks:
 
     async def prune(self, made_before: int, limit: int) -> int:
         async with self._database.transaction() as connection:
-            return await people.prune_shown(connection, made_before, limit)
+            return await people.prune_task_messages(connection, made_before, limit)
 
 
 MOST_ROOMS = 1_000

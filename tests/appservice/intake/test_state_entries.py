@@ -2,7 +2,7 @@
 
 from appservice.intake.received_event import ReceivedEvent, read
 from appservice.intake.state_entries import to_entry, to_event, to_key
-from storage.appservice.rooms import KnownEntry
+from storage.appservice.rooms import CachedEntry
 from tests.appservice.events import ALICE, GHOST, ROOM, member, message
 from tests.appservice.guests import OURS
 
@@ -17,7 +17,7 @@ def test_an_entry_says_what_the_event_did() -> None:
     """Back and forth nothing is lost."""
     event = received(message(type="a\0b", state_key="c\0d", content={"\0": 1.5}))
     entry = to_entry(event, OURS.owns_user)
-    kept = KnownEntry(
+    kept = CachedEntry(
         entry.event_id, entry.type, entry.state_key, entry.sender, entry.ts, entry.content, entry.is_redacted
     )
     assert to_event(ROOM, kept) == event.event

@@ -9,7 +9,7 @@ from appservice.intake.stream import IntakeStream
 from federation.events.room_event import RoomEvent
 from federation.stream.event_stream import Subscription
 from storage.rooms import stream as consumers
-from storage.rooms.stream import TakenOver
+from storage.rooms.stream import ReaderReplaced
 from tests.appservice.events import ALICE, message
 from tests.appservice.guests import Appservice
 from tests.support.postgres import pool_on
@@ -114,9 +114,9 @@ async def test_only_the_newest_reader_of_a_name_reads(
     async with guest.stream.subscription("a") as subscription:
         (entry,) = await subscription.next()
         async with guest.database.transaction() as connection:
-            await consumers.take_over(connection, "a", 0)
-        with pytest.raises(TakenOver):
+            await consumers.begin_term(connection, "a", 0)
+        with pytest.raises(ReaderReplaced):
             await subscription.next()
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             async with guest.database.transaction() as connection:
                 await subscription.advance(connection, entry.position)

@@ -119,7 +119,7 @@ async def test_a_node_that_was_silent_is_heard_when_it_registers_agents(intake: 
     """Else they would be there for ever, for it is lost only once."""
     await intake.take(registered(at("w")))
     async with intake.database.transaction() as connection:
-        await agents.lose_silent(connection, NOW + 1, NOW + 2, "own")
+        await agents.expire_silent(connection, NOW + 1, NOW + 2, "own")
     await intake.follow()
     assert not intake.agent("w").is_here
     await intake.take(registered(at("w"), NOW + 3), now_ms=NOW + 3)
@@ -147,7 +147,7 @@ async def test_a_heartbeat_brings_back_and_leaves_out(intake: Intake) -> None:
     await intake.take(registered(at("w")), registered(at("v")), registered(at("u")))
     await intake.take(NodeHeartbeat("a", NOW + 1, {"w": IDLE, "v": IDLE, "u": IDLE}), now_ms=NOW + 2)
     async with intake.database.transaction() as connection:
-        await agents.lose_silent(connection, NOW + 3, NOW + 4, "own")
+        await agents.expire_silent(connection, NOW + 3, NOW + 4, "own")
     await intake.follow()
     applied = await intake.take(NodeHeartbeat("a", NOW + 5, {"w": BUSY, "x": IDLE}), now_ms=NOW + 6)
     assert applied.verdicts == [Heard(("x",))]

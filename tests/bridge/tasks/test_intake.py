@@ -94,7 +94,7 @@ async def test_a_request_of_long_ago_is_another_one(one: Process) -> None:
 
 async def reader(database: Database) -> int:
     async with database.transaction() as connection:
-        return await consumers.take_over(connection, "reader", 0)
+        return await consumers.begin_term(connection, "reader", 0)
 
 
 async def position(database: Database) -> int:
@@ -156,11 +156,11 @@ async def test_who_has_been_followed_by_another_reader_accepts_nothing(
     before = await reader(database)
     await reader(database)
     for _ in range(2):
-        with pytest.raises(consumers.TakenOver):
+        with pytest.raises(consumers.ReaderReplaced):
             await one.desk.submit(request(), ("reader", before, 7))
         assert await one.desk.task(TaskKey("living", "req-1")) is None
     await one.desk.submit(request())
-    with pytest.raises(consumers.TakenOver):
+    with pytest.raises(consumers.ReaderReplaced):
         await one.desk.submit(request(), ("reader", before, 7))
     assert (await one.task()).asked == 1
 

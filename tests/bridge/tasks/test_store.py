@@ -12,7 +12,7 @@ from bridge.tasks.request import Origin, TaskKey
 from bridge.tasks.store import TaskStore, row_of, same_work, storable, task_of
 from bridge.tasks.task import Task, receive
 from storage.database import Database
-from storage.rooms.stream import list_cursors, take_over
+from storage.rooms.stream import begin_term, list_cursors
 from tests.support.desk import request
 
 NOW = 10**12
@@ -87,7 +87,7 @@ async def test_a_task_is_stored_with_the_place_of_a_reader(database: Database) -
     store = TaskStore(database)
     task = then(TASK, Accept())
     async with database.transaction() as connection:
-        term = await take_over(connection, "reader", 0)
+        term = await begin_term(connection, "reader", 0)
         new, load = await store.accept(connection, task, 7, (1, 0), ("reader", term, 1))
         assert new is not None
         assert load == Load()

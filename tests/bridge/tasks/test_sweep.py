@@ -45,7 +45,7 @@ async def test_many_tasks_of_a_desk_that_is_no_more(one: Process) -> None:
     delivered = {one.courier.delivered.get_nowait().key for _ in range(one.courier.delivered.qsize())}
     assert len(delivered) == count
     async with one.database.transaction() as connection:
-        assert await tasks.list_desks(connection) == [one.desk._lease.number]
+        assert await tasks.list_processes(connection) == [one.desk._lease.number]
 
 
 async def test_what_this_process_does_not_know_of_is_done(one: Process) -> None:

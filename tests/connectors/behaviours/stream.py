@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federation.matrix.capabilities import BackendCapability
-from storage.rooms.stream import TakenOver, advance, list_cursors, take_over
+from storage.rooms.stream import ReaderReplaced, advance, begin_term, list_cursors
 from tests.connectors.ground import Ground, bodies, of
 from tests.connectors.onlooker import TIMEOUT
 
@@ -180,8 +180,8 @@ class StreamBehaves:
             await ground.until_event(await ground.say(room_id, alice, "new"))
             (entry,) = await subscription.next()
             async with ground.database.transaction() as connection:
-                await take_over(connection, name, 0)
-            with pytest.raises(TakenOver):
+                await begin_term(connection, name, 0)
+            with pytest.raises(ReaderReplaced):
                 async with ground.database.transaction() as connection:
                     await subscription.advance(connection, entry.position)
             async with ground.database.transaction() as connection:

@@ -13,8 +13,8 @@ from federation.rooms.receive import Transaction
 from federation.stream.event_stream import Subscription
 from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
-from storage.federation.incoming_transactions import Answered
-from storage.rooms.stream import TakenOver, advance, list_cursors, take_over
+from storage.federation.incoming_transactions import TransactionResponse
+from storage.rooms.stream import ReaderReplaced, advance, begin_term, list_cursors
 from tests.federation.local_users.homes import TIMEOUT, Home, bodies, home_on
 from tests.support.graph import graph_on, join, raw
 from tests.support.rooms import BOB, public_room
@@ -137,7 +137,7 @@ async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(datab
         await join(here, room)
         start = room.head
         async with database.autocommit() as connection:
-            term = await take_over(connection, "a", await here.graph.stream.last_position())
+            term = await begin_term(connection, "a", await here.graph.stream.last_position())
         subscription = Subscription(here.graph.stream, database, "a", term)
         plain, oops = (room.say(BOB, body, after=start) for body in ("plain", "oops"))
         redaction = room.propose("m.room.redaction", BOB, {"redacts": oops.event_id}, after=start)
@@ -154,7 +154,7 @@ async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(datab
 
 def transaction_of(pdu: Pdu) -> Transaction:
     """With this event alone."""
-    return Transaction(pdu.event_id, lambda _: Answered("b.example", pdu.event_id, b"{}"))
+    return Transaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
 async def test_an_invite_is_read_as_long_as_it_stands(pair: tuple[Home, Home]) -> None:
@@ -215,13 +215,13 @@ async def test_who_was_taken_over_is_told_and_commits_nothing(
         waiting = asyncio.create_task(subscription.next())
         await asyncio.sleep(0)
         async with home.database.transaction() as connection:
-            await take_over(connection, "a", 0)
+            await begin_term(connection, "a", 0)
         await home.say(room_id, alice, "new")
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             await waiting
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             await subscription.next()
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             async with home.database.transaction() as connection:
                 await subscription.advance(connection, entries[-1].position + 1)
 
@@ -239,9 +239,9 @@ async def test_who_was_taken_over_a_moment_ago_commits_nothing(
         (entry,) = await subscription.next()
         assert entry.event.event_id == said
         async with home.database.transaction() as connection:
-            await take_over(connection, "a", 0)
+            await begin_term(connection, "a", 0)
         assert await subscription.next() == [entry]
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             async with home.database.transaction() as connection:
                 await subscription.advance(connection, entry.position)
         async with home.database.transaction() as connection:

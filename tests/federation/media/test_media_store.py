@@ -76,7 +76,7 @@ async def test_pruning_goes_on_until_all_is_done(media_repository: Repository) -
         for number in range(250):
             sha256 = hashlib.sha256(bytes([number])).digest()
             row = rows.MediaRow("them.test", str(number), sha256, 1, "a/b", None, None, BEGINNING, BEGINNING)
-            await rows.put(connection, row)
+            await rows.upsert(connection, row)
     media_repository.times.now += GRACE
     assert await media_repository.store.prune(10, 2 * GRACE) == 240
     assert await media_repository.store.prune(10, 2 * GRACE) == 0

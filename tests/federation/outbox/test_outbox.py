@@ -69,7 +69,7 @@ async def test_what_was_committed_is_sent_in_its_order(us: Sending, peer: Receiv
     assert peer.transactions[0][1]["origin"] == OWN_NAME
     await us.settled(PEER)
     async with us.database.transaction() as connection:
-        assert await table.destinations(connection) == []
+        assert await table.list_destinations(connection) == []
 
 
 async def test_what_was_not_committed_is_not_sent(us: Sending, peer: ReceivingServer) -> None:
@@ -211,7 +211,7 @@ async def test_a_server_that_is_away_does_not_hold_up_another(
     await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
     await us.settled(PEER)
     async with us.database.transaction() as connection:
-        assert await table.destinations(connection) == ["nowhere.test"]
+        assert await table.list_destinations(connection) == ["nowhere.test"]
 
 
 async def test_only_servers_that_we_may_speak_with_are_queued_for(
@@ -222,7 +222,7 @@ async def test_only_servers_that_we_may_speak_with_are_queued_for(
         await us.send(says(public_room("11"), "1"), "stranger.test", OWN_NAME, PEER)
         await peer.until_received(1)
         async with database.transaction() as connection:
-            assert set(await table.destinations(connection)) <= {PEER}
+            assert set(await table.list_destinations(connection)) <= {PEER}
 
 
 async def test_after_an_outage_a_long_queue_is_not_sent_whole(us: Sending, peer: ReceivingServer) -> None:
@@ -331,7 +331,7 @@ async def test_edus_that_must_arrive_are_kept(us: Sending, peer: ReceivingServer
         await us.outbox.queue_edu(connection, [PEER, OWN_NAME], to_device(message))
     await us.until_failed(PEER)
     async with us.database.transaction() as connection:
-        assert len(await table.oldest_edus(connection, PEER, 9)) == 1
+        assert len(await table.list_oldest_edus(connection, PEER, 9)) == 1
     us.later(PEER, 3_600_000)
     await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
     assert [edu["content"]["message_id"] for edu in peer.edus] == ["m1", "m1"]
@@ -383,7 +383,7 @@ async def test_an_outbox_goes_on_where_the_one_before_was(
     assert [pdu["content"]["body"] for pdu in later[1]["pdus"]] == ["1", "2", "3"]
     assert later[0] != first[0]
     async with database.transaction() as connection:
-        assert await table.destinations(connection) == [], "what was delivered is not sent once more"
+        assert await table.list_destinations(connection) == [], "what was delivered is not sent once more"
 
 
 async def test_an_outage_is_not_forgotten_by_a_restart(
@@ -476,7 +476,7 @@ async def test_a_sender_with_nothing_to_do_ends(
             await asyncio.gather(*us.outbox._running.values())
         assert us.outbox.view() == {}
         async with database.transaction() as connection:
-            assert await table.destinations(connection) == []
+            assert await table.list_destinations(connection) == []
         await us.send(says(room, "2"), PEER)
         await peer.until_received(2)
 

@@ -54,4 +54,4 @@ async def test_after_a_restore_nothing_is_missed(
 
 async def epoch(database: Database) -> str:
     async with database.transaction() as connection:
-        return await outbox.epoch(connection)
+        return await outbox.fetch_epoch(connection)

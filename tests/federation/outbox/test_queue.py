@@ -155,4 +155,4 @@ async def test_what_was_delivered_is_deleted_together(database: Database) -> Non
     queue.forget((three,), (later,))
     await queue.settle()
     async with database.transaction() as connection:
-        assert await outbox.destinations(connection) == []
+        assert await outbox.list_destinations(connection) == []

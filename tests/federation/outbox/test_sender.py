@@ -143,7 +143,7 @@ async def test_it_ends_when_it_is_told_to_stop(database: Database, neighbourhood
     sender.stop()
     await running
     async with database.transaction() as connection:
-        assert await outbox.destinations(connection) == []
+        assert await outbox.list_destinations(connection) == []
     assert len(refs) == len(peer.received)
 
 

@@ -11,7 +11,7 @@ from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
 from federation.matrix.errors import MatrixError
 from federation.rooms.receive import MOST_REFUSALS, Transaction
 from storage.database import Database
-from storage.federation.incoming_transactions import Answered
+from storage.federation.incoming_transactions import TransactionResponse
 from tests.support.graph import HERE, US, Graph, graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer
 
@@ -287,7 +287,7 @@ async def test_what_came_of_it_is_written_with_it(database: Database) -> None:
         await join(here, room)
         said = room.say(ALICE)
 
-        def fail(results: Any) -> Answered:
+        def fail(results: Any) -> TransactionResponse:
             assert results == {said.event_id: ACCEPTED}
             raise KeyError("no")
 

@@ -9,7 +9,7 @@ from federation.events.received import ACCEPTED
 from federation.rooms.receive import Transaction
 from storage.connect import ConnectionLost
 from storage.database import Database
-from storage.federation.incoming_transactions import Answered
+from storage.federation.incoming_transactions import TransactionResponse
 from tests.support.graph import HERE, US, graph_on, join, raw, streamed
 from tests.support.postgres import pool_on
 from tests.support.rooms import ALICE, BOB, public_room
@@ -217,7 +217,7 @@ async def test_what_fails_after_the_commit_does_not_make_the_event_look_failed(
             pdu = await here.graph.send_event(room.room_id, "m.room.member", content, US, US)
         else:
             pdu = room.say(BOB) if what == "a message of another server" else room.topic(ALICE, "Soup")
-            answered = Answered("b.example", "1", b"{}")
+            answered = TransactionResponse("b.example", "1", b"{}")
             transaction = Transaction("1", lambda _: answered)
             results = await here.graph.receive_transaction("b.example", raw(pdu), transaction)
             assert results == {pdu.event_id: ACCEPTED}

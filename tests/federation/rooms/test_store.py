@@ -2,7 +2,7 @@
 
 from federation.rooms.store import RoomStore
 from storage.database import Database
-from storage.rooms.rooms import IDS_AT_ONCE
+from storage.rooms.rooms import RESERVED_IDS
 from tests.support.graph import graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, public_room
 
@@ -54,7 +54,7 @@ async def test_state_group_ids_are_given_once(database: Database) -> None:
     one, other = RoomStore(database), RoomStore(database)
     async with database.transaction() as connection:
         given = [
-            await store.next_group_id(connection) for _ in range(IDS_AT_ONCE + 5) for store in (one, other)
+            await store.next_group_id(connection) for _ in range(RESERVED_IDS + 5) for store in (one, other)
         ]
     assert len(set(given)) == len(given)
 

@@ -13,8 +13,8 @@ from federation.rooms.receive import Transaction
 from federation.rooms.store import RoomStore
 from federation.rooms.stream import RoomStream
 from storage.database import Database
-from storage.federation.incoming_transactions import Answered
-from storage.rooms.outside_memberships import OutsideMembership, delete_membership, keep_invite
+from storage.federation.incoming_transactions import TransactionResponse
+from storage.rooms.outside_memberships import OutsideMembership, delete_membership, insert_invite
 from storage.rooms.stream import Kind, StreamRow, append
 from tests.support.graph import HERE, US, graph_on, join, raw
 from tests.support.postgres import pool_on
@@ -219,7 +219,7 @@ async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> Non
 
 def transaction_of(pdu: Pdu) -> Transaction:
     """With this event alone."""
-    return Transaction(pdu.event_id, lambda _: Answered("b.example", pdu.event_id, b"{}"))
+    return Transaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
 async def test_a_redaction_is_applied_whichever_comes_first(database: Database) -> None:
@@ -276,12 +276,12 @@ async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Dat
         for number in range(3):
             answered = invite(public_room(version), f"@gone{number}:{HERE}")
             async with database.transaction() as connection:
-                assert await keep_invite(connection, answered)
+                assert await insert_invite(connection, answered)
                 await delete_membership(connection, answered.room_id, answered.user_id)
         passed = await stream.read(0, 2)
         assert (passed.entries, passed.upto) == ([], await stream.last_position())
         async with database.transaction() as connection:
-            assert await keep_invite(connection, kept)
+            assert await insert_invite(connection, kept)
         waiting = asyncio.create_task(stream.reader(0).next(2))
         (entry,) = await waiting
         assert (entry.kind, entry.event.event_id, entry.event.state_key) == ("invite", kept.event_id, US)

@@ -12,7 +12,7 @@ from federation.stream import event_stream as module
 from federation.stream.event_stream import EventStream, Read
 from storage.database import Database
 from storage.rooms import stream as consumers
-from storage.rooms.stream import TakenOver
+from storage.rooms.stream import ReaderReplaced
 
 TIMEOUT = 60.0
 
@@ -182,13 +182,13 @@ async def test_the_database_is_asked_for_the_cursor_once(
         async with database.autocommit() as connection:
             await reading.advance(connection, 1)
         async with database.transaction() as connection:
-            await consumers.take_over(connection, "a", 0)
+            await consumers.begin_term(connection, "a", 0)
         assert positions(await reading.next()) == [2]
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             async with database.autocommit() as connection:
                 await reading.advance(connection, 2)
         monkeypatch.setattr(module, "CONFIRMED", 0.0)
-        with pytest.raises(TakenOver):
+        with pytest.raises(ReaderReplaced):
             await reading.next()
     await stream.close()
 

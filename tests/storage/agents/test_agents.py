@@ -3,18 +3,18 @@
 import pytest
 
 from storage.agents import agents
-from storage.agents.agents import AgentRow, NodeRow, Place
+from storage.agents.agents import AgentKey, AgentRow, NodeRow
 from storage.database import Connection, Database
 
 WORKER = AgentRow("w", "a", "cis", "claude", ["coding", 't"e,s{t}'], "idle", None, 1, 10, None, None, None)
 OWN = "own"
 
 
-def place(row: AgentRow) -> Place:
+def place(row: AgentRow) -> AgentKey:
     return row.node_id, row.agent_id
 
 
-async def stored(database: Database) -> dict[Place, AgentRow]:
+async def stored(database: Database) -> dict[AgentKey, AgentRow]:
     async with database.transaction() as connection:
         return {place(row): row for row in await agents.find_agents(connection, None, None, 1000)}
 
@@ -87,14 +87,14 @@ async def test_a_word_without_news_is_not_followed(database: Database) -> None:
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
         await agents.insert_nodes(connection, ["a"], 3)
-        await agents.begin_heartbeats(connection, ["a"], 4)
+        await agents.start_heartbeat_monitoring(connection, ["a"], 4)
     async with database.transaction(**read) as connection:  # type: ignore[arg-type]
         before = await agents.list_changes(connection, None)
     async with database.transaction() as connection:
         await agents.touch_agents(connection, [("a", "w", 11, 12)])
         await agents.write_heartbeat(connection, "a", 50, 40)
         await agents.write_node(connection, "a", None, 99, trusted=False)
-        await agents.begin_heartbeats(connection, ["a"], 99)
+        await agents.start_heartbeat_monitoring(connection, ["a"], 99)
     async with database.transaction(**read) as connection:  # type: ignore[arg-type]
         after = await agents.list_changes(connection, before.horizon)
     assert (after.agents, after.nodes) == ([], [])
@@ -107,7 +107,7 @@ async def test_numbers_from_another_server_are_made_our_own(database: Database) 
         await agents.insert_nodes(connection, ["a"], 3)
         await connection.execute("UPDATE agents SET changed_in = 1::bigint << 60")
         await connection.execute("UPDATE agent_nodes SET changed_in = 1::bigint << 60")
-        await agents.renumber(connection)
+        await agents.reset_change_numbers(connection)
     async with database.transaction(isolation="repeatable_read") as connection:
         horizon = (await agents.list_changes(connection, None)).horizon
         changes = await agents.list_changes(connection, horizon)
@@ -126,15 +126,15 @@ async def test_a_node_is_what_the_configuration_says_and_when_it_was_heard(datab
             NodeRow("a", "http://a", True, 3, None, None, None),
             NodeRow("c", None, True, 5, None, None, None),
         ]
-        await agents.begin_heartbeats(connection, ["a"], 10)
-        await agents.begin_heartbeats(connection, ["a"], 11)
+        await agents.start_heartbeat_monitoring(connection, ["a"], 10)
+        await agents.start_heartbeat_monitoring(connection, ["a"], 11)
         assert (await node(connection, "a")).last_heartbeat == 10
-        await agents.lose_silent(connection, 50, 60, OWN)
+        await agents.expire_silent(connection, 50, 60, OWN)
         assert (await node(connection, "a")).silent_since == 60
         assert (await node(connection, "b")).silent_since is None, "it was never listened for"
-        await agents.begin_heartbeats(connection, ["a"], 61)
+        await agents.start_heartbeat_monitoring(connection, ["a"], 61)
         assert await node(connection, "a") == NodeRow("a", "http://a", True, 3, 61, None, None)
-        await agents.lose_silent(connection, 62, 62, OWN)
+        await agents.expire_silent(connection, 62, 62, OWN)
         await agents.write_heartbeat(connection, "a", 70, 65)
         await agents.write_heartbeat(connection, "a", 69, 66)
         assert await node(connection, "a") == NodeRow("a", "http://a", True, 3, 70, 66, None)
@@ -152,8 +152,8 @@ async def test_agents_of_a_node_that_is_not_trusted_are_gone(database: Database)
         for _ in range(2):
             for node_id in ("a", "b"):
                 await agents.write_node(connection, node_id, None, 7, trusted=False)
-                await agents.cut_off_node(connection, node_id, 7)
-        assert await agents.list_untold(connection, 9) == []
+                await agents.distrust_node(connection, node_id, 7)
+        assert await agents.list_unannounced(connection, 9) == []
         assert (await node(connection, "a")).silent_since == 7
     gone = {"gone_at": 7, "gone_reason": "untrusted"}
     assert await stored(database) == {
@@ -179,12 +179,12 @@ async def test_the_silent_are_lost_once(database: Database) -> None:
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER, alone, lively, at_home, gone])
         await agents.insert_nodes(connection, ["a", OWN], 3)
-        await agents.begin_heartbeats(connection, ["a", OWN], 10)
-        assert await agents.longest_silent(connection, OWN) == 10
-        assert await agents.lose_silent(connection, 10, 99, OWN) == []
-        assert set(await agents.lose_silent(connection, 11, 99, OWN)) == {("a", "w"), ("a", "alone")}
-        assert await agents.lose_silent(connection, 11, 99, OWN) == []
-        assert await agents.longest_silent(connection, OWN) == 30
+        await agents.start_heartbeat_monitoring(connection, ["a", OWN], 10)
+        assert await agents.fetch_oldest_heartbeat(connection, OWN) == 10
+        assert await agents.expire_silent(connection, 10, 99, OWN) == []
+        assert set(await agents.expire_silent(connection, 11, 99, OWN)) == {("a", "w"), ("a", "alone")}
+        assert await agents.expire_silent(connection, 11, 99, OWN) == []
+        assert await agents.fetch_oldest_heartbeat(connection, OWN) == 30
         rows = {row.agent_id: row for row in await agents.find_agents(connection, "a", None, 9)}
         assert (rows["w"].gone_at, rows["w"].gone_reason) == (99, "timeout")
         assert rows["gone"] == gone
@@ -196,28 +196,28 @@ async def test_it_is_announced_until_somebody_has(database: Database) -> None:
     alone = WORKER._replace(agent_id="v", last_seen=10)
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER._replace(last_seen=10), alone])
-        await agents.lose_silent(connection, 11, 99, OWN)
-        [lost, _] = untold = await agents.list_untold(connection, 9)
+        await agents.expire_silent(connection, 11, 99, OWN)
+        [lost, _] = untold = await agents.list_unannounced(connection, 9)
         assert [row.agent_id for row in untold] == ["v", "w"]
-        assert await agents.list_untold(connection, 1) == [lost]
+        assert await agents.list_unannounced(connection, 1) == [lost]
         await agents.write_agents(connection, [WORKER._replace(said_at=20)])
-        assert await agents.list_untold(connection, 9) == [lost]
+        assert await agents.list_unannounced(connection, 9) == [lost]
         await agents.write_agents(connection, [alone._replace(said_at=20, last_seen=100)])
-        await agents.lose_silent(connection, 101, 200, OWN)
-        await agents.mark_told(connection, [lost])
-        [again] = await agents.list_untold(connection, 9)
-        await agents.mark_told(connection, [])
-        await agents.mark_told(connection, [again])
-        assert await agents.list_untold(connection, 9) == []
+        await agents.expire_silent(connection, 101, 200, OWN)
+        await agents.mark_announced(connection, [lost])
+        [again] = await agents.list_unannounced(connection, 9)
+        await agents.mark_announced(connection, [])
+        await agents.mark_announced(connection, [again])
+        assert await agents.list_unannounced(connection, 9) == []
 
 
 async def test_one_announces_at_a_time(database: Database) -> None:
     """Until its transaction has ended, in whatever way."""
     async with database.transaction() as first, database.transaction() as second:
-        assert await agents.try_lock_announcing(first)
-        assert not await agents.try_lock_announcing(second)
+        assert await agents.try_lock_announcements(first)
+        assert not await agents.try_lock_announcements(second)
     async with database.transaction() as third:
-        assert await agents.try_lock_announcing(third)
+        assert await agents.try_lock_announcements(third)
 
 
 async def test_those_who_are_gone_are_forgotten_piece_by_piece(database: Database) -> None:
@@ -227,10 +227,10 @@ async def test_those_who_are_gone_are_forgotten_piece_by_piece(database: Databas
     ]
     async with database.transaction() as connection:
         await agents.write_agents(connection, [*gone, WORKER._replace(last_seen=1)])
-        await agents.lose_silent(connection, 2, 2, OWN)
-        assert await agents.forget_agents(connection, 3, 2) == 2
-        assert await agents.forget_agents(connection, 3, 2) == 1
-        assert await agents.forget_agents(connection, 3, 2) == 0
+        await agents.expire_silent(connection, 2, 2, OWN)
+        assert await agents.prune_agents(connection, 3, 2) == 2
+        assert await agents.prune_agents(connection, 3, 2) == 1
+        assert await agents.prune_agents(connection, 3, 2) == 0
     assert set(await stored(database)) == {("a", "w"), ("a", "w3")}
 
 
@@ -238,9 +238,9 @@ async def test_those_who_are_gone_are_forgotten_piece_by_piece(database: Databas
 async def test_how_long_somebody_has_listened_is_kept(database: Database, since: int | None) -> None:
     """Over a restart of the process that did."""
     async with database.transaction() as connection:
-        assert await agents.fetch_listening(connection) is None
-        await agents.write_listening(connection, 1, 2)
+        assert await agents.fetch_monitoring_period(connection) is None
+        await agents.write_monitoring_period(connection, 1, 2)
         if since is not None:
-            await agents.write_listening(connection, since, 9)
+            await agents.write_monitoring_period(connection, since, 9)
     async with database.transaction() as connection:
-        assert await agents.fetch_listening(connection) == ((1, 2) if since is None else (5, 9))
+        assert await agents.fetch_monitoring_period(connection) == ((1, 2) if since is None else (5, 9))

@@ -9,7 +9,7 @@ from storage.agents import tasks
 from storage.agents.tasks import LoadRow, ProgressRow, StepRow, TaskRow
 from storage.database import Database
 from storage.rooms import stream as consumers
-from storage.rooms.stream import Place, TakenOver
+from storage.rooms.stream import ReaderPosition, ReaderReplaced
 
 TASK = TaskRow(
     id=0,
@@ -95,7 +95,7 @@ async def test_a_step_is_taken_once(database: Database) -> None:
 
 async def begin_reading(database: Database) -> int:
     async with database.transaction() as connection:
-        return await consumers.take_over(connection, "reader", 0)
+        return await consumers.begin_term(connection, "reader", 0)
 
 
 async def position(database: Database) -> int:
@@ -104,7 +104,7 @@ async def position(database: Database) -> int:
 
 
 async def accept(
-    database: Database, row: TaskRow, at_once: int | None = None, place: Place | None = None
+    database: Database, row: TaskRow, at_once: int | None = None, place: ReaderPosition | None = None
 ) -> int | None:
     room = None if at_once is None else (at_once, 1)
     async with database.autocommit() as connection:
@@ -135,11 +135,11 @@ async def test_who_is_not_the_reader_any_more_keeps_no_task(database: Database) 
     """The one that is reads of it again."""
     before = await begin_reading(database)
     term = await begin_reading(database)
-    with pytest.raises(TakenOver):
+    with pytest.raises(ReaderReplaced):
         await accept(database, TASK, 1, ("reader", before, 5))
     assert await position(database) == 0
     assert await accept(database, TASK, 1, ("reader", term, 5)) is not None
-    with pytest.raises(TakenOver):
+    with pytest.raises(ReaderReplaced):
         await accept(database, TASK._replace(request_id="req-2"), 9, ("reader", term, 4))
 
 
@@ -257,9 +257,9 @@ async def test_an_agents_load_is_what_it_has_and_what_waits(database: Database) 
         await tasks.lock_load(connection, "worker@here")
         assert await tasks.fetch_load(connection, "worker@here") == LoadRow(1, 2, "task-1")
         assert await tasks.fetch_load(connection, "nobody@here") == LoadRow(0, 0, None)
-        assert await tasks.first_queued(connection, "worker@here") == first
-        assert await tasks.first_queued(connection, "nobody@here") is None
-        assert await tasks.agents_with_queues(connection) == ["worker@here"]
+        assert await tasks.fetch_first_queued(connection, "worker@here") == first
+        assert await tasks.fetch_first_queued(connection, "nobody@here") is None
+        assert await tasks.list_agents_with_queues(connection) == ["worker@here"]
         live = await tasks.list_live_of_agents(connection, ["worker@here", "nobody@here"], 0, 9)
         assert await tasks.list_live_of_agents(connection, ["worker@here"], live[0].id, 2) == live[1:3]
         assert [row.request_id for row in live] == ["q1", "q2", "r", "e"]
@@ -298,15 +298,15 @@ async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database)
     await insert(database, TASK._replace(request_id="b", desk=9))
     await insert(database, TASK._replace(request_id="c", desk=None))
     async with database.connection() as connection:
-        assert await tasks.list_desks(connection) == [7, 9]
-        first = await tasks.list_tasks_of_desk(connection, 7, 0, 2)
-        rest = await tasks.list_tasks_of_desk(connection, 7, first[-1].id, 2)
+        assert await tasks.list_processes(connection) == [7, 9]
+        first = await tasks.list_tasks_of_process(connection, 7, 0, 2)
+        rest = await tasks.list_tasks_of_process(connection, 7, first[-1].id, 2)
         assert [row.request_id for row in [*first, *rest]] == ["a0", "a1", "a2"]
         await connection.execute("UPDATE tasks SET due = '{}' WHERE request_id = 'a1'")
-        due = await tasks.list_due_of_desk(connection, 7, 0, 9)
+        due = await tasks.list_due_tasks_of_process(connection, 7, 0, 9)
         assert [row.request_id for row in due] == ["a0", "a2"]
-        assert await tasks.list_due_of_desk(connection, 7, due[0].id, 1) == [due[1]]
-        assert await tasks.next_desk(connection) != await tasks.next_desk(connection)
+        assert await tasks.list_due_tasks_of_process(connection, 7, due[0].id, 1) == [due[1]]
+        assert await tasks.next_process_number(connection) != await tasks.next_process_number(connection)
 
 
 async def test_only_the_newest_progress_is_kept(database: Database) -> None:

@@ -1,13 +1,13 @@
 """Tokens of agents in the database."""
 
 from storage.agents.tokens import (
-    KEPT_MS,
-    MOST,
+    MAX_TOKENS,
+    RETENTION_MS,
     TokenRow,
     fetch_token,
     insert_token,
     list_tokens,
-    note_use,
+    record_use,
     revoke_tokens,
 )
 from storage.database import Database
@@ -39,7 +39,7 @@ async def test_its_use_is_noted(database: Database) -> None:
     async with database.transaction() as connection:
         await insert_token(connection, row("a"))
         for at in (NOW + 5, NOW + 3):
-            await note_use(connection, "a", at)
+            await record_use(connection, "a", at)
         found = await fetch_token(connection, "a")
         assert found is not None
         assert found.last_used_at == NOW + 5
@@ -64,11 +64,11 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
 async def test_an_agent_has_so_many_and_no_more(database: Database) -> None:
     """Those that ended long ago make room for new ones."""
     async with database.transaction() as connection:
-        for number in range(MOST):
+        for number in range(MAX_TOKENS):
             assert await insert_token(connection, row(str(number)))
         assert not await insert_token(connection, row("x"))
         assert await insert_token(connection, row("x", "another"))
         await revoke_tokens(connection, "worker-1", "3", NOW)
-        assert not await insert_token(connection, row("y", created_at=NOW + KEPT_MS))
-        assert await insert_token(connection, row("y", created_at=NOW + KEPT_MS + 1))
+        assert not await insert_token(connection, row("y", created_at=NOW + RETENTION_MS))
+        assert await insert_token(connection, row("y", created_at=NOW + RETENTION_MS + 1))
         assert await fetch_token(connection, "3") is None

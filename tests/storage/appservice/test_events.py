@@ -7,11 +7,11 @@ from storage.appservice.events import (
     NewTransaction,
     Redaction,
     fetch_events,
-    fetch_known,
+    fetch_known_ids,
     fetch_sent,
     prune_events,
     prune_transactions,
-    take_in,
+    receive_transaction,
 )
 from storage.database import Connection, Database
 from storage.rooms import stream as consumers
@@ -33,7 +33,7 @@ async def write(
     mark: str | None = None,
 ) -> int:
     event = NewEvent(event_id, room_id, kind, member, mark, b"{}")
-    taken = await take_in(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
+    taken = await receive_transaction(connection, NewTransaction("palaver", event_id, bytes(32), [event]))
     assert taken.is_new
     (position,) = taken.positions
     assert position is not None
@@ -44,11 +44,11 @@ async def test_a_transaction_is_known_by_its_id_and_what_was_in_it(database: Dat
     """What came last under an id counts, by registration."""
     async with database.transaction() as connection:
         first, second = (NewTransaction("palaver", "1", digest * 32) for digest in (b"a", b"b"))
-        assert await take_in(connection, first) == (True, (), False)
-        assert await take_in(connection, first) == (False, (), False)
-        assert (await take_in(connection, second)).is_new
-        assert not (await take_in(connection, second)).is_new
-        assert (await take_in(connection, second._replace(registration="other"))).is_new
+        assert await receive_transaction(connection, first) == (True, (), False)
+        assert await receive_transaction(connection, first) == (False, (), False)
+        assert (await receive_transaction(connection, second)).is_new
+        assert not (await receive_transaction(connection, second)).is_new
+        assert (await receive_transaction(connection, second._replace(registration="other"))).is_new
         assert await prune_transactions(connection, timedelta(days=1)) == 0
         assert await prune_transactions(connection, NOBODY_WAITS) == 2
 
@@ -57,7 +57,7 @@ async def test_events_are_known_by_their_ids(database: Database) -> None:
     """And fetched by them; what is not there is not among them."""
     async with database.transaction() as connection:
         await write(connection, "$a")
-        assert await fetch_known(connection, ["$a", "$b"]) == {"$a"}
+        assert await fetch_known_ids(connection, ["$a", "$b"]) == {"$a"}
         found = await fetch_events(connection, ["$a", "$b"])
         assert list(found) == ["$a"]
         assert found["$a"] == ("$a", b"{}", False, False)
@@ -68,7 +68,7 @@ async def test_what_is_new_of_several_is_appended_in_its_order(database: Databas
     async with database.transaction() as connection:
         first = await write(connection, "$b")
         rows = [NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$c", "$b", "$a")]
-        taken = await take_in(connection, NewTransaction("palaver", "1", bytes(32), rows))
+        taken = await receive_transaction(connection, NewTransaction("palaver", "1", bytes(32), rows))
         assert taken == (True, [first + 1, None, first + 2], False)
     stream = await database.read(lambda one: room_stream.read(one, 0, 10))
     assert stream == [
@@ -84,9 +84,9 @@ async def test_it_is_told_whether_an_event_is_redacted(database: Database) -> No
         one, two = (NewEvent(name, ROOM, "timeline", None, None, b"{}") for name in ("$1", "$2"))
         asked = [Redaction("$1", "$r", ROOM), Redaction("$2", "$s", ROOM)]
         with_it = NewTransaction("palaver", "1", bytes(32), [one], [], asked)
-        assert (await take_in(connection, with_it)).some_are_redacted
+        assert (await receive_transaction(connection, with_it)).some_are_redacted
         after = NewTransaction("palaver", "2", bytes(32), [two])
-        assert (await take_in(connection, after)).some_are_redacted
+        assert (await receive_transaction(connection, after)).some_are_redacted
         assert await fetch_redactions(connection, ["$1", "$2"]) == [("$1", "$r"), ("$2", "$s")]
 
 
@@ -134,11 +134,11 @@ async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:
         await insert_redactions(connection, [("$x", "$a"), ("$x", "$b")])
     async with database.transaction() as connection:
         assert await prune_events(connection, NOBODY_WAITS) == 0
-        term = await consumers.take_over(connection, "quick", 0)
-        await consumers.take_over(connection, "slow", first)
+        term = await consumers.begin_term(connection, "quick", 0)
+        await consumers.begin_term(connection, "slow", first)
         await consumers.advance(connection, "quick", term, second)
         assert await prune_events(connection, timedelta(days=1)) == 0
         assert await prune_events(connection, NOBODY_WAITS) == 1
-        assert await fetch_known(connection, ["$a", "$b"]) == {"$b"}
+        assert await fetch_known_ids(connection, ["$a", "$b"]) == {"$b"}
         assert await fetch_redactions(connection, ["$x"]) == [("$x", "$b")]
     assert [row.event_id for row in await database.read(lambda one: room_stream.read(one, 0, 10))] == ["$b"]

@@ -1,6 +1,6 @@
 """How many ghosts there are, and where."""
 
-from storage.appservice.rooms import Figures, count, list_ghosts, list_rooms
+from storage.appservice.rooms import GhostCounts, count_ghosts_and_rooms, list_ghosts, list_rooms
 from storage.database import Database
 from storage.federation.users import insert_user
 
@@ -16,7 +16,7 @@ VALUES ($1, 'm.room.member', convert_to($2, 'UTF8'), '', $2, 1, '{}', false, $3,
 async def test_only_rooms_in_which_a_ghost_is_count(database: Database) -> None:
     """One that was invited or has left is in none; whoever else is there does not matter."""
     async with database.transaction() as connection:
-        assert await count(connection) == Figures(0, 0)
+        assert await count_ghosts_and_rooms(connection) == GhostCounts(0, 0)
         for user in ("@_agent_a:their.server", "@_agent_b:their.server"):
             await insert_user(connection, user, 1)
         for room_id in ("!one:a", "!three:a", "!two:a"):
@@ -30,7 +30,7 @@ async def test_only_rooms_in_which_a_ghost_is_count(database: Database) -> None:
             ("!two:a", "@_agent_b:their.server", "join", True),
         ):
             await connection.execute(ENTRY, room_id, user, membership, is_ours)
-        assert await count(connection) == Figures(2, 2)
+        assert await count_ghosts_and_rooms(connection) == GhostCounts(2, 2)
         assert await list_rooms(connection, "", 10) == [("!one:a", 2), ("!two:a", 1)]
         assert await list_rooms(connection, "", 1) == [("!one:a", 2)]
         assert await list_rooms(connection, "!one:a", 10) == [("!two:a", 1)]

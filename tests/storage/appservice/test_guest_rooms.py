@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from storage.appservice import rooms
-from storage.appservice.events import NewEvent, NewTransaction, Redaction, take_in
-from storage.appservice.rooms import Fetch, GuestEntry, KnownEntry, Wholeness
+from storage.appservice.events import NewEvent, NewTransaction, Redaction, receive_transaction
+from storage.appservice.rooms import CachedEntry, Completeness, StateEntry, StateFetch
 from storage.database import Connection, Database
 from storage.rooms.events import insert_redactions
 
@@ -19,13 +19,13 @@ SOON = timedelta(minutes=10)
 OVER = timedelta(seconds=-1)
 
 
-def entry(event_id: str, type_: str = "m.room.topic", ts: int = 1, content: bytes = b"{}") -> GuestEntry:
-    return GuestEntry(ROOM, type_.encode(), b"", event_id, ALICE, ts, content, False, None, False)
+def entry(event_id: str, type_: str = "m.room.topic", ts: int = 1, content: bytes = b"{}") -> StateEntry:
+    return StateEntry(ROOM, type_.encode(), b"", event_id, ALICE, ts, content, False, None, False)
 
 
-def member(event_id: str, user: str, membership: str) -> GuestEntry:
+def member(event_id: str, user: str, membership: str) -> StateEntry:
     is_ours = user.startswith("@_")
-    return GuestEntry(
+    return StateEntry(
         ROOM, b"m.room.member", user.encode(), event_id, user, 1, b"{}", False, membership, is_ours
     )
 
@@ -38,7 +38,7 @@ class Told:
     count: int = 0
 
     async def __call__(
-        self, *entries: GuestEntry, redacts: str | None = None, id_: str | None = None
+        self, *entries: StateEntry, redacts: str | None = None, id_: str | None = None
     ) -> None:
         self.count += 1
         ids = [one.event_id for one in entries] + ([f"$r{self.count}"] if redacts else [])
@@ -46,14 +46,14 @@ class Told:
         digest = self.count.to_bytes(32)
         redactions = [Redaction(redacts, f"$r{self.count}", ROOM)] if redacts else []
         taken = NewTransaction("palaver", id_ or str(self.count), digest, rows, entries, redactions)
-        assert (await take_in(self.connection, taken)).is_new
+        assert (await receive_transaction(self.connection, taken)).is_new
 
-    async def whole(self, *entries: GuestEntry) -> None:
-        begun = await rooms.begin_fetch(self.connection, ROOM)
+    async def whole(self, *entries: StateEntry) -> None:
+        begun = await rooms.begin_state_fetch(self.connection, ROOM)
         assert begun is not None
-        assert await rooms.merge(self.connection, ROOM, begun, entries)
+        assert await rooms.merge_state(self.connection, ROOM, begun, entries)
 
-    async def ids(self, *, age: timedelta = DAY) -> tuple[Wholeness, list[str]]:
+    async def ids(self, *, age: timedelta = DAY) -> tuple[Completeness, list[str]]:
         known = await rooms.fetch_entries(self.connection, ROOM, None, None, age)
         assert known is not None
         return known[0], [one.event_id for one in known[1]]
@@ -68,10 +68,10 @@ async def test_a_room_is_known_when_one_of_ours_is_there(database: Database) -> 
         await told(entry("$3"), member("$4", OURS, "invite"), entry("$5"), member("$6", OURS, "join"))
         assert await told.ids() == ("in part", ["$6", "$5"])
         known = await rooms.fetch_entry(connection, ROOM, b"m.room.topic", b"", DAY)
-        assert known == ("in part", [KnownEntry("$5", b"m.room.topic", b"", ALICE, 1, b"{}", False)])
+        assert known == ("in part", [CachedEntry("$5", b"m.room.topic", b"", ALICE, 1, b"{}", False)])
         assert await rooms.fetch_entry(connection, ROOM, b"m.room.name", b"", DAY) == ("in part", [])
         assert await rooms.fetch_entry(connection, "!other:a", b"m.room.name", b"", DAY) is None
-        assert await rooms.list_residents(connection, ROOM, 10) == [OURS]
+        assert await rooms.list_local_members(connection, ROOM, 10) == [OURS]
         assert await rooms.list_joined(connection, OURS.encode()) == [ROOM]
         assert await rooms.list_joined(connection, ALICE.encode()) == []
 
@@ -91,19 +91,19 @@ async def test_what_was_fetched_is_the_state_but_for_what_came_since(database: D
     async with database.transaction() as connection:
         told = Told(connection)
         await told(member("$1", OURS, "join"), entry("$2"), entry("$3", "m.room.name"))
-        begun = await rooms.begin_fetch(connection, ROOM)
+        begun = await rooms.begin_state_fetch(connection, ROOM)
         assert begun is not None
         await told(entry("$4", ts=9))
         fetched = [member("$1", OURS, "join"), entry("$2"), entry("$5", "io.new")]
-        assert await rooms.merge(connection, ROOM, begun, fetched)
+        assert await rooms.merge_state(connection, ROOM, begun, fetched)
         assert await told.ids() == ("whole", ["$5", "$1", "$4"])
         assert await told.ids(age=OVER) == ("aged", ["$5", "$1", "$4"])
-        assert await rooms.begin_fetch(connection, "!other:a") is None
-        begun = await rooms.begin_fetch(connection, ROOM)
+        assert await rooms.begin_state_fetch(connection, "!other:a") is None
+        begun = await rooms.begin_state_fetch(connection, ROOM)
         assert begun is not None
-        await rooms.doubt(connection, ROOM)
+        await rooms.mark_incomplete(connection, ROOM)
         assert await told.ids() == ("in part", ["$5", "$1", "$4"])
-        assert not await rooms.merge(connection, ROOM, begun, fetched)
+        assert not await rooms.merge_state(connection, ROOM, begun, fetched)
         assert await told.ids() == ("in part", ["$5", "$1", "$2"])
 
 
@@ -112,7 +112,7 @@ async def test_only_what_has_changed_is_written(database: Database) -> None:
     async with database.transaction() as connection:
         told = Told(connection)
         await told(member("$1", OURS, "join"), entry("$2"))
-        before = await rooms.begin_fetch(connection, ROOM)
+        before = await rooms.begin_state_fetch(connection, ROOM)
         assert before is not None
         await told.whole(member("$1", OURS, "join"), entry("$2"))
         changes = [row[0] for row in await connection.fetch("SELECT change FROM guest_state")]
@@ -127,7 +127,7 @@ async def test_only_what_has_changed_is_written(database: Database) -> None:
     ("ts", "wholeness"), [(4, "in part"), (5, "whole"), (6, "whole")], ids=["older", "same", "newer"]
 )
 async def test_what_is_older_than_what_was_fetched_is_doubtful(
-    database: Database, ts: int, wholeness: Wholeness
+    database: Database, ts: int, wholeness: Completeness
 ) -> None:
     """It is told late, or written by a clock that is slow."""
     async with database.transaction() as connection:
@@ -167,18 +167,18 @@ async def test_what_we_did_stands_until_it_is_told(database: Database) -> None:
         told = Told(connection)
         await told(member("$1", OURS, "join"), entry("$2"))
         await told.whole(member("$1", OURS, "join"), entry("$2"))
-        await rooms.note(connection, "palaver", entry("$own"), SOON)
+        await rooms.record_change(connection, "palaver", entry("$own"), SOON)
         await told(entry("$3"))
         assert await told.ids() == ("whole", ["$1", "$own"])
         await told(entry("$4"), entry("$own"), entry("$5"))
         assert await told.ids() == ("whole", ["$1", "$5"])
-        await rooms.note(connection, "palaver", entry("$own"), SOON)
+        await rooms.record_change(connection, "palaver", entry("$own"), SOON)
         assert await told.ids() == ("whole", ["$1", "$5"])
-        await rooms.note(connection, "palaver", entry("$never"), OVER)
+        await rooms.record_change(connection, "palaver", entry("$never"), OVER)
         assert await told.ids() == ("in part", ["$1", "$never"])
         await told(entry("$6"))
         assert await told.ids() == ("whole", ["$1", "$6"])
-        await rooms.note(connection, "palaver", entry("$never"), OVER)
+        await rooms.record_change(connection, "palaver", entry("$never"), OVER)
         await told.whole(member("$1", OURS, "join"), entry("$6"))
         assert await told.ids() == ("whole", ["$1", "$6"])
 
@@ -186,9 +186,9 @@ async def test_what_we_did_stands_until_it_is_told(database: Database) -> None:
 async def test_a_room_is_known_by_what_we_do_there(database: Database) -> None:
     """We have just made it, and have been told nothing yet."""
     async with database.transaction() as connection:
-        await rooms.note(connection, "palaver", member("$1", OURS, "join"), SOON)
+        await rooms.record_change(connection, "palaver", member("$1", OURS, "join"), SOON)
         assert await Told(connection).ids() == ("in part", ["$1"])
-        assert await rooms.list_residents(connection, ROOM, 10) == [OURS]
+        assert await rooms.list_local_members(connection, ROOM, 10) == [OURS]
 
 
 async def test_a_room_that_nobody_of_ours_is_in_is_doubtful(database: Database) -> None:
@@ -206,11 +206,11 @@ async def test_a_room_that_nobody_of_ours_is_in_is_doubtful(database: Database) 
         await told(member("$6", OURS, "leave"), entry("$7"), member("$8", OURS, "join"))
         assert (await told.ids())[0] == "in part"
         await told.whole(member("$8", OURS, "join"), member("$5", other, "ban"))
-        await rooms.note(connection, "palaver", member("$9", OURS, "leave"), SOON)
+        await rooms.record_change(connection, "palaver", member("$9", OURS, "leave"), SOON)
         assert (await told.ids())[0] == "in part"
-        assert await rooms.list_residents(connection, ROOM, 10) == []
-        assert await rooms.fetch_own_membership(connection, ROOM, OURS.encode()) == "leave"
-        assert await rooms.fetch_own_membership(connection, ROOM, ALICE.encode()) is None
+        assert await rooms.list_local_members(connection, ROOM, 10) == []
+        assert await rooms.fetch_local_membership(connection, ROOM, OURS.encode()) == "leave"
+        assert await rooms.fetch_local_membership(connection, ROOM, ALICE.encode()) is None
 
 
 async def test_invites_are_listed_with_what_is_shown(database: Database) -> None:
@@ -228,20 +228,20 @@ async def test_a_user_who_is_not_there_is_taken_out(database: Database) -> None:
     async with database.transaction() as connection:
         told = Told(connection)
         await told(member("$1", OURS, "join"))
-        begun = await rooms.begin_fetch(connection, ROOM)
+        begun = await rooms.begin_state_fetch(connection, ROOM)
         assert begun is not None
-        await rooms.delete_resident(connection, ROOM, OURS.encode(), Fetch(0, begun.change - 1))
-        assert await rooms.list_residents(connection, ROOM, 10) == [OURS]
-        await rooms.delete_resident(connection, ROOM, OURS.encode(), begun)
-        assert await rooms.list_residents(connection, ROOM, 10) == []
+        await rooms.delete_local_member(connection, ROOM, OURS.encode(), StateFetch(0, begun.change - 1))
+        assert await rooms.list_local_members(connection, ROOM, 10) == [OURS]
+        await rooms.delete_local_member(connection, ROOM, OURS.encode(), begun)
+        assert await rooms.list_local_members(connection, ROOM, 10) == []
 
 
 async def test_a_user_is_adopted_with_all_its_rooms(database: Database) -> None:
     """Nothing is known of them but that."""
     async with database.transaction() as connection:
-        assert not await rooms.is_adopted(connection, OURS)
-        await rooms.adopt(connection, OURS, [ROOM, ROOM], 0)
-        assert await rooms.is_adopted(connection, OURS)
+        assert not await rooms.are_rooms_loaded(connection, OURS)
+        await rooms.replace_rooms_of_user(connection, OURS, [ROOM, ROOM], 0)
+        assert await rooms.are_rooms_loaded(connection, OURS)
         assert await rooms.list_joined(connection, OURS.encode()) == [ROOM]
         known = await rooms.fetch_entry(connection, ROOM, b"m.room.member", OURS.encode(), DAY)
         assert known == ("in part", [])
@@ -254,11 +254,11 @@ async def test_what_was_told_while_it_was_asked_is_newer(database: Database) -> 
         memberships = {"!left:a": "leave", "!joined:a": "join"}
         for number, (room_id, membership) in enumerate(memberships.items()):
             await told(member(f"$before{number}", OURS, membership)._replace(room_id=room_id))
-        change = await rooms.last_change(connection)
+        change = await rooms.fetch_last_change(connection)
         for number, (room_id, membership) in enumerate(memberships.items()):
             await told(member(f"$since{number}", OURS, membership)._replace(room_id=room_id + "2"))
         answered = ["!left:a", "!left:a2", "!new:a"]
-        await rooms.adopt(connection, OURS, answered, change)
+        await rooms.replace_rooms_of_user(connection, OURS, answered, change)
         assert await rooms.list_joined(connection, OURS.encode()) == ["!joined:a2", "!left:a", "!new:a"]
 
 
@@ -274,7 +274,7 @@ async def test_what_was_told_while_it_was_asked_is_newer(database: Database) -> 
     ],
 )
 async def test_what_is_known_is_doubted_when_the_count_is_out_of_step(
-    database: Database, ids: list[str], wholeness: Wholeness
+    database: Database, ids: list[str], wholeness: Completeness
 ) -> None:
     """Our database was restored, or the homeserver's: what was told in between is lost, or was never so."""
     state = [member("$1", OURS, "join"), entry("$2")]
@@ -284,12 +284,12 @@ async def test_what_is_known_is_doubted_when_the_count_is_out_of_step(
         told = Told(connection, 1)
         await told(id_=ids[1])
         await told.whole(*state)
-        await rooms.adopt(connection, OURS, [ROOM], 0)
+        await rooms.replace_rooms_of_user(connection, OURS, [ROOM], 0)
     async with database.transaction() as connection:
         told = Told(connection, 2)
         await told(entry("$3"), id_=ids[2])
         assert await told.ids() == (wholeness, ["$1", "$3"])
-        assert await rooms.is_adopted(connection, OURS) == (wholeness == "whole")
+        assert await rooms.are_rooms_loaded(connection, OURS) == (wholeness == "whole")
 
 
 async def test_rooms_that_ours_have_left_are_forgotten(database: Database) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from storage.connect import DatabaseAddress
 from storage.database import connect_once
 from storage.embedded import State
-from storage.embedded.adoption import find_running, sight_of
-from storage.embedded.home import PORT, Layout, choose, prepare
-from storage.embedded.initialise import arguments
+from storage.embedded.adoption import find_running, inspect_process
+from storage.embedded.home import PORT, Layout, choose_identity, prepare_home
+from storage.embedded.initialise import server_arguments
 from storage.embedded.launch import Process, Programs
-from storage.embedded.server import accepting
+from storage.embedded.server import wait_until_accepting
 from tests.storage.conftest import RUN_AS, owner
 from tests.storage.embedded.nodes import kill, node, started, without
 
@@ -24,12 +24,12 @@ from tests.storage.embedded.nodes import kill, node, started, without
 async def left_behind(data: Path) -> AsyncIterator[Process]:
     """A running Postgres that nobody supervises, as after the death of a node that it did not hear of."""
     layout = Layout(data)
-    identity = choose(RUN_AS, os.geteuid())
-    prepare(layout, identity)
-    process = await Programs(layout, identity).postgres(arguments(str(layout.home), 100, {}))
+    identity = choose_identity(RUN_AS, os.geteuid())
+    prepare_home(layout, identity)
+    process = await Programs(layout, identity).postgres(server_arguments(str(layout.home), 100, {}))
     try:
         address = DatabaseAddress.at_socket(layout.home, PORT, "palaver", "palaver")
-        assert await accepting(address, process, within=60)
+        assert await wait_until_accepting(address, process, within=60)
         yield process
     finally:
         process.send(signal.SIGKILL)
@@ -158,10 +158,10 @@ async def test_a_single_user_postgres_is_not_taken_over(data_directory: Path) ->
 
 async def test_what_is_seen_of_a_process() -> None:
     """Its command and where it works; of one that is gone, nothing."""
-    sight = sight_of(os.getpid())
+    sight = inspect_process(os.getpid())
     here = Path.cwd().stat()
     assert sight.directory == (here.st_dev, here.st_ino)
     assert sight.command
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
-    assert sight_of(gone.pid).command == ()
+    assert inspect_process(gone.pid).command == ()

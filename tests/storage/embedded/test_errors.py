@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage.embedded.errors import explain, explain_refusal, is_passing
+from storage.embedded.errors import explain_failure, explain_refusal, is_transient
 from storage.embedded.home import Identity
 
 WHERE = Path("/srv/data/postgres")
@@ -39,7 +39,7 @@ ELSE = "run the node as an ordinary user, or set database.url to a Postgres that
 )
 def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> None:
     """What it printed before and after is in the log, whose place the advice names."""
-    error = explain(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
+    error = explain_failure(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
     assert error.problem == f"Postgres could not start in /srv/data/postgres: {reason}."
     assert error.advice == "Read /srv/data/postgres/postgres.log, put that right and start the node again."
 
@@ -47,7 +47,9 @@ def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> Non
 @pytest.mark.parametrize("text", ["No space left on device", "Disk quota exceeded"])
 def test_a_full_disk_is_called_one(text: str) -> None:
     """How much is free, and where: a quota, for instance, can be used up while there is plenty."""
-    error = explain(f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20)
+    error = explain_failure(
+        f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20
+    )
     assert error.problem == (
         "Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of room."
     )
@@ -64,7 +66,7 @@ def test_a_full_disk_is_called_one(text: str) -> None:
 )
 def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
     """They go away by themselves, so it is worth trying again."""
-    assert is_passing(output) is passing
+    assert is_transient(output) is passing
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import Identity, Layout, choose, foreign, hold, open_to, prepare
+from storage.embedded.home import (
+    Identity,
+    Layout,
+    choose_identity,
+    grant_access,
+    lock_home,
+    prepare_home,
+    wrong_owner,
+)
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner
 
@@ -16,13 +24,13 @@ def mode(path: Path) -> int:
 
 
 def somebody() -> Identity | None:
-    return choose(RUN_AS, os.geteuid())
+    return choose_identity(RUN_AS, os.geteuid())
 
 
 def test_it_is_made_for_the_user_of_the_child_alone(empty_directory: Path) -> None:
     """Rule: mode 0700, owned by the child's user; the data directory is closed too."""
     layout = Layout(empty_directory / "data")
-    prepare(layout, somebody())
+    prepare_home(layout, somebody())
     assert mode(layout.data) == mode(layout.home) == 0o700
     assert (layout.home.stat().st_uid, layout.home.stat().st_gid) == owner()
     assert layout.data.stat().st_uid == os.geteuid()
@@ -31,9 +39,9 @@ def test_it_is_made_for_the_user_of_the_child_alone(empty_directory: Path) -> No
 def test_a_mode_that_was_loosened_is_put_right(empty_directory: Path) -> None:
     """Whoever may enter may use the socket, without any password."""
     layout = Layout(empty_directory)
-    prepare(layout, somebody())
+    prepare_home(layout, somebody())
     layout.home.chmod(0o755)
-    prepare(layout, somebody())
+    prepare_home(layout, somebody())
     assert mode(layout.home) == 0o700
 
 
@@ -41,7 +49,7 @@ def test_nothing_else_is_changed(empty_directory: Path) -> None:
     """Rule: no mode and no owner outside the directory itself."""
     empty_directory.chmod(0o751)
     layout = Layout(empty_directory)
-    prepare(layout, somebody())
+    prepare_home(layout, somebody())
     assert mode(empty_directory) == 0o751
     assert empty_directory.stat().st_uid == os.geteuid()
 
@@ -49,14 +57,14 @@ def test_nothing_else_is_changed(empty_directory: Path) -> None:
 def test_what_another_user_owns_is_refused(empty_directory: Path) -> None:
     """Postgres would refuse it as well; here the sentence says what to do."""
     layout = Layout(empty_directory)
-    prepare(layout, somebody())
+    prepare_home(layout, somebody())
     if os.geteuid() == 0:
         os.chown(layout.home, 12345, -1)
         with pytest.raises(LocalError) as refused:
-            prepare(layout, somebody())
+            prepare_home(layout, somebody())
         error = refused.value
     else:
-        error = foreign(layout, 12345, os.geteuid())
+        error = wrong_owner(layout, 12345, os.geteuid())
     assert error.problem.startswith(f"{layout.home} belongs to user 12345, and Postgres would run as ")
     assert error.advice.startswith("Hand the directory over as root: chown -R ")
     assert str(layout.home) in error.advice
@@ -69,9 +77,9 @@ def test_what_root_left_filled_is_refused(empty_directory: Path) -> None:
     (layout.home / "18").mkdir()
     if os.geteuid() == 0:
         with pytest.raises(LocalError, match="belongs to root, and Postgres would run as nobody"):
-            prepare(layout, somebody())
+            prepare_home(layout, somebody())
     else:
-        prepare(layout, somebody())
+        prepare_home(layout, somebody())
         assert layout.home.stat().st_uid == os.geteuid()
 
 
@@ -81,7 +89,7 @@ def test_a_link_in_its_place_is_not_followed(empty_directory: Path) -> None:
     elsewhere.mkdir(mode=0o755)
     (empty_directory / "postgres").symlink_to(elsewhere)
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-        prepare(Layout(empty_directory), somebody())
+        prepare_home(Layout(empty_directory), somebody())
     assert mode(elsewhere) == 0o755
     assert elsewhere.stat().st_uid == os.geteuid()
 
@@ -89,13 +97,13 @@ def test_a_link_in_its_place_is_not_followed(empty_directory: Path) -> None:
 def test_one_node_holds_it_at_a_time(empty_directory: Path) -> None:
     """And gives it back by closing it, which the kernel does for one that is killed."""
     layout = Layout(empty_directory)
-    prepare(layout, somebody())
-    held = hold(layout)
+    prepare_home(layout, somebody())
+    held = lock_home(layout)
     with pytest.raises(LocalError) as refused:
-        hold(layout)
+        lock_home(layout)
     assert refused.value.problem == f"Another node is using the data directory {empty_directory}."
     os.close(held)
-    os.close(hold(layout))
+    os.close(lock_home(layout))
 
 
 @pytest.mark.parametrize(("before", "after", "opened"), [(0o700, 0o710, True), (0o750, 0o750, False)])
@@ -105,6 +113,6 @@ def test_the_data_directory_is_opened_only_where_nobody_else_counted_on_it(
     """To pass through is all that the group of the child may do, and no group loses what it had."""
     empty_directory.chmod(before)
     group = owner()[1]
-    assert open_to(Layout(empty_directory), Identity("x", os.geteuid(), group, (group,))) is opened
+    assert grant_access(Layout(empty_directory), Identity("x", os.geteuid(), group, (group,))) is opened
     assert mode(empty_directory) == after
     assert (empty_directory.stat().st_gid == group) is (opened or os.getegid() == group)

@@ -5,21 +5,21 @@ import pwd
 
 import pytest
 
-from storage.embedded.home import choose, name_of
+from storage.embedded.home import choose_identity, name_of
 from storage.errors import LocalError
 
 
 def test_an_ordinary_user_stays_who_it_is() -> None:
     """It could not become another, and has no need to."""
-    assert choose("nobody", euid=1000) is None
-    assert choose("no such user", euid=1000) is None
+    assert choose_identity("nobody", euid=1000) is None
+    assert choose_identity("no such user", euid=1000) is None
 
 
 def test_root_becomes_the_user_that_is_configured() -> None:
     """By name or by number, with its group and all groups it is in."""
     entry = pwd.getpwnam("nobody")
     for name in ("nobody", str(entry.pw_uid)):
-        identity = choose(name, euid=0)
+        identity = choose_identity(name, euid=0)
         assert identity is not None
         assert (identity.name, identity.uid, identity.gid) == ("nobody", entry.pw_uid, entry.pw_gid)
         assert entry.pw_gid in identity.groups
@@ -28,7 +28,7 @@ def test_root_becomes_the_user_that_is_configured() -> None:
 def test_a_user_that_does_not_exist_is_refused() -> None:
     """No user is ever made."""
     with pytest.raises(LocalError) as refused:
-        choose("no such user", euid=0)
+        choose_identity("no such user", euid=0)
     assert refused.value.problem == (
         "The node runs as root, Postgres may not, and this machine has no user called no such user."
     )
@@ -39,7 +39,7 @@ def test_a_user_that_does_not_exist_is_refused() -> None:
 def test_root_itself_is_refused(name: str) -> None:
     """Postgres would refuse later and less clearly."""
     with pytest.raises(LocalError) as refused:
-        choose(name, euid=0)
+        choose_identity(name, euid=0)
     assert refused.value.problem == "The node runs as root, and Postgres may not run as root."
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import Layout, choose, prepare
-from storage.embedded.initialise import is_made, remove
+from storage.embedded.home import Layout, choose_identity, prepare_home
+from storage.embedded.initialise import is_initialised, remove_unfinished
 from storage.embedded.launch import Programs
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS
@@ -24,7 +24,7 @@ async def test_a_kill_in_the_middle_leaves_only_garbage(empty_directory: Path) -
     assert not layout.cluster.exists()
     async with started(empty_directory) as (_, reports):
         assert reports.names() == ["postgres_initialised", "postgres_started"]
-        assert is_made(layout)
+        assert is_initialised(layout)
         assert {entry.name for entry in layout.home.iterdir()} == {
             "18",
             "postgres.log",
@@ -36,32 +36,32 @@ async def test_a_kill_in_the_middle_leaves_only_garbage(empty_directory: Path) -
 async def test_what_is_wrong_with_initdb_is_said(empty_directory: Path) -> None:
     """Its own words, and no cluster where it has failed."""
     layout = Layout(empty_directory)
-    identity = choose(RUN_AS, os.geteuid())
-    prepare(layout, identity)
+    identity = choose_identity(RUN_AS, os.geteuid())
+    prepare_home(layout, identity)
     with pytest.raises(LocalError) as refused:
         await Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--encoding", "KLINGON"])
     assert refused.value.problem == (
         f'Postgres could not start in {layout.home}: "KLINGON" is not a valid server encoding name.'
     )
-    assert not is_made(layout)
+    assert not is_initialised(layout)
 
 
 def test_an_empty_directory_is_no_cluster(empty_directory: Path) -> None:
     """As a volume that was mounted in its place may be."""
     layout = Layout(empty_directory)
-    assert not is_made(layout)
+    assert not is_initialised(layout)
     layout.cluster.mkdir(parents=True)
-    assert not is_made(layout)
+    assert not is_initialised(layout)
     (layout.cluster / "PG_VERSION").touch()
-    assert is_made(layout)
+    assert is_initialised(layout)
 
 
 def test_removing_what_is_not_there_is_done(empty_directory: Path) -> None:
     """Nothing was interrupted. What has another name stays."""
     layout = Layout(empty_directory)
     layout.home.mkdir()
-    remove(layout)
+    remove_unfinished(layout)
     (layout.home / "18.news").mkdir()
     (layout.home / "18.new.12345678" / "base").mkdir(parents=True)
-    remove(layout)
+    remove_unfinished(layout)
     assert [entry.name for entry in layout.home.iterdir()] == ["18.news"]

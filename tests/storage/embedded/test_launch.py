@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from storage.embedded import EmbeddedPostgres
-from storage.embedded.home import Layout, choose, prepare
-from storage.embedded.initialise import arguments
-from storage.embedded.launch import LAUNCHER, Programs, package_directory, python_needs, spawn
+from storage.embedded.home import Layout, choose_identity, prepare_home
+from storage.embedded.initialise import server_arguments
+from storage.embedded.launch import LAUNCHER, Programs, package_directory, python_environment, spawn_launcher
 from storage.errors import LocalError
 from tests.storage.conftest import RUN_AS, owner, processes_in
 from tests.storage.embedded.nodes import (
@@ -145,8 +145,8 @@ async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
 async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Path) -> None:
     """A launcher that nobody waits for any more is ended with all that it has started."""
     layout = Layout(empty_directory)
-    identity = choose(RUN_AS, os.geteuid())
-    prepare(layout, identity)
+    identity = choose_identity(RUN_AS, os.geteuid())
+    prepare_home(layout, identity)
     task = asyncio.create_task(
         Programs(layout, identity).initdb(["--pgdata", "@home@/18", "--username", "palaver"])
     )
@@ -164,8 +164,10 @@ async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Pat
 async def test_a_program_that_ends_at_once_is_no_server(data_directory: Path) -> None:
     """Whether its end is seen at once or a moment later, it is an end."""
     layout = Layout(data_directory)
-    identity = choose(RUN_AS, os.geteuid())
-    process = await Programs(layout, identity).postgres([*arguments(str(layout.home), 100, {}), "--nonsense"])
+    identity = choose_identity(RUN_AS, os.geteuid())
+    process = await Programs(layout, identity).postgres(
+        [*server_arguments(str(layout.home), 100, {}), "--nonsense"]
+    )
     try:
         assert await process.ended(60)
         assert await process.status() == 1
@@ -177,7 +179,7 @@ async def test_a_program_that_ends_at_once_is_no_server(data_directory: Path) ->
 async def test_the_launcher_is_a_file_that_python_runs() -> None:
     """Without an argument that it understands it fails, and does not hang."""
     assert LAUNCHER.is_file()
-    child, output = await spawn("{}")
+    child, output = await spawn_launcher("{}")
     assert await child.wait() == 1
     assert "KeyError" in output
 
@@ -186,6 +188,6 @@ def test_only_what_python_needs_goes_to_the_launcher(monkeypatch: pytest.MonkeyP
     """Some Pythons find their own library only by this."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/python/lib")
     monkeypatch.setenv("SECRET", "s3cret")
-    assert python_needs() == {"LD_LIBRARY_PATH": "/opt/python/lib"}
+    assert python_environment() == {"LD_LIBRARY_PATH": "/opt/python/lib"}
     monkeypatch.delenv("LD_LIBRARY_PATH")
-    assert python_needs() == {}
+    assert python_environment() == {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import LONGEST_SOCKET_PATH, Layout, refuse_other_major, refuse_unusable_path
+from storage.embedded.home import MAX_SOCKET_PATH_BYTES, Layout, check_major_version, check_path
 from storage.errors import LocalError
 
 
@@ -27,14 +27,14 @@ def deep(length: int) -> Layout:
 
 def test_a_path_of_the_full_length_is_used() -> None:
     """107 bytes fit; bytes, not letters."""
-    refuse_unusable_path(deep(LONGEST_SOCKET_PATH))
+    check_path(deep(MAX_SOCKET_PATH_BYTES))
 
 
 def test_a_path_that_is_too_long_is_refused() -> None:
     """One sentence says by how much, instead of an error from Postgres or the kernel."""
-    layout = deep(LONGEST_SOCKET_PATH + 3)
+    layout = deep(MAX_SOCKET_PATH_BYTES + 3)
     with pytest.raises(LocalError) as refused:
-        refuse_unusable_path(layout)
+        check_path(layout)
     assert refused.value.problem == (
         f"The data directory {layout.data} is 3 bytes too deep for a Unix socket, whose path may have 107."
     )
@@ -45,7 +45,7 @@ def test_a_path_that_is_too_long_is_refused() -> None:
 def test_letters_that_postgres_cannot_have_in_a_path_are_refused(name: str) -> None:
     """It takes directories of sockets for a list."""
     with pytest.raises(LocalError, match="a comma, a quotation mark or a line break in its path"):
-        refuse_unusable_path(Layout(Path("/srv") / name))
+        check_path(Layout(Path("/srv") / name))
 
 
 LAYOUT = Layout(Path("/srv/data"))
@@ -57,7 +57,7 @@ LAYOUT = Layout(Path("/srv/data"))
 )
 def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str], version: str | None) -> None:
     """What an upgrade left beside it is no obstacle."""
-    refuse_other_major(LAYOUT, names, version)
+    check_major_version(LAYOUT, names, version)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_cluster_of_this_major_is_used_and_a_missing_one_made(names: set[str],
 def test_a_cluster_of_another_major_is_refused(names: set[str], version: str | None, found: str) -> None:
     """Beside it a new, empty one would look like all data were lost."""
     with pytest.raises(LocalError) as refused:
-        refuse_other_major(LAYOUT, names, version)
+        check_major_version(LAYOUT, names, version)
     assert refused.value.problem == (
         f"The data in /srv/data/postgres was made by Postgres {found}, and this node brings Postgres 18."
     )

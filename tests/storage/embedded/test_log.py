@@ -3,38 +3,38 @@
 import os
 from pathlib import Path
 
-from storage.embedded.log import READ_AT_MOST, Mark, mark, since, truncate
+from storage.embedded.log import READ_AT_MOST, LogPosition, end_of_log, read_since, truncate
 
 
 def test_only_what_came_after_a_mark_is_read(tmp_path: Path) -> None:
     """Why this start failed, not why an earlier one did."""
     log = tmp_path / "log"
-    assert mark(log) == Mark()
-    assert since(log, mark(log)) == ""
+    assert end_of_log(log) == LogPosition()
+    assert read_since(log, end_of_log(log)) == ""
     log.write_text("FATAL: old\n")
-    start = mark(log)
+    start = end_of_log(log)
     with log.open("a") as file:
         file.write("FATAL: new\n")
-    assert since(log, start) == "FATAL: new\n"
-    assert since(log, Mark()) == "FATAL: old\nFATAL: new\n"
+    assert read_since(log, start) == "FATAL: new\n"
+    assert read_since(log, LogPosition()) == "FATAL: old\nFATAL: new\n"
 
 
 def test_after_a_rotation_everything_is_new(tmp_path: Path) -> None:
     """The launcher may have put the old file aside since the mark."""
     log = tmp_path / "log"
     log.write_text("FATAL: old\n")
-    start = mark(log)
+    start = end_of_log(log)
     log.rename(tmp_path / "log.1")
     log.write_text("FATAL: new\n")
-    assert since(log, start) == "FATAL: new\n"
+    assert read_since(log, start) == "FATAL: new\n"
 
 
 def test_no_more_than_the_end_is_read(tmp_path: Path) -> None:
     """A log can be long, and the reason is in its last lines."""
     log = tmp_path / "log"
     log.write_text("x" * READ_AT_MOST + "end")
-    assert len(since(log, Mark())) == READ_AT_MOST
-    assert since(log, Mark()).endswith("end")
+    assert len(read_since(log, LogPosition())) == READ_AT_MOST
+    assert read_since(log, LogPosition()).endswith("end")
 
 
 def test_a_long_log_is_emptied_while_it_is_written(tmp_path: Path) -> None:
@@ -58,5 +58,5 @@ def test_what_another_user_put_in_its_place_is_left_alone(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "second", "pipe"):
         assert not truncate(tmp_path / name, limit=0)
-    assert since(tmp_path / "link", Mark()) == ""
+    assert read_since(tmp_path / "link", LogPosition()) == ""
     assert victim.read_text() == "precious"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.embedded.adoption import Claim, PostmasterFile, Sight, judge, parse
+from storage.embedded.adoption import Ownership, PostmasterFile, ProcessInfo, classify, parse
 
 WHOLE = "7766\n/mnt/postgres/18\n1795004041\n5432\n/mnt/postgres\n\n 10019109         8\nready   \n"
 
@@ -35,22 +35,22 @@ POSTGRES = ("/any/where/bin/postgres", "-D", "/mnt/postgres/18", "-c", "palaver.
 @pytest.mark.parametrize(
     ("sight", "claim"),
     [
-        (Sight(POSTGRES, HERE), Claim.OURS),
+        (ProcessInfo(POSTGRES, HERE), Ownership.OURS),
         # Started by hand, with other settings: it works in this directory, so it is the one.
-        (Sight(("postgres", "-D", "."), HERE), Claim.OURS),
-        (Sight(POSTGRES, ELSEWHERE), Claim.UNRELATED),
+        (ProcessInfo(("postgres", "-D", "."), HERE), Ownership.OURS),
+        (ProcessInfo(POSTGRES, ELSEWHERE), Ownership.UNRELATED),
         # Somebody who looks around in the directory.
-        (Sight(("-bash",), HERE), Claim.UNRELATED),
-        (Sight(("postgresql-helper",), HERE), Claim.UNRELATED),
+        (ProcessInfo(("-bash",), HERE), Ownership.UNRELATED),
+        (ProcessInfo(("postgresql-helper",), HERE), Ownership.UNRELATED),
         # A process that has ended and was not waited for has no command line any more.
-        (Sight((), None), Claim.UNRELATED),
+        (ProcessInfo((), None), Ownership.UNRELATED),
         # Where the directory may not be seen, the mark on the command line decides.
-        (Sight(POSTGRES, None), Claim.OURS),
-        (Sight(("postgres", "-D", "/srv/data/postgres/18"), None), Claim.UNRELATED),
-        (Sight(("postgres", "palaver.directory=/srv/other/postgres"), None), Claim.UNRELATED),
-        (Sight(("sleep", "palaver.directory=/srv/data/postgres"), None), Claim.UNRELATED),
+        (ProcessInfo(POSTGRES, None), Ownership.OURS),
+        (ProcessInfo(("postgres", "-D", "/srv/data/postgres/18"), None), Ownership.UNRELATED),
+        (ProcessInfo(("postgres", "palaver.directory=/srv/other/postgres"), None), Ownership.UNRELATED),
+        (ProcessInfo(("sleep", "palaver.directory=/srv/data/postgres"), None), Ownership.UNRELATED),
     ],
 )
-def test_a_process_is_ours_by_where_it_works(sight: Sight, claim: Claim) -> None:
+def test_a_process_is_ours_by_where_it_works(sight: ProcessInfo, claim: Ownership) -> None:
     """A number alone proves nothing: after a reboot or in another container it belongs to somebody else."""
-    assert judge(sight, HERE, "/srv/data/postgres") is claim
+    assert classify(sight, HERE, "/srv/data/postgres") is claim

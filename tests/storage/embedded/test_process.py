@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from storage.embedded.launch import Process, children_of, end
+from storage.embedded.launch import Process, children_of, stop_postmaster
 from tests.storage.embedded.nodes import end_of
 
 # A postmaster in miniature: it ends at the signals that are named, and at no other.
@@ -88,7 +88,7 @@ async def test_our_own_child_may_have_ended_before_it_was_held() -> None:
     process = Process(child.pid, child)
     assert await process.ended()
     assert await process.status() == 0
-    assert await end(process, fast=60, immediate=60) == "SIGINT"
+    assert await stop_postmaster(process, fast=60, immediate=60) == "SIGINT"
     await process.close()
 
 
@@ -109,7 +109,7 @@ async def test_a_postmaster_is_ended_by_ever_harder_means(
 ) -> None:
     """Rule: SIGINT, after a bound SIGQUIT, after another SIGKILL, and then it is gone."""
     async with shell(script) as process:
-        assert await end(process, fast=fast, immediate=immediate) == sent
+        assert await stop_postmaster(process, fast=fast, immediate=immediate) == sent
         assert await process.ended(0)
 
 
@@ -119,7 +119,7 @@ async def test_force_ends_the_children_too() -> None:
         while len(children_of(process.pid)) < 2:
             await asyncio.sleep(0.001)
         children = children_of(process.pid)
-        await end(process, fast=0.0, immediate=0.0)
+        await stop_postmaster(process, fast=0.0, immediate=0.0)
         for pid in children:
             await end_of(pid)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from storage.connect import DatabaseAddress
 from storage.database import connect_once
-from storage.embedded.server import accepting
+from storage.embedded.server import wait_until_accepting
 from tests.storage.embedded.nodes import started
 from tests.storage.embedded.test_adoption import left_behind
 
@@ -30,10 +30,10 @@ async def test_who_has_ended_is_not_waited_for(data_directory: Path) -> None:
     """However long the patience: without a process nothing will ever answer."""
     async with left_behind(data_directory) as process:
         address = DatabaseAddress.at_socket(data_directory / "postgres", 5432, "palaver", "palaver")
-        assert await accepting(address, process, within=600)
+        assert await wait_until_accepting(address, process, within=600)
         process.kill_all()
         await process.ended()
-        assert not await accepting(address, process, within=600)
+        assert not await wait_until_accepting(address, process, within=600)
 
 
 async def test_a_server_that_is_full_is_ready(data_directory: Path) -> None:
@@ -46,7 +46,7 @@ async def test_a_server_that_is_full_is_ready(data_directory: Path) -> None:
         held = [await connect_once(postgres.address) for _ in range(4)]
         try:
             assert postgres._process is not None
-            assert await accepting(postgres.address, postgres._process, within=60)
+            assert await wait_until_accepting(postgres.address, postgres._process, within=60)
         finally:
             for connection in held:
                 await connection.close()

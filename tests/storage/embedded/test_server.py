@@ -10,7 +10,7 @@ import pytest
 
 from storage.database import connect_once
 from storage.embedded import EmbeddedPostgres, State
-from storage.embedded.errors import is_passing
+from storage.embedded.errors import is_transient
 from storage.embedded.home import Layout
 from storage.errors import LocalError
 from tests.storage.conftest import owner, processes_in
@@ -84,7 +84,7 @@ async def test_the_remains_of_a_killed_one_are_waited_for(data_directory: Path) 
         child = int(Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text().split()[0])
         os.kill(child, signal.SIGSTOP)
         kill(postgres.pid)
-        while not (layout.log.exists() and is_passing(layout.log.read_text())):
+        while not (layout.log.exists() and is_transient(layout.log.read_text())):
             await asyncio.sleep(0.01)  # a file that another process writes
         assert postgres.state is State.RESTARTING
         os.kill(child, signal.SIGCONT)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded.home import free_space, readable, refuse_full, too_little
+from storage.embedded.home import check_free_space, format_size, free_space, not_enough_space
 from storage.errors import LocalError
 
 
@@ -18,9 +18,9 @@ def test_what_is_reserved_for_root_does_not_count(tmp_path: Path) -> None:
 
 def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
     """The sentence says how much is free, where, and how much it takes."""
-    refuse_full(tmp_path, 1)
+    check_free_space(tmp_path, 1)
     with pytest.raises(LocalError) as refused:
-        refuse_full(tmp_path, 1 << 60)
+        check_free_space(tmp_path, 1 << 60)
     assert refused.value.problem.endswith(
         f"are free on the disk of {tmp_path}, and Postgres needs 1048576.0 TiB there to start."
     )
@@ -29,7 +29,7 @@ def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
 
 def test_the_sentence_is_one() -> None:
     """It ends where the need has been said."""
-    error = too_little(Path("/srv"), 5 << 20, "Postgres ran out of room")
+    error = not_enough_space(Path("/srv"), 5 << 20, "Postgres ran out of room")
     assert error.problem == "Only 5.0 MiB are free on the disk of /srv, and Postgres ran out of room."
 
 
@@ -39,4 +39,4 @@ def test_the_sentence_is_one() -> None:
 )
 def test_numbers_are_for_people(count: int, text: str) -> None:
     """In the unit that makes them short."""
-    assert readable(count) == text
+    assert format_size(count) == text

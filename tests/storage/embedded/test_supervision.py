@@ -3,9 +3,9 @@
 import pytest
 
 from storage.embedded.server import (
-    FIRST_DELAY,
-    LONG_ENOUGH,
-    LONGEST_DELAY,
+    FIRST_RESTART_DELAY,
+    MAX_RESTART_DELAY,
+    STABLE_AFTER,
     TRANSITIONS,
     Effect,
     Input,
@@ -74,7 +74,7 @@ def test_the_waits_double_up_to_a_limit() -> None:
         assert machine.deadline() is None
         assert machine.receive(Input.LOST, 100.0) == (Effect.WAIT,)
     assert waits == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
-    assert (waits[0], waits[-1]) == (FIRST_DELAY, LONGEST_DELAY)
+    assert (waits[0], waits[-1]) == (FIRST_RESTART_DELAY, MAX_RESTART_DELAY)
 
 
 def test_a_short_life_does_not_reset_the_wait() -> None:
@@ -97,8 +97,8 @@ def test_a_long_life_resets_the_wait() -> None:
         machine.receive(Input.LOST, 0.0)
     machine.receive(Input.DUE, 0.0)
     machine.receive(Input.READY, 0.0)
-    machine.receive(Input.LOST, LONG_ENOUGH)
-    assert machine.deadline() == LONG_ENOUGH + FIRST_DELAY
+    machine.receive(Input.LOST, STABLE_AFTER)
+    assert machine.deadline() == STABLE_AFTER + FIRST_RESTART_DELAY
     assert machine.failures == 1
 
 

@@ -6,8 +6,8 @@ from storage.database import Database
 from storage.federation.edus import (
     ReceiptRow,
     fetch_receipts,
+    insert_to_device,
     prune_to_device,
-    take_in_to_device,
     write_receipts,
 )
 
@@ -36,9 +36,9 @@ async def test_the_newest_receipt_of_a_thread_counts(database: Database) -> None
 async def test_a_message_to_devices_is_taken_in_once(database: Database) -> None:
     """Its id names it, together with its server; after a while nobody repeats it any more."""
     async with database.transaction() as connection:
-        assert await take_in_to_device(connection, "b.example", "m1")
-        assert not await take_in_to_device(connection, "b.example", "m1")
-        assert await take_in_to_device(connection, "c.example", "m1")
+        assert await insert_to_device(connection, "b.example", "m1")
+        assert not await insert_to_device(connection, "b.example", "m1")
+        assert await insert_to_device(connection, "c.example", "m1")
         assert await prune_to_device(connection, timedelta(days=1)) == 0
         assert await prune_to_device(connection, timedelta(days=-1)) == 2
-        assert await take_in_to_device(connection, "b.example", "m1")
+        assert await insert_to_device(connection, "b.example", "m1")

@@ -2,7 +2,7 @@
 
 from storage.database import Connection, Database
 from storage.federation import outbox
-from storage.federation.outbox import Depth, QueuedEdu, RoomBacklog, StoredEdu, StoredPdu
+from storage.federation.outbox import QueuedEdu, QueueDepth, RoomBacklog, StoredEdu, StoredPdu
 from storage.rooms.events import EventRow, write_events
 
 PEER, OTHER = "b.example", "c.example"
@@ -40,9 +40,9 @@ async def test_events_wait_in_the_order_in_which_they_were_queued(database: Data
         first = await queue(connection, (PEER, ROOM, "$1"), (OTHER, ROOM, "$1"), (PEER, ROOM, "$2"))
         second = await queue(connection, (PEER, SECOND, "$3"), (PEER, ROOM, "$4"))
         assert sorted([*first, *second]) == [*first, *second]
-        assert await outbox.oldest_pdus(connection, PEER, ROOM, 2) == [first[0], first[2]]
-        assert await outbox.oldest_pdus(connection, PEER, ROOM, 9) == [first[0], first[2], second[1]]
-        assert sorted(await outbox.survey(connection, PEER)) == [
+        assert await outbox.list_oldest_pdus(connection, PEER, ROOM, 2) == [first[0], first[2]]
+        assert await outbox.list_oldest_pdus(connection, PEER, ROOM, 9) == [first[0], first[2], second[1]]
+        assert sorted(await outbox.fetch_backlogs(connection, PEER)) == [
             RoomBacklog(ROOM, 3, second[1]),
             RoomBacklog(SECOND, 1, second[0]),
         ]
@@ -67,10 +67,10 @@ async def test_what_was_sent_is_taken_out(database: Database) -> None:
         )
         await outbox.delete_pdus(connection, PEER, [(ROOM, two), (SECOND, one)])
         await outbox.delete_pdus(connection, PEER, [])
-        assert await outbox.oldest_pdus(connection, PEER, ROOM, 9) == [one, three]
+        assert await outbox.list_oldest_pdus(connection, PEER, ROOM, 9) == [one, three]
         assert await outbox.skip_pdus(connection, PEER, ROOM, three) == 1
-        assert await outbox.oldest_pdus(connection, PEER, ROOM, 9) == [three]
-        assert len(await outbox.oldest_pdus(connection, OTHER, ROOM, 9)) == 1
+        assert await outbox.list_oldest_pdus(connection, PEER, ROOM, 9) == [three]
+        assert len(await outbox.list_oldest_pdus(connection, OTHER, ROOM, 9)) == 1
 
 
 async def test_edus_wait_beside_the_events(database: Database) -> None:
@@ -79,34 +79,34 @@ async def test_edus_wait_beside_the_events(database: Database) -> None:
         queued = await outbox.queue_edu(connection, [PEER, OTHER], "m.direct_to_device", b'{"a":1}', 5)
         assert [type(row) for row in queued] == [QueuedEdu, QueuedEdu]
         (mine,) = [row.position for row in queued if row.destination == PEER]
-        assert await outbox.oldest_edus(connection, PEER, 9) == [mine]
+        assert await outbox.list_oldest_edus(connection, PEER, 9) == [mine]
         expected = [StoredEdu(mine, "m.direct_to_device", b'{"a":1}')]
         assert await outbox.fetch_edus(connection, PEER, [mine, mine + 1]) == expected
         await outbox.delete_edus(connection, PEER, [mine])
         await outbox.delete_edus(connection, PEER, [])
-        assert await outbox.oldest_edus(connection, PEER, 9) == []
-        assert len(await outbox.oldest_edus(connection, OTHER, 9)) == 1
+        assert await outbox.list_oldest_edus(connection, PEER, 9) == []
+        assert len(await outbox.list_oldest_edus(connection, OTHER, 9)) == 1
 
 
 async def test_every_server_for_which_something_waits_is_found(database: Database) -> None:
     """By its events or its EDUs; with how much, and since when."""
     async with database.transaction() as connection:
-        assert await outbox.destinations(connection) == []
+        assert await outbox.list_destinations(connection) == []
         await queue(connection, (PEER, ROOM, "$1"), (PEER, SECOND, "$2"), now=20)
         await outbox.queue_edu(connection, [PEER, OTHER], "m.direct_to_device", b"{}", 10)
         await queue(connection, ("d.example", ROOM, "$3"), now=30)
-        assert sorted(await outbox.destinations(connection)) == [PEER, OTHER, "d.example"]
-        assert await outbox.depths(connection) == [
-            Depth(PEER, 2, 1, 10),
-            Depth(OTHER, 0, 1, 10),
-            Depth("d.example", 1, 0, 30),
+        assert sorted(await outbox.list_destinations(connection)) == [PEER, OTHER, "d.example"]
+        assert await outbox.list_depths(connection) == [
+            QueueDepth(PEER, 2, 1, 10),
+            QueueDepth(OTHER, 0, 1, 10),
+            QueueDepth("d.example", 1, 0, 30),
         ]
 
 
 async def test_a_database_has_one_epoch(database: Database) -> None:
     """Drawn when it is asked for first, and never another one."""
     async with database.transaction() as connection:
-        drawn = await outbox.epoch(connection)
+        drawn = await outbox.fetch_epoch(connection)
     async with database.transaction() as connection:
         assert drawn
-        assert await outbox.epoch(connection) == drawn
+        assert await outbox.fetch_epoch(connection) == drawn

@@ -5,11 +5,11 @@ from storage.federation.users import (
     ProfileChange,
     delete_change,
     fetch_profile,
+    insert_change,
     insert_user,
     is_user,
     list_changes,
     lock_profile,
-    note_change,
     update_profile,
 )
 
@@ -35,13 +35,13 @@ async def test_a_user_is_there_once(database: Database) -> None:
 async def test_what_changes_in_between_stays_to_be_told(database: Database) -> None:
     """Only the change that was told of goes; one that came meanwhile has another number."""
     async with database.transaction() as connection:
-        await note_change(connection, ALICE)
-        await note_change(connection, "@bob:here.test")
+        await insert_change(connection, ALICE)
+        await insert_change(connection, "@bob:here.test")
         first, second = await list_changes(connection, 0, 10)
         assert (first.user_id, second.user_id) == (ALICE, "@bob:here.test")
         assert await list_changes(connection, 0, 1) == [first]
         assert await list_changes(connection, first.number, 10) == [second]
-        await note_change(connection, ALICE)
+        await insert_change(connection, ALICE)
         await delete_change(connection, first)
         assert [change.user_id for change in await list_changes(connection, 0, 10)] == [
             "@bob:here.test",

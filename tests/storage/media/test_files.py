@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.media.files import HEAD, MediaFiles, NoRoom
+from storage.media.files import HEAD_BYTES, DiskFull, MediaFiles
 
 HELLO = hashlib.sha256(b"hello").digest()
 
@@ -66,7 +66,7 @@ def test_it_comes_in_pieces(files: MediaFiles) -> None:
         incoming.write(piece)
     assert incoming.sha256 == hashlib.sha256(b"hello" + b"x" * 100).digest()
     assert incoming.size == 105
-    assert incoming.head == (b"hello" + b"x" * 100)[:HEAD]
+    assert incoming.head == (b"hello" + b"x" * 100)[:HEAD_BYTES]
     incoming.discard()
 
 
@@ -112,7 +112,7 @@ def test_the_rest_of_the_disk_is_left_to_others(tmp_path: Path) -> None:
     files = MediaFiles(tmp_path / "media", reserve=1 << 60)
     files.prepare()
     incoming = files.begin()
-    with pytest.raises(NoRoom, match="no room left"):
+    with pytest.raises(DiskFull, match="no room left"):
         incoming.write(b"hello")
     incoming.discard()
     assert everything(files) == []
@@ -120,7 +120,7 @@ def test_the_rest_of_the_disk_is_left_to_others(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_called_one(files: MediaFiles) -> None:
     """Whoever was faster with the last bytes; everything else is what it is."""
-    with pytest.raises(NoRoom), files.full_disk_named():
+    with pytest.raises(DiskFull), files.full_disk_named():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(PermissionError), files.full_disk_named():
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from storage.database import Database
 from storage.media.media import (
+    EvictableMedia,
     MediaRow,
-    Surplus,
     delete_remote,
     fetch,
-    fetch_surplus,
-    fetch_unneeded,
+    fetch_evictable,
+    fetch_unreferenced,
     find_upload,
-    is_needed,
+    is_referenced,
     lock_bytes,
-    put,
     set_quarantined,
     touch,
+    upsert,
 )
 
 A, B = b"a" * 32, b"b" * 32
@@ -26,21 +26,21 @@ THEIRS = replace(OURS, origin="them.test", uploader=None)
 async def test_what_is_put_is_found(database: Database) -> None:
     """Under its own address only."""
     async with database.transaction() as connection:
-        await put(connection, OURS)
+        await upsert(connection, OURS)
         assert await fetch(connection, "us.test", "one") == OURS
         assert await fetch(connection, "them.test", "one") is None
-        assert await is_needed(connection, A)
-        assert not await is_needed(connection, B)
-        assert await fetch_unneeded(connection, [A, B]) == [B]
-        assert await fetch_unneeded(connection, []) == []
+        assert await is_referenced(connection, A)
+        assert not await is_referenced(connection, B)
+        assert await fetch_unreferenced(connection, [A, B]) == [B]
+        assert await fetch_unreferenced(connection, []) == []
 
 
 async def test_ours_is_written_once(database: Database) -> None:
     """Nothing that comes later under its address changes it; another server's may come anew."""
     async with database.transaction() as connection:
         for row in (OURS, THEIRS):
-            await put(connection, row)
-            await put(connection, replace(row, sha256=B, uploader=None))
+            await upsert(connection, row)
+            await upsert(connection, replace(row, sha256=B, uploader=None))
         assert await fetch(connection, "us.test", "one") == OURS
         assert await fetch(connection, "them.test", "one") == replace(THEIRS, sha256=B)
 
@@ -48,7 +48,7 @@ async def test_ours_is_written_once(database: Database) -> None:
 async def test_use_only_goes_forward(database: Database) -> None:
     """A clock that was set back makes nothing older."""
     async with database.transaction() as connection:
-        await put(connection, THEIRS)
+        await upsert(connection, THEIRS)
         for now in (5000, 4000):
             await touch(connection, "them.test", "one", now)
         assert await fetch(connection, "them.test", "one") == replace(THEIRS, last_used_at=5000)
@@ -57,10 +57,10 @@ async def test_use_only_goes_forward(database: Database) -> None:
 async def test_bytes_in_quarantine_stay_there_under_every_address(database: Database) -> None:
     """Those they have, and those they get afterwards."""
     async with database.transaction() as connection:
-        await put(connection, THEIRS)
+        await upsert(connection, THEIRS)
         await set_quarantined(connection, A, quarantined=True)
-        await put(connection, OURS)
-        await put(connection, THEIRS)
+        await upsert(connection, OURS)
+        await upsert(connection, THEIRS)
         for row in (OURS, THEIRS):
             assert await fetch(connection, row.origin, row.media_id) == replace(row, quarantined=True)
         await set_quarantined(connection, A, quarantined=False)
@@ -71,27 +71,27 @@ async def test_an_upload_is_found_by_its_bytes(database: Database) -> None:
     """The oldest of that user, and nothing of anybody else's."""
     async with database.transaction() as connection:
         assert await find_upload(connection, "us.test", "@alice:us.test", A) is None
-        await put(connection, THEIRS)
-        await put(connection, replace(OURS, media_id="later", created_at=2000))
-        await put(connection, OURS)
-        await put(connection, replace(OURS, media_id="bobs", uploader="@bob:us.test", created_at=1))
-        await put(connection, replace(OURS, media_id="other", sha256=B, created_at=1))
+        await upsert(connection, THEIRS)
+        await upsert(connection, replace(OURS, media_id="later", created_at=2000))
+        await upsert(connection, OURS)
+        await upsert(connection, replace(OURS, media_id="bobs", uploader="@bob:us.test", created_at=1))
+        await upsert(connection, replace(OURS, media_id="other", sha256=B, created_at=1))
         assert await find_upload(connection, "us.test", "@alice:us.test", A) == "one"
 
 
 async def test_the_surplus_is_what_is_old_or_too_much(database: Database) -> None:
     """The longest unused goes first. Never ours, never what is in quarantine."""
     async with database.transaction() as connection:
-        await put(connection, replace(OURS, created_at=1, size=10**9))
+        await upsert(connection, replace(OURS, created_at=1, size=10**9))
         for number in range(5):
-            await put(
+            await upsert(
                 connection,
                 replace(THEIRS, media_id=str(number), sha256=bytes([number]) * 32, created_at=number),
             )
         await set_quarantined(connection, bytes([3]) * 32, quarantined=True)
 
         async def surplus(since: int, most: int, *, used_until: int = 9, limit: int = 10) -> list[str]:
-            found = await fetch_surplus(
+            found = await fetch_evictable(
                 connection, unused_since=since, most_bytes=most, used_until=used_until, limit=limit
             )
             return [one.media_id for one in found]
@@ -110,14 +110,14 @@ async def test_only_what_others_have_is_deleted(database: Database) -> None:
     async with database.transaction() as connection:
         await lock_bytes(connection, A)
         for row in (OURS, THEIRS):
-            await put(connection, row)
-        for surplus in (Surplus("us.test", "one", A), Surplus("them.test", "one", B)):
+            await upsert(connection, row)
+        for surplus in (EvictableMedia("us.test", "one", A), EvictableMedia("them.test", "one", B)):
             await delete_remote(connection, surplus)
         assert await fetch(connection, "us.test", "one") is not None
         assert await fetch(connection, "them.test", "one") is not None
-        await delete_remote(connection, Surplus("them.test", "one", A))
+        await delete_remote(connection, EvictableMedia("them.test", "one", A))
         assert await fetch(connection, "them.test", "one") is None
-        assert await is_needed(connection, A)
+        assert await is_referenced(connection, A)
 
 
 async def test_a_lock_is_held_against_others(database: Database) -> None:

@@ -1,7 +1,14 @@
 """Calls of tools that people have asked for in rooms."""
 
 from storage.database import Database
-from storage.offices.orders import OrderRow, insert_order, is_known, list_untold, prune, set_told
+from storage.offices.orders import (
+    OrderRow,
+    insert_order,
+    is_order_known,
+    list_unreported,
+    mark_reported,
+    prune,
+)
 
 
 def order(number: int) -> OrderRow:
@@ -11,15 +18,15 @@ def order(number: int) -> OrderRow:
 async def test_a_message_is_one_order(database: Database) -> None:
     """However often it is read; and it is one until whoever has asked has been told."""
     async with database.transaction() as connection:
-        assert not await is_known(connection, "$e2")
+        assert not await is_order_known(connection, "$e2")
         assert await insert_order(connection, order(2))
-        assert await is_known(connection, "$e2")
+        assert await is_order_known(connection, "$e2")
         assert await insert_order(connection, order(1))
         assert not await insert_order(connection, order(2)._replace(call_id="other"))
-        assert await list_untold(connection, 10) == [order(1), order(2)]
-        assert await list_untold(connection, 1) == [order(1)]
-        await set_told(connection, "$e1")
-        assert await list_untold(connection, 10) == [order(2)]
+        assert await list_unreported(connection, 10) == [order(1), order(2)]
+        assert await list_unreported(connection, 1) == [order(1)]
+        await mark_reported(connection, "$e1")
+        assert await list_unreported(connection, 10) == [order(2)]
         assert not await insert_order(connection, order(1))
 
 
@@ -30,4 +37,4 @@ async def test_old_ones_are_forgotten(database: Database) -> None:
             await insert_order(connection, order(number))
         assert await prune(connection, 4, 2) == 2
         assert await prune(connection, 4, 10) == 1
-        assert [row.event_id for row in await list_untold(connection, 10)] == ["$e4", "$e5"]
+        assert [row.event_id for row in await list_unreported(connection, 10)] == ["$e4", "$e5"]

@@ -6,22 +6,22 @@ from typing import Any
 
 from storage.database import Database
 from storage.offices.records import (
-    NOT_TAKEN,
+    NOT_ACCEPTED,
     NewRecord,
-    decide,
+    assign_messages,
     fetch_answer,
     fetch_call,
     fetch_call_event,
-    fetch_there,
-    fetch_there_in,
+    fetch_present_members,
+    fetch_present_members_of_office,
     fetch_unanswered,
-    fetch_untold,
+    fetch_unsent,
     insert_records,
     is_unanswered,
     list_calls,
     lock_office,
+    mark_sent,
     prune,
-    set_told,
 )
 
 
@@ -35,14 +35,16 @@ async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
     """Until it is told; what the room does not take is not tried again."""
     async with database.transaction() as connection:
         await insert_records(connection, [record("called", f"{n}", n=n) for n in range(5)])
-        rows = await fetch_untold(connection, 3)
+        rows = await fetch_unsent(connection, 3)
         assert [row.call_id for row in rows] == ["0", "1", "2"]
-        await decide(connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position})
-        decided = [row.told_as for row in await fetch_untold(connection, 3)]
+        await assign_messages(
+            connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position}
+        )
+        decided = [row.told_as for row in await fetch_unsent(connection, 3)]
         assert decided == [rows[0].position, None, rows[0].position]
-        await set_told(connection, [rows[0].position, rows[2].position], "$event")
-        await set_told(connection, [rows[1].position], NOT_TAKEN)
-        assert [row.call_id for row in await fetch_untold(connection, 10)] == ["3", "4"]
+        await mark_sent(connection, [rows[0].position, rows[2].position], "$event")
+        await mark_sent(connection, [rows[1].position], NOT_ACCEPTED)
+        assert [row.call_id for row in await fetch_unsent(connection, 10)] == ["3", "4"]
         assert await fetch_call_event(connection, "0") == "$event"
         assert await fetch_call_event(connection, "1") is None
         assert await fetch_call_event(connection, "3") is None
@@ -58,10 +60,10 @@ async def test_one_office_comes_after_the_other(database: Database) -> None:
             connection,
             [record("called", f"{office_id}{n}", office_id) for n in range(3) for office_id in "bac"],
         )
-        rows = await fetch_untold(connection, 5)
+        rows = await fetch_unsent(connection, 5)
         assert [row.call_id for row in rows] == ["b0", "b1", "b2", "a0", "a1"]
-        await set_told(connection, [row.position for row in rows], "$event")
-        assert [row.call_id for row in await fetch_untold(connection, 5)] == ["c0", "c1", "c2", "a2"]
+        await mark_sent(connection, [row.position for row in rows], "$event")
+        assert [row.call_id for row in await fetch_unsent(connection, 5)] == ["c0", "c1", "c2", "a2"]
 
 
 async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
@@ -79,7 +81,9 @@ async def test_who_is_there_has_joined_and_not_left(database: Database) -> None:
                 record("joined", name="eyes", role="computer"),
             ],
         )
-        there = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_there(connection)]
+        there = [
+            (one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)
+        ]
     assert sorted(there) == [("a", "boss"), ("a", "eyes"), ("b", "hands")]
 
 
@@ -133,19 +137,19 @@ async def test_what_is_old_and_told_is_forgotten(database: Database) -> None:
             connection,
             [record("joined", name="boss"), *(record("called", f"{n}", at_ms=n) for n in range(5))],
         )
-        rows = await fetch_untold(connection, 10)
-        await set_told(connection, [row.position for row in rows[:-1]], "$x")
+        rows = await fetch_unsent(connection, 10)
+        await mark_sent(connection, [row.position for row in rows[:-1]], "$x")
         assert await prune(connection, 10, 3) == 3
         assert await prune(connection, 10, 3) == 1
         assert await prune(connection, 10, 3) == 0
         assert [call.call_id for call in await list_calls(connection, None, None, 10)] == ["4"]
-        assert len(await fetch_there(connection)) == 1
+        assert len(await fetch_present_members(connection)) == 1
         await insert_records(connection, [record("left", name="boss", at_ms=2)])
-        [_, left] = await fetch_untold(connection, 10)
-        await set_told(connection, [left.position], "$x")
+        [_, left] = await fetch_unsent(connection, 10)
+        await mark_sent(connection, [left.position], "$x")
         for _ in range(2):
             assert await prune(connection, 10, 1) == 1
-            assert await fetch_there(connection) == []
+            assert await fetch_present_members(connection) == []
         assert await prune(connection, 10, 1) == 0
 
 
@@ -158,13 +162,17 @@ async def test_who_is_there_in_one_office(database: Database) -> None:
         ]  # fmt: skip
         said = [record(kind, office_id=office, name=name) for kind, name, office in moves]
         await insert_records(connection, said)
-        there = [json.loads(one.body)["name"] for one in await fetch_there_in(connection, "a")]
+        there = [
+            json.loads(one.body)["name"] for one in await fetch_present_members_of_office(connection, "a")
+        ]
         assert there == ["boss", "hands"]
-        everywhere = [(one.office_id, json.loads(one.body)["name"]) for one in await fetch_there(connection)]
+        everywhere = [
+            (one.office_id, json.loads(one.body)["name"]) for one in await fetch_present_members(connection)
+        ]
         assert everywhere == [("a", "boss"), ("b", "feet"), ("a", "hands")]
-        positions = [one.position for one in await fetch_there(connection)]
+        positions = [one.position for one in await fetch_present_members(connection)]
         assert positions == sorted(positions)
-        assert await fetch_there_in(connection, "c") == []
+        assert await fetch_present_members_of_office(connection, "c") == []
 
 
 async def test_one_has_an_office_for_itself(database: Database) -> None:

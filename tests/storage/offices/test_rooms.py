@@ -6,18 +6,18 @@ from storage.database import Connection, Database
 from storage.offices import records as office_records
 from storage.offices.records import NewRecord
 from storage.offices.rooms import (
-    ArchivedRow,
+    ArchivedOffice,
     archive,
-    bring_back,
+    defer_archiving,
     is_used_again,
-    keep,
     list_archived,
     list_offices,
-    list_to_tell,
+    list_unannounced,
     list_unused,
     list_used_again,
-    note_use,
-    set_told,
+    mark_announced,
+    unarchive,
+    update_last_use,
 )
 
 
@@ -30,7 +30,7 @@ async def happens(connection: Connection, office_id: str, kind: str, at_ms: int,
 
 
 async def unused(connection: Connection, used_before_ms: int) -> list[str]:
-    await note_use(connection)
+    await update_last_use(connection)
     return [office_id for office_id, _ in await list_unused(connection, used_before_ms, 10)]
 
 
@@ -54,7 +54,7 @@ async def test_an_office_is_unused_when_nobody_is_there_and_nothing_has_happened
         await happens(connection, "a", "joined", 901, "hands")
         await happens(connection, "a", "left", 902)
         assert await unused(connection, 1_000) == ["b"]
-        await keep(connection, "b", 1_001)
+        await defer_archiving(connection, "b", 1_001)
         assert await unused(connection, 1_000) == []
         assert await list_offices(connection) == ["a", "b", "c"]
 
@@ -63,17 +63,17 @@ async def test_it_is_archived_unless_something_has_happened_since(database: Data
     """Once. That its room says so is noted by itself."""
     async with database.transaction() as connection:
         last = await happens(connection, "a", "left", 20)
-        await note_use(connection)
+        await update_last_use(connection)
         assert await archive(connection, "a", last, 100)
         assert not await archive(connection, "a", last, 100)
-        assert await list_to_tell(connection, 10) == [ArchivedRow("a", last, 20)]
+        assert await list_unannounced(connection, 10) == [ArchivedOffice("a", last, 20)]
         assert await list_archived(connection) == []
-        await set_told(connection, "a")
-        assert await list_to_tell(connection, 10) == []
+        await mark_announced(connection, "a")
+        assert await list_unannounced(connection, 10) == []
         assert await list_archived(connection) == ["a"]
         assert await unused(connection, 1_000) == []
         other = await happens(connection, "b", "left", 20)
-        await note_use(connection)
+        await update_last_use(connection)
         await happens(connection, "b", "joined", 99)
         assert not await archive(connection, "b", other, 100)
 
@@ -82,15 +82,15 @@ async def test_it_comes_back_with_the_next_who_joins(database: Database) -> None
     """And is unused again after as long a time."""
     async with database.transaction() as connection:
         last = await happens(connection, "a", "left", 20)
-        await note_use(connection)
+        await update_last_use(connection)
         await archive(connection, "a", last, 100)
-        await set_told(connection, "a")
+        await mark_announced(connection, "a")
         await happens(connection, "a", "answered", 101)
         await happens(connection, "b", "joined", 101)
         assert (await list_used_again(connection, 10), await is_used_again(connection, "a")) == ([], False)
         await happens(connection, "a", "joined", 102)
         assert (await list_used_again(connection, 10), await is_used_again(connection, "a")) == (["a"], True)
-        await bring_back(connection, "a", 102)
+        await unarchive(connection, "a", 102)
         assert await list_used_again(connection, 10) == []
         await happens(connection, "a", "left", 103)
         assert await unused(connection, 102) == []

@@ -8,14 +8,14 @@ import pytest
 from storage.database import Database
 from storage.offices import tokens as office_tokens
 from storage.offices.tokens import (
-    KEPT_MS,
-    NOTED_EVERY_MS,
+    RETENTION_MS,
+    USE_RECORDED_EVERY_MS,
     OfficeTokenRow,
     fetch_token,
     insert_token,
-    list_good_ids,
     list_tokens,
-    note_use,
+    list_valid_ids,
+    record_use,
     revoke_token,
 )
 
@@ -78,20 +78,20 @@ async def test_its_use_is_noted_to_the_minute(database: Database) -> None:
     async with database.transaction() as connection:
         await insert_token(connection, row("a"))
         noted = []
-        for at in (NOW, NOW + NOTED_EVERY_MS - 1, NOW + NOTED_EVERY_MS, NOW + 3):
-            await note_use(connection, "a", at)
+        for at in (NOW, NOW + USE_RECORDED_EVERY_MS - 1, NOW + USE_RECORDED_EVERY_MS, NOW + 3):
+            await record_use(connection, "a", at)
             found = await fetch_token(connection, "a")
             assert found is not None
             noted.append(found.last_used_at)
-    assert noted == [NOW, NOW, NOW + NOTED_EVERY_MS, NOW + NOTED_EVERY_MS]
+    assert noted == [NOW, NOW, NOW + USE_RECORDED_EVERY_MS, NOW + USE_RECORDED_EVERY_MS]
 
 
 def test_whether_a_use_is_news() -> None:
     """Of a clock that was put back nothing is written down."""
     assert row("a").is_use_news(NOW)
     used = row("a")._replace(last_used_at=NOW)
-    assert used.is_use_news(NOW + NOTED_EVERY_MS)
-    assert not used.is_use_news(NOW + NOTED_EVERY_MS - 1)
+    assert used.is_use_news(NOW + USE_RECORDED_EVERY_MS)
+    assert not used.is_use_news(NOW + USE_RECORDED_EVERY_MS - 1)
     assert not used.is_use_news(0)
 
 
@@ -103,36 +103,36 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
     async with database.transaction() as connection:
         for name, expires_at in (("a", None), ("b", NOW + 1), ("c", None)):
             await insert_token(connection, row(name, expires_at=expires_at))
-        assert await list_good_ids(connection, ["a", "b", "z"], NOW) == {"a", "b"}
-        assert await list_good_ids(connection, ["a", "b"], NOW + 1) == {"a"}
-        assert await list_good_ids(connection, [], NOW) == frozenset()
+        assert await list_valid_ids(connection, ["a", "b", "z"], NOW) == {"a", "b"}
+        assert await list_valid_ids(connection, ["a", "b"], NOW + 1) == {"a"}
+        assert await list_valid_ids(connection, [], NOW) == frozenset()
         assert not await revoke_token(connection, "z", NOW)
         for at in (NOW, NOW + 1):
             assert await revoke_token(connection, "a", at)
         found = {one.token_id: one for one in await list_tokens(connection)}
         assert found["a"].revoked_at == NOW
         assert [found[name].is_good(NOW + 1) for name in "abc"] == [False, False, True]
-        assert await list_good_ids(connection, "abc", NOW + 1) == {"c"}
+        assert await list_valid_ids(connection, "abc", NOW + 1) == {"c"}
 
 
 async def test_there_are_so_many_and_no_more(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that ended long ago make room for new ones."""
-    monkeypatch.setattr(office_tokens, "MOST", 3)
+    monkeypatch.setattr(office_tokens, "MAX_TOKENS", 3)
     async with database.transaction() as connection:
         assert await insert_token(connection, row("a"))
         assert await insert_token(connection, row("b", expires_at=NOW + 1))
         assert await insert_token(connection, row("c"))
         assert not await insert_token(connection, row("d"))
         await revoke_token(connection, "a", NOW)
-        assert not await insert_token(connection, row("d", made_at=NOW + KEPT_MS))
-        assert await insert_token(connection, row("d", made_at=NOW + KEPT_MS + 1))
-        assert not await insert_token(connection, row("e", made_at=NOW + KEPT_MS + 1))
+        assert not await insert_token(connection, row("d", made_at=NOW + RETENTION_MS))
+        assert await insert_token(connection, row("d", made_at=NOW + RETENTION_MS + 1))
+        assert not await insert_token(connection, row("e", made_at=NOW + RETENTION_MS + 1))
         assert [one.token_id for one in await list_tokens(connection)] == ["b", "c", "d"]
 
 
 async def test_the_last_place_is_given_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """To one of several who ask at the same time."""
-    monkeypatch.setattr(office_tokens, "MOST", 2)
+    monkeypatch.setattr(office_tokens, "MAX_TOKENS", 2)
 
     async def insert(token_id: str) -> bool:
         async with database.transaction() as connection:

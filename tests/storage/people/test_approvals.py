@@ -1,7 +1,7 @@
 """Questions that people are asked."""
 
 from storage.database import Database
-from storage.people.approvals import KEPT_MS, ApprovalRow, ask, decide
+from storage.people.approvals import RETENTION_MS, ApprovalRow, insert_approval, set_verdict
 
 NOW = 1_700_000_000_000
 
@@ -10,17 +10,17 @@ async def test_a_question_keeps_its_time_and_its_first_verdict(database: Databas
     """However often it is asked and decided."""
     asked = ApprovalRow("test/1", NOW, NOW + 60)
     async with database.transaction() as connection:
-        assert await ask(connection, "test/1", NOW, NOW + 60) == asked
-        assert await ask(connection, "test/1", NOW + 5, NOW + 65) == asked
+        assert await insert_approval(connection, "test/1", NOW, NOW + 60) == asked
+        assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == asked
         decided = asked._replace(verdict="refused", decided_by="@alice:here.test")
-        assert await decide(connection, "test/1", "refused", "@alice:here.test", None) == decided
-        assert await decide(connection, "test/1", "withdrawn", None, "It is gone.") == decided
-        assert await ask(connection, "test/1", NOW + 5, NOW + 65) == decided
+        assert await set_verdict(connection, "test/1", "refused", "@alice:here.test", None) == decided
+        assert await set_verdict(connection, "test/1", "withdrawn", None, "It is gone.") == decided
+        assert await insert_approval(connection, "test/1", NOW + 5, NOW + 65) == decided
 
 
 async def test_old_questions_are_forgotten(database: Database) -> None:
     """A month after the time for an answer."""
     async with database.transaction() as connection:
-        await ask(connection, "test/1", NOW, NOW + 60)
-        await ask(connection, "test/2", NOW + KEPT_MS + 61, NOW + KEPT_MS + 121)
+        await insert_approval(connection, "test/1", NOW, NOW + 60)
+        await insert_approval(connection, "test/2", NOW + RETENTION_MS + 61, NOW + RETENTION_MS + 121)
         assert await connection.fetchval("SELECT count(*) FROM approvals") == 1

@@ -1,7 +1,13 @@
 """People as whom a node may speak, in the database."""
 
 from storage.database import Database
-from storage.people.double_puppets import PuppetRow, delete_puppet, fetch_puppet, keep_puppet, refuse_puppet
+from storage.people.double_puppets import (
+    PuppetRow,
+    delete_puppet,
+    fetch_puppet,
+    mark_puppet_refused,
+    upsert_puppet,
+)
 
 ALICE = "@alice:their.server"
 ROW = PuppetRow(ALICE, "login-1", b"sealed", 1_000)
@@ -11,29 +17,29 @@ async def test_a_person_has_one(database: Database) -> None:
     """The newer one takes the place of the one before, and nobody has refused it yet."""
     async with database.transaction() as connection:
         assert await fetch_puppet(connection, ALICE) is None
-        await keep_puppet(connection, ROW)
+        await upsert_puppet(connection, ROW)
         assert await fetch_puppet(connection, ALICE) == ROW
-        await refuse_puppet(connection, ALICE, "login-1", 2_000)
+        await mark_puppet_refused(connection, ALICE, "login-1", 2_000)
         newer = PuppetRow(ALICE, "login-2", b"another", 3_000)
-        await keep_puppet(connection, newer)
+        await upsert_puppet(connection, newer)
         assert await fetch_puppet(connection, ALICE) == newer
 
 
 async def test_it_is_refused_once_and_under_its_own_id(database: Database) -> None:
     """The first time counts; a word on a token that is no longer the person's says nothing."""
     async with database.transaction() as connection:
-        await keep_puppet(connection, ROW)
-        await refuse_puppet(connection, ALICE, "login-0", 1_500)
+        await upsert_puppet(connection, ROW)
+        await mark_puppet_refused(connection, ALICE, "login-0", 1_500)
         assert await fetch_puppet(connection, ALICE) == ROW
         for at in (2_000, 2_500):
-            await refuse_puppet(connection, ALICE, "login-1", at)
+            await mark_puppet_refused(connection, ALICE, "login-1", at)
         assert await fetch_puppet(connection, ALICE) == ROW._replace(refused_at=2_000)
 
 
 async def test_it_is_taken_back_by_its_owner(database: Database) -> None:
     """Who names another person's id takes nothing."""
     async with database.transaction() as connection:
-        await keep_puppet(connection, ROW)
+        await upsert_puppet(connection, ROW)
         assert not await delete_puppet(connection, "@bob:their.server", "login-1")
         assert not await delete_puppet(connection, ALICE, "login-0")
         assert await delete_puppet(connection, ALICE, "login-1")

@@ -2,9 +2,9 @@
 
 from storage.database import Database
 from storage.people import people
-from storage.people.people import ShownRow
+from storage.people.people import TaskMessagesRow
 
-ASKED = ShownRow(
+ASKED = TaskMessagesRow(
     task=7,
     requester_node="here",
     request_id="people-1",
@@ -23,30 +23,30 @@ ASKED = ShownRow(
 )
 
 
-async def put(database: Database, *rows: ShownRow) -> None:
+async def put(database: Database, *rows: TaskMessagesRow) -> None:
     async with database.transaction() as connection:
         for row in rows:
-            await people.insert_shown(connection, row)
+            await people.insert_task_messages(connection, row)
 
 
 async def found(database: Database, event_id: str, room_id: str = "!room", limit: int = 10) -> list[int]:
     async with database.transaction() as connection:
-        return [row.task for row in await people.find_shown(connection, room_id, event_id, limit)]
+        return [row.task for row in await people.find_task_messages(connection, room_id, event_id, limit)]
 
 
 async def test_what_is_known_of_a_task_stays(database: Database) -> None:
     """Recorded a second time, after a kill, it is what it was."""
     await put(database, ASKED, ASKED._replace(root="$other"))
     async with database.transaction() as connection:
-        assert await people.fetch_shown(connection, 7) == ASKED
-        assert await people.fetch_shown(connection, 8) is None
+        assert await people.fetch_task_messages(connection, 7) == ASKED
+        assert await people.fetch_task_messages(connection, 8) is None
 
 
 async def test_what_is_known_of_a_task_is_told(database: Database) -> None:
     """By whoever records it once more."""
     async with database.transaction() as connection:
-        assert await people.keep_shown(connection, ASKED) == ASKED
-        assert await people.keep_shown(connection, ASKED._replace(root="$other")) == ASKED
+        assert await people.insert_or_fetch_task_messages(connection, ASKED) == ASKED
+        assert await people.insert_or_fetch_task_messages(connection, ASKED._replace(root="$other")) == ASKED
 
 
 async def test_a_message_leads_to_its_tasks(database: Database) -> None:
@@ -55,8 +55,8 @@ async def test_a_message_leads_to_its_tasks(database: Database) -> None:
     async with database.transaction() as connection:
         await people.set_progress(connection, 8, "$progress")
         await people.set_answer(connection, 8, "$answer")
-        await people.set_sign(connection, 8, "done", "$sign")
-        row = await people.fetch_shown(connection, 8)
+        await people.set_reaction(connection, 8, "done", "$sign")
+        row = await people.fetch_task_messages(connection, 8)
     assert row is not None
     assert row[-7:] == (True, "done", "$sign", "$progress", "$answer", None, 5)
     assert await found(database, "$root") == [8, 7]
@@ -72,10 +72,10 @@ async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:
     """Read again after a kill, the same event still is the one; a later one is not."""
     await put(database, ASKED)
     async with database.transaction() as connection:
-        assert await people.withdraw(connection, 7, "$edit") == "$edit"
-        assert await people.withdraw(connection, 7, "$edit") == "$edit"
-        assert await people.withdraw(connection, 7, "$later") == "$edit"
-        assert await people.withdraw(connection, 9, "$edit") is None
+        assert await people.set_withdrawn(connection, 7, "$edit") == "$edit"
+        assert await people.set_withdrawn(connection, 7, "$edit") == "$edit"
+        assert await people.set_withdrawn(connection, 7, "$later") == "$edit"
+        assert await people.set_withdrawn(connection, 9, "$edit") is None
 
 
 async def test_what_has_cancelled_last_is_known(database: Database) -> None:
@@ -95,17 +95,17 @@ async def test_old_ones_are_forgotten(database: Database) -> None:
     """The oldest first, some at a time."""
     await put(database, *(ASKED._replace(task=number, made_at=number) for number in range(5)))
     async with database.transaction() as connection:
-        assert await people.prune_shown(connection, 4, 3) == 3
-        assert await people.prune_shown(connection, 4, 3) == 1
-        assert await people.prune_shown(connection, 4, 3) == 0
+        assert await people.prune_task_messages(connection, 4, 3) == 3
+        assert await people.prune_task_messages(connection, 4, 3) == 1
+        assert await people.prune_task_messages(connection, 4, 3) == 0
     assert await found(database, "$root") == [4]
 
 
 async def test_something_is_said_once_in_a_room(database: Database) -> None:
     """In another room it has not been said."""
     async with database.transaction() as connection:
-        assert not await people.was_said(connection, "!room", "it is encrypted")
+        assert not await people.is_notice_sent(connection, "!room", "it is encrypted")
         for _ in range(2):
-            await people.insert_said(connection, "!room", "it is encrypted")
-        assert await people.was_said(connection, "!room", "it is encrypted")
-        assert not await people.was_said(connection, "!other", "it is encrypted")
+            await people.insert_sent_notice(connection, "!room", "it is encrypted")
+        assert await people.is_notice_sent(connection, "!room", "it is encrypted")
+        assert not await people.is_notice_sent(connection, "!other", "it is encrypted")

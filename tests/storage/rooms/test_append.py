@@ -11,9 +11,9 @@ import pytest
 from storage.database import Connection, Database
 from storage.federation import outbox
 from storage.federation.audit import AuditRow, AuditSearch, search
-from storage.federation.incoming_transactions import Answered, fetch_answer, insert_answer
+from storage.federation.incoming_transactions import TransactionResponse, fetch_response, insert_response
 from storage.rooms import stream as room_stream
-from storage.rooms.append import Appended, Messages, append
+from storage.rooms.append import AppendResult, MessageBatch, append
 from storage.rooms.events import EventRow, fetch_events, fetch_relations, insert_redactions, write_events
 from storage.rooms.rooms import RoomRow, fetch_rooms, insert_room
 from storage.rooms.sent_transactions import fetch_sent
@@ -23,7 +23,7 @@ from tests.support.postgres import pool_on
 ROOM, ALICE, PEER, OTHER = "!r:a.example", "@alice:a.example", "b.example", "c.example"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 AUDIT = AuditRow(AT, PEER, "in", "transaction", None, ROOM, "1", "done", "2 accepted")
-ANSWERED = Answered(PEER, "1", b"{}", AUDIT)
+ANSWERED = TransactionResponse(PEER, "1", b"{}", AUDIT)
 
 
 def event(event_id: str, depth: int = 2) -> EventRow:
@@ -32,16 +32,16 @@ def event(event_id: str, depth: int = 2) -> EventRow:
     )
 
 
-def several(*event_ids: str, generation: int = 5, **more: Any) -> Messages:
+def several(*event_ids: str, generation: int = 5, **more: Any) -> MessageBatch:
     """They relate to something, so that they go by the statement that takes lists even if it is one."""
     events = [event(event_id, 2 + number) for number, event_id in enumerate(event_ids)]
     related = [("$0", "m.thread", event_ids[0])]
-    return replace(Messages(ROOM, generation, [event_ids[-1]], events, related), **more)
+    return replace(MessageBatch(ROOM, generation, [event_ids[-1]], events, related), **more)
 
 
-def one(event_id: str, generation: int = 5, **more: Any) -> Messages:
+def one(event_id: str, generation: int = 5, **more: Any) -> MessageBatch:
     """One message that relates to nothing has a statement of its own."""
-    return replace(Messages(ROOM, generation, [event_id], [event(event_id)]), **more)
+    return replace(MessageBatch(ROOM, generation, [event_id], [event(event_id)]), **more)
 
 
 BOTH = pytest.mark.parametrize("make", [several, one])
@@ -58,9 +58,9 @@ async def written(connection: Connection) -> tuple[object, ...]:
         await fetch_rooms(connection, [ROOM]),
         len(await fetch_events(connection, ["$1", "$2", "$3"])),
         await room_stream.read(connection, 0, 10),
-        await outbox.depths(connection),
+        await outbox.list_depths(connection),
         await search(connection, AuditSearch(), 10),
-        [await fetch_answer(connection, PEER, name) for name in "12"],
+        [await fetch_response(connection, PEER, name) for name in "12"],
     )
 
 
@@ -86,7 +86,9 @@ async def test_events_of_ours_are_written_with_all_that_belongs_to_them(database
             places = [(ROOM, row.position) for row in appended.queued if row.destination == server]
             queued = await outbox.fetch_pdus(connection, server, places)
             assert [row.event_id for row in queued] == ["$2", "$1"]
-            assert await outbox.oldest_pdus(connection, server, ROOM, 9) == [place for _, place in places]
+            assert await outbox.list_oldest_pdus(connection, server, ROOM, 9) == [
+                place for _, place in places
+            ]
 
 
 async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it(database: Database) -> None:
@@ -103,12 +105,12 @@ async def test_one_message_for_one_server_is_written_with_all_that_belongs_to_it
         assert await fetch_sent(connection, ROOM, [(ALICE, "1")]) == {(ALICE, "1"): "$1"}
         (queued,) = appended.queued
         assert queued == (PEER, "$1", queued.position)
-        assert await outbox.oldest_pdus(connection, PEER, ROOM, 9) == [queued.position]
+        assert await outbox.list_oldest_pdus(connection, PEER, ROOM, 9) == [queued.position]
 
 
 @BOTH
 async def test_events_of_another_server_are_written_with_the_answer(
-    database: Database, make: Callable[..., Messages]
+    database: Database, make: Callable[..., MessageBatch]
 ) -> None:
     """And with the audit, where there is something for it. Nothing is queued."""
     await room(database)
@@ -140,7 +142,7 @@ async def test_what_need_not_be_there_is_left_out(database: Database, event_ids:
 
 @BOTH
 async def test_nothing_is_written_where_something_has_come_before(
-    database: Database, make: Callable[..., Messages]
+    database: Database, make: Callable[..., MessageBatch]
 ) -> None:
     """Another event in the room, one of these events, a redaction of it, a transaction id of its sender, or
     the transaction that brings it; nor in a room that there is not."""
@@ -149,7 +151,7 @@ async def test_nothing_is_written_where_something_has_come_before(
         outlier = event("$3")._replace(state_before=None, state_after=None)
         await write_events(connection, [outlier])
         await insert_redactions(connection, [("$4", "$0")])
-        await insert_answer(connection, Answered(PEER, "2", b"{2}"))
+        await insert_response(connection, TransactionResponse(PEER, "2", b"{2}"))
         assert await append(connection, make("$1", sent={(ALICE, "1"): "$1"}), 9) is not None
         before = await written(connection)
         for other in (
@@ -173,7 +175,7 @@ async def test_nothing_is_written_where_something_has_come_before(
 
 @BOTH
 async def test_a_writer_that_has_waited_for_the_room_writes_nothing(
-    database: Database, make: Callable[..., Messages]
+    database: Database, make: Callable[..., MessageBatch]
 ) -> None:
     """The room has another generation by the time that it can be written to."""
     await room(database)
@@ -185,4 +187,4 @@ async def test_a_writer_that_has_waited_for_the_room_writes_nothing(
                 while not await looking.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
                     await asyncio.sleep(0.01)
         assert await waiting is None
-        assert isinstance(await append(second, make("$2", generation=6), 9), Appended)
+        assert isinstance(await append(second, make("$2", generation=6), 9), AppendResult)

@@ -2,16 +2,16 @@
 
 from storage.database import Database
 from storage.rooms.events import (
-    Ancestor,
     EventRow,
+    GraphEntry,
     StoredEvent,
     fetch_ancestors,
     fetch_auth_edges,
+    fetch_backward_extremities,
     fetch_events,
-    fetch_oldest,
-    fetch_places,
-    least_depth,
-    nearest_to,
+    fetch_graph_entries,
+    fetch_least_depth,
+    find_nearest,
     write_events,
 )
 from storage.rooms.rooms import RoomRow, insert_room
@@ -47,7 +47,9 @@ async def test_what_is_written_is_read(database: Database) -> None:
         await write_events(connection, [])
         found = {one.event_id: one for one in await fetch_events(connection, ["$a", "$b", "$c"])}
         assert found == {"$a": stored(row("$a")), "$b": stored(refused)}
-        assert await fetch_places(connection, "!room", ["$a", "$b"]) == [Ancestor("$a", 1, ["$x", "$y"])]
+        assert await fetch_graph_entries(connection, "!room", ["$a", "$b"]) == [
+            GraphEntry("$a", 1, ["$x", "$y"])
+        ]
 
 
 async def test_an_event_is_written_once_but_an_outlier_can_find_its_place(database: Database) -> None:
@@ -80,18 +82,18 @@ async def test_ancestors_come_newest_first_and_without_outliers(database: Databa
         await write_events(connection, [*rows, outlier("$o")])
         found = await fetch_ancestors(connection, "!room", ["$4", "$2"], 3)
         assert await fetch_ancestors(connection, "!other", ["$4"], 3) == []
-    assert found == [Ancestor("$4", 4, ["$3"]), Ancestor("$3", 3, ["$2"]), Ancestor("$2", 2, ["$1"])]
+    assert found == [GraphEntry("$4", 4, ["$3"]), GraphEntry("$3", 3, ["$2"]), GraphEntry("$2", 2, ["$1"])]
 
 
 async def test_the_event_nearest_to_a_time(database: Database) -> None:
     """In either direction, the time itself included; a time may be any integer."""
     async with database.transaction() as connection:
         await write_events(connection, [row("$1", 1), row("$2", 2), outlier("$o", origin_server_ts=15)])
-        assert await nearest_to(connection, "!room", 11, "forwards") == ("$2", 20)
-        assert await nearest_to(connection, "!room", 20, "forwards") == ("$2", 20)
-        assert await nearest_to(connection, "!room", 19, "backwards") == ("$1", 10)
-        assert await nearest_to(connection, "!room", -(10**30), "backwards") is None
-        assert await nearest_to(connection, "!room", 10**30, "backwards") == ("$2", 20)
+        assert await find_nearest(connection, "!room", 11, "forwards") == ("$2", 20)
+        assert await find_nearest(connection, "!room", 20, "forwards") == ("$2", 20)
+        assert await find_nearest(connection, "!room", 19, "backwards") == ("$1", 10)
+        assert await find_nearest(connection, "!room", -(10**30), "backwards") is None
+        assert await find_nearest(connection, "!room", 10**30, "backwards") == ("$2", 20)
 
 
 async def test_where_the_known_history_begins(database: Database) -> None:
@@ -99,14 +101,14 @@ async def test_where_the_known_history_begins(database: Database) -> None:
     rows = [row("$2", 2, prev=("$o",)), row("$3", 3, prev=("$2",)), row("$4", 4, prev=("$3", "$unknown"))]
     async with database.transaction() as connection:
         await write_events(connection, [*rows, row("$1", 1), outlier("$o", prev_events=["$unknown"])])
-        assert await fetch_oldest(connection, "!room", 10) == ["$4", "$2"]
-        assert await fetch_oldest(connection, "!room", 1) == ["$4"]
-        assert await fetch_oldest(connection, "!other", 10) == []
+        assert await fetch_backward_extremities(connection, "!room", 10) == ["$4", "$2"]
+        assert await fetch_backward_extremities(connection, "!room", 1) == ["$4"]
+        assert await fetch_backward_extremities(connection, "!other", 10) == []
 
 
 async def test_how_far_back_the_known_history_reaches(database: Database) -> None:
     """Outliers are no part of it."""
     async with database.transaction() as connection:
         await write_events(connection, [row("$2", 2), row("$3", 3), outlier("$o", depth=1)])
-        assert await least_depth(connection, "!room") == 2
-        assert await least_depth(connection, "!other") == 0
+        assert await fetch_least_depth(connection, "!room") == 2
+        assert await fetch_least_depth(connection, "!other") == 0

@@ -5,18 +5,18 @@ from storage.federation.outbox import queue_edu, queue_pdus
 from storage.rooms.events import EventRow, write_events
 from storage.rooms.inspection import (
     GREATEST_DEPTH,
-    Follower,
-    Joined,
+    JoinedCounts,
+    QueuedEduSummary,
+    QueuedPduSummary,
+    Reference,
     StateEntry,
-    WaitingEdu,
-    WaitingPdu,
     count_joined,
     count_memberships,
     count_rooms_by_server,
     events_beginning_with,
+    find_references,
     first_edus,
     first_pdus,
-    followers,
     latest_events,
     members_of_server,
     nodes_of_graph,
@@ -79,8 +79,8 @@ async def test_members_are_counted(database: Database) -> None:
             ],
         )
         assert await count_joined(connection, ["!a", "!b", "!c"], "one") == {
-            "!a": Joined(3, 2, 2),
-            "!b": Joined(1, 0, 1),
+            "!a": JoinedCounts(3, 2, 2),
+            "!b": JoinedCounts(1, 0, 1),
         }
         assert await count_memberships(connection, "!a") == {"join": 3, "ban": 1, "invite": 1}
         assert await count_rooms_by_server(connection) == {"one": 1, "two": 2}
@@ -143,10 +143,10 @@ async def test_who_follows_an_event_is_looked_for_only_so_far(database: Database
                 event("$other", 2, "$a", room="!b"),
             ],
         )
-        found = await followers(connection, "!a", "$a", 1, look_at=10, limit=10)
-        assert found == [Follower("$b", True, True), Follower("$c", False, True)]
-        assert await followers(connection, "!a", "$a", 1, look_at=2, limit=10) == found[:1]
-        assert await followers(connection, "!a", "$a", 1, look_at=10, limit=1) == found[:1]
+        found = await find_references(connection, "!a", "$a", 1, look_at=10, limit=10)
+        assert found == [Reference("$b", True, True), Reference("$c", False, True)]
+        assert await find_references(connection, "!a", "$a", 1, look_at=2, limit=10) == found[:1]
+        assert await find_references(connection, "!a", "$a", 1, look_at=10, limit=1) == found[:1]
 
 
 async def test_what_waits_is_shown_oldest_first(database: Database) -> None:
@@ -158,10 +158,10 @@ async def test_what_waits_is_shown_oldest_first(database: Database) -> None:
         )
         edus = await queue_edu(connection, ["two"], "m.direct_to_device", b"{}", 8)
         assert await first_pdus(connection, "two", 9) == [
-            WaitingPdu(pdus[0].position, "!z", "$gone", 7, None),
-            WaitingPdu(pdus[1].position, "!a", "$a", 7, "m.room.message"),
+            QueuedPduSummary(pdus[0].position, "!z", "$gone", 7, None),
+            QueuedPduSummary(pdus[1].position, "!a", "$a", 7, "m.room.message"),
         ]
         assert len(await first_pdus(connection, "two", 1)) == 1
         assert await first_edus(connection, "two", 9) == [
-            WaitingEdu(edus[0].position, "m.direct_to_device", 8)
+            QueuedEduSummary(edus[0].position, "m.direct_to_device", 8)
         ]

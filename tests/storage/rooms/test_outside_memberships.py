@@ -8,7 +8,7 @@ from storage.rooms.outside_memberships import (
     delete_membership,
     fetch_by_events,
     fetch_membership,
-    keep_invite,
+    insert_invite,
     list_memberships_of_user,
     write_membership,
 )
@@ -57,11 +57,11 @@ async def test_an_invite_has_its_place_in_the_stream(database: Database) -> None
     """Once, however often it is sent; another invite takes its place and has a place of its own. It is found
     by its event as long as it stands."""
     async with database.transaction() as connection:
-        assert await keep_invite(connection, invite())
+        assert await insert_invite(connection, invite())
     async with database.transaction() as connection:
-        assert not await keep_invite(connection, invite(received_at=9))
+        assert not await insert_invite(connection, invite(received_at=9))
     async with database.transaction() as connection:
-        assert await keep_invite(connection, invite(event_id="$2"))
+        assert await insert_invite(connection, invite(event_id="$2"))
     async with database.connection() as connection:
         rows = await read(connection, 0, 10)
         assert [(row.room_id, row.event_id, row.kind) for row in rows] == [

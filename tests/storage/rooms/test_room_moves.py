@@ -6,7 +6,7 @@ from storage.rooms.aliases import (
     insert_alias,
     is_published,
     list_aliases_of_room,
-    move_names,
+    move_to_room,
     publish_room,
 )
 
@@ -17,7 +17,7 @@ async def test_names_go_along(database: Database) -> None:
         for alias, room_id in (("#a:x", "!old"), ("#b:x", "!old"), ("#c:x", "!other")):
             await insert_alias(connection, Alias(alias, room_id, "@u:x", 1))
         await publish_room(connection, "!old")
-        await move_names(connection, "!old", "!new")
+        await move_to_room(connection, "!old", "!new")
         assert await list_aliases_of_room(connection, "!new") == ["#a:x", "#b:x"]
         assert await list_aliases_of_room(connection, "!old") == []
         assert await list_aliases_of_room(connection, "!other") == ["#c:x"]

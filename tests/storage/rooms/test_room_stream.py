@@ -1,13 +1,13 @@
 """The order of everything that was taken in."""
 
 from storage.database import Database
-from storage.rooms.stream import StreamRow, append, last_position, read
+from storage.rooms.stream import StreamRow, append, fetch_last_position, read
 
 
 async def test_entries_are_read_in_the_order_in_which_they_were_written(database: Database) -> None:
     """From a cursor on, as many as are asked for. Before the first one the cursor is 0."""
     async with database.connection() as connection:
-        assert await last_position(connection) == 0
+        assert await fetch_last_position(connection) == 0
     async with database.transaction() as connection:
         given = await append(
             connection, [("!r", "$b", "timeline"), ("!r", "$a", "state"), ("!r", "$c", "unset")]
@@ -17,7 +17,7 @@ async def test_entries_are_read_in_the_order_in_which_they_were_written(database
         rows = await read(connection, 0, 2)
         assert rows == [StreamRow(given[0], "!r", "$b", "timeline"), StreamRow(given[1], "!r", "$a", "state")]
         assert [row.event_id for row in await read(connection, rows[-1].position, 10)] == ["$c"]
-        assert await last_position(connection) == given[-1]
+        assert await fetch_last_position(connection) == given[-1]
 
 
 async def test_a_reader_waits_for_what_was_given_out_earlier_and_is_not_committed(database: Database) -> None:
@@ -29,7 +29,7 @@ async def test_a_reader_waits_for_what_was_given_out_earlier_and_is_not_committe
                 second = await append(quick, [("!r", "$second", "timeline")])
             assert first < second
             assert [row.event_id for row in await read(reader, 0, 10)] == []
-            assert await last_position(reader) < first[0]
+            assert await fetch_last_position(reader) < first[0]
         assert [row.event_id for row in await read(reader, 0, 10)] == ["$first", "$second"]
 
 

@@ -1,14 +1,14 @@
 """States as snapshots and changes."""
 
 from storage.database import Database
-from storage.rooms.rooms import IDS_AT_ONCE, StateGroupRow, fetch_chain, insert_state_groups, reserve_ids
+from storage.rooms.rooms import RESERVED_IDS, StateGroupRow, fetch_chain, insert_state_groups, reserve_ids
 
 
 async def test_ids_are_reserved_in_blocks_that_nobody_else_gets(database: Database) -> None:
     """The sequence in the migration steps as far as the constant says."""
     async with database.transaction() as connection:
         first, second = await reserve_ids(connection), await reserve_ids(connection)
-    assert len(first) == len(second) == IDS_AT_ONCE
+    assert len(first) == len(second) == RESERVED_IDS
     assert not set(first) & set(second)
 
 

@@ -1,7 +1,7 @@
 """A room's events in the order of its history."""
 
 from storage.database import Database
-from storage.rooms.events import BEGINNING, END, EventRow, Spot, page, write_events
+from storage.rooms.events import END, START, EventRow, HistoryPosition, fetch_page, write_events
 
 DEEPEST = 2**53 - 1
 
@@ -27,10 +27,10 @@ async def test_pages_follow_each_other_in_both_directions(database: Database) ->
     order = ["$a", "$b", "$c", "$d", "$e"]
     async with database.transaction() as connection:
         await write_events(connection, rows)
-        for backwards, start, expected in ((True, END, order[::-1]), (False, BEGINNING, order)):
-            spot: Spot = start
+        for backwards, start, expected in ((True, END, order[::-1]), (False, START, order)):
+            spot: HistoryPosition = start
             seen: list[str] = []
-            while found := await page(connection, "!r", spot, 2, backwards=backwards):
+            while found := await fetch_page(connection, "!r", spot, 2, backwards=backwards):
                 seen += [one.event_id for one in found]
                 spot = found[-1]
             assert seen == expected
@@ -41,8 +41,10 @@ async def test_a_spot_may_be_at_any_time(database: Database) -> None:
     rows = [event("$a", 2, 10), event("$late", 2, 2**63 - 1), event("$z", 3, 10)]
     async with database.transaction() as connection:
         await write_events(connection, rows)
-        spot = Spot("$late", 2, 10**30)
+        spot = HistoryPosition("$late", 2, 10**30)
         for backwards, expected in ((True, "$a"), (False, "$z")):
-            (found,) = await page(connection, "!r", spot, 2, backwards=backwards)
+            (found,) = await fetch_page(connection, "!r", spot, 2, backwards=backwards)
             assert found.event_id == expected
-        assert await page(connection, "!r", Spot("$a", 2, -(10**30)), 2, backwards=True) == []
+        assert (
+            await fetch_page(connection, "!r", HistoryPosition("$a", 2, -(10**30)), 2, backwards=True) == []
+        )

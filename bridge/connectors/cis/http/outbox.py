@@ -17,7 +17,7 @@ from bridge.peers.peer import PeerAccess
 from bridge.tasks.request import TaskKey
 from bridge.tasks.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 from storage.agents import cis_events
-from storage.agents.cis_events import WaitingRow
+from storage.agents.cis_events import QueuedEvent
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
@@ -112,7 +112,7 @@ class PublishedOutbox:
     async def _look(self) -> None:
         now_ms = self._now_ms()
         async with self._database.transaction() as connection:
-            peers = await cis_events.peers_waiting(connection)
+            peers = await cis_events.list_peers_with_queue(connection)
             if now_ms >= self._pruned_at + PRUNED_EVERY_MS:
                 self._pruned_at = now_ms
                 before = now_ms - REMEMBERED_MS
@@ -133,7 +133,7 @@ class PublishedOutbox:
         try:
             while True:
                 async with self._database.transaction(readonly=True) as connection:
-                    rows = await cis_events.list_waiting(connection, peer, AT_ONCE)
+                    rows = await cis_events.list_queued(connection, peer, AT_ONCE)
                 if not rows:
                     return
                 for row in rows:
@@ -155,14 +155,14 @@ class PublishedOutbox:
             return delay
         return min(FIRST_PAUSE_MS << min(failures - self._retry.max_retries - 1, 20), LONGEST_PAUSE_MS)
 
-    async def _send(self, access: PeerAccess | None, row: WaitingRow) -> Outcome:
+    async def _send(self, access: PeerAccess | None, row: QueuedEvent) -> Outcome:
         if access is None or access.url is None:
             return NO_PEER
         if self._now_ms() >= row.deadline:
             return Ended("could not be reached in time")
         return await self._client.send(access.url, row.body)
 
-    async def _is_done(self, row: WaitingRow, outcome: Delivered | Ended, peer: str) -> None:
+    async def _is_done(self, row: QueuedEvent, outcome: Delivered | Ended, peer: str) -> None:
         if isinstance(outcome, Ended) and row.requester_node is not None and row.request_id is not None:
             # First: after a kill in between it is said once more, which changes nothing.
             await self._refused(TaskKey(row.requester_node, row.request_id), f"{peer} {outcome.reason}")

@@ -116,7 +116,9 @@ class Receiving:
         known = await self._known(peer, read)
 
         async def commit(connection: Connection) -> None:
-            if not await cis_events.take_in(connection, peer.node_id, read.event_id, said, self._now_ms()):
+            if not await cis_events.insert_received(
+                connection, peer.node_id, read.event_id, said, self._now_ms()
+            ):
                 raise _Repeated
 
         if known is None:

@@ -56,7 +56,7 @@ from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
 from storage.errors import LocalError
-from storage.rooms.stream import TakenOver
+from storage.rooms.stream import ReaderReplaced
 
 AGAIN: Final = 0.5
 """Seconds until it is tried again to lead."""
@@ -376,7 +376,7 @@ class CisConnector(Connector):
                 ):
                     self._lead = lead
                     await self._read(lead, subscription)
-            except (TakenOver, ConnectionLost):
+            except (ReaderReplaced, ConnectionLost):
                 pass  # another process reads, or nobody can
             except Exception as error:
                 self._parts.observer.problem("The rooms of agents could not be read.", error)

@@ -32,7 +32,7 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, fits
 from federation.stream.event_stream import Subscription
 from storage.connect import ConnectionLost
-from storage.rooms.stream import TakenOver
+from storage.rooms.stream import ReaderReplaced
 
 AT_ONCE: Final = 200
 _MEMBER: Final = "m.room.member"
@@ -70,7 +70,7 @@ class Incoming:
         self._came = came
 
     async def read(self, subscription: Subscription) -> None:
-        """For ever. Raises `TakenOver` when another process reads, and `ConnectionLost`."""
+        """For ever. Raises `ReaderReplaced` when another process reads, and `ConnectionLost`."""
         while True:
             for entry in await subscription.next(AT_ONCE):
                 await self.take(subscription, entry)
@@ -81,7 +81,7 @@ class Incoming:
         try:
             effects = await self._look_at(entry)
             await self._taking.take_read(effects, subscription, entry.position)
-        except (TakenOver, ConnectionLost):
+        except (ReaderReplaced, ConnectionLost):
             raise
         except Exception as error:
             self._observer.problem(f"The event {entry.event.event_id} was not worked on.", error)

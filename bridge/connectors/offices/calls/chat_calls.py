@@ -141,7 +141,7 @@ class OrderAnswers:
     async def tell(self, event: RoomEvent, made: OrderRow, said: Text) -> None:
         await self._telling.tell(event, place_of(event.room_id, self._parts.settings), said, "answer")
         async with self._parts.database.transaction() as connection:
-            await office_orders.set_told(connection, made.event_id)
+            await office_orders.mark_reported(connection, made.event_id)
 
     async def thread(self, room_id: str, call_id: str) -> str | None:
         """Where the call stands in the room, once that has been told of it."""
@@ -172,7 +172,7 @@ class OrderAnswers:
     async def _look(self) -> None:
         now_ms = self._parts.now_ms()
         async with self._parts.database.transaction() as connection:
-            untold = await office_orders.list_untold(connection, AT_ONCE)
+            untold = await office_orders.list_unreported(connection, AT_ONCE)
             await office_orders.prune(connection, now_ms - KEPT_MS, AT_ONCE)
         for made in untold:
             if self._is_running(made.event_id):
@@ -205,7 +205,7 @@ class OrderAnswers:
             return
         # Nobody has asked any more.
         async with self._parts.database.transaction() as connection:
-            await office_orders.set_told(connection, made.event_id)
+            await office_orders.mark_reported(connection, made.event_id)
 
 
 NAME: Final = "offices-orders"
@@ -312,7 +312,7 @@ class Ordering:
 
     async def _is_known(self, event_id: str) -> bool:
         async with self._parts.database.transaction(readonly=True) as connection:
-            return await office_orders.is_known(connection, event_id)
+            return await office_orders.is_order_known(connection, event_id)
 
     async def _office_of(self, room_id: str) -> str | None:
         """The office whose room this node has made or come into; what a room says of itself anybody may have

@@ -294,7 +294,7 @@ class Addresses:
         """Agents of which the table has that they are there, and which are in no process: of those it is
         written down that they have left."""
         async with self._database.transaction(readonly=True) as connection:
-            there = await office_records.fetch_there(connection)
+            there = await office_records.fetch_present_members(connection)
         node_id = self._routes.node_id
         members = {member_address(one.office_id, read_body(one.body)["name"], node_id) for one in there}
         return [

@@ -30,7 +30,7 @@ from storage.concurrency import BackgroundTasks, KeyedLock
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 from storage.offices import records as office_records
-from storage.offices.records import There
+from storage.offices.records import PresentMember
 
 if TYPE_CHECKING:
     from bridge.connectors.offices.server.server import SmcpServer
@@ -169,8 +169,8 @@ class Companions:
     async def look(self, office_id: str) -> None:
         """In the office's turn of this process, so that what is older does not come later."""
 
-        async def fetch(connection: Connection) -> list[There]:
-            return await office_records.fetch_there_in(connection, office_id)
+        async def fetch(connection: Connection) -> list[PresentMember]:
+            return await office_records.fetch_present_members_of_office(connection, office_id)
 
         self._note(office_id, map(read_seated, await self._database.read(fetch)))
 
@@ -281,7 +281,7 @@ class Companions:
     async def _look_at_all(self) -> None:
         self._is_all_wanted, self._next_look = False, self._monotonic() + ALL_LOOKED_AT_EVERY
         async with self._database.transaction(readonly=True) as connection:
-            there = await office_records.fetch_there(connection)
+            there = await office_records.fetch_present_members(connection)
         found: dict[str, list[Seated]] = {}
         for one in there:
             found.setdefault(one.office_id, []).append(read_seated(one))

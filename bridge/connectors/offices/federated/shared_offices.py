@@ -41,7 +41,7 @@ from federation.matrix.errors import MatrixError, PeerError
 from storage.concurrency import BackgroundTasks, KeyedLock
 from storage.connect import ConnectionLost
 from storage.offices import records as office_records
-from storage.rooms.stream import TakenOver
+from storage.rooms.stream import ReaderReplaced
 
 if TYPE_CHECKING:
     from bridge.connectors.offices.rooms.call_log import OfficeRecords
@@ -339,7 +339,7 @@ class SharedOffices:
                     await self._hear(entries)
                     async with self._parts.database.autocommit() as connection:
                         await reading.advance(connection, entries[-1].position)
-        except (TakenOver, ConnectionLost):
+        except (ReaderReplaced, ConnectionLost):
             pass  # whoever reads next goes on
 
     async def _hear(self, entries: Sequence[StreamedEvent]) -> None:

@@ -23,7 +23,7 @@ from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.offices import rooms as office_rooms
-from storage.offices.rooms import ArchivedRow
+from storage.offices.rooms import ArchivedOffice
 from storage.rooms.aliases import fetch_created
 
 ARCHIVED: Final = "archived"
@@ -133,7 +133,7 @@ class Archiving:
             if self._after is not None:
                 await self._look(self._after)
         async with self._parts.database.transaction(readonly=True) as connection:
-            untold = await office_rooms.list_to_tell(connection, AT_ONCE)
+            untold = await office_rooms.list_unannounced(connection, AT_ONCE)
         for row in untold:
             await self._tell(row)
 
@@ -149,7 +149,7 @@ class Archiving:
     async def _look(self, after: float) -> None:
         before = self._parts.now_ms() - round(after * 1_000)
         async with self._parts.database.transaction() as connection:
-            await office_rooms.note_use(connection)
+            await office_rooms.update_last_use(connection)
             unused = await office_rooms.list_unused(connection, before, AT_ONCE)
         for office_id, position in unused:
             await self._decide(office_id, position)
@@ -159,7 +159,7 @@ class Archiving:
         is_kept = room_id is None or await self._is_somebody_there(room_id)
         async with self._parts.database.transaction() as connection:
             if is_kept:
-                await office_rooms.keep(connection, office_id, self._parts.now_ms())
+                await office_rooms.defer_archiving(connection, office_id, self._parts.now_ms())
             else:
                 await office_rooms.archive(connection, office_id, position, self._parts.now_ms())
 
@@ -174,19 +174,19 @@ class Archiving:
                 raise
             return False  # it is no room of ours any more
 
-    async def _tell(self, row: ArchivedRow) -> None:
+    async def _tell(self, row: ArchivedOffice) -> None:
         room_id = await self._room(row.office_id)
         if room_id is not None:
             await self._try(row.office_id, self._close(room_id, row))
         async with self._parts.database.transaction() as connection:
-            await office_rooms.set_told(connection, row.office_id)
+            await office_rooms.mark_announced(connection, row.office_id)
 
     async def _bring_back(self, office_id: str) -> None:
         room_id = await self._room(office_id)
         if room_id is not None:
             await self._try(office_id, self._open(room_id))
         async with self._parts.database.transaction() as connection:
-            await office_rooms.bring_back(connection, office_id, self._parts.now_ms())
+            await office_rooms.unarchive(connection, office_id, self._parts.now_ms())
 
     async def _try(self, office_id: str, acts: Awaitable[None]) -> None:
         """What a room does not take is no reason to try again."""
@@ -197,7 +197,7 @@ class Archiving:
                 raise
             self._parts.report(f"The room of the office {office_id} is not ours to archive.", refused)
 
-    async def _close(self, room_id: str, row: ArchivedRow) -> None:
+    async def _close(self, room_id: str, row: ArchivedOffice) -> None:
         side, names = self._parts.side, self._parts.settings.names
         await self._say_of_office(room_id, is_archived=True)
         said = content_of(notice(self._parts.now_ms() - row.used_at_ms), Kind.WORD)

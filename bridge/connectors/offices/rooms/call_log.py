@@ -106,7 +106,7 @@ class OfficeRecords:
         await self.process.start()
         async with self.process.beginning():
             async with self._database.transaction(readonly=True) as connection:
-                there = await office_records.fetch_there(connection)
+                there = await office_records.fetch_present_members(connection)
                 unanswered = await office_records.fetch_unanswered(connection)
             bodies = [*(one.body for one in there), *(body for *_, body in unanswered)]
             ended = await self.process.ended(map(records.process_of, bodies))

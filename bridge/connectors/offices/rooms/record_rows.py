@@ -12,7 +12,7 @@ from bridge.connectors.offices.protocol.relay import Relay
 from bridge.connectors.offices.protocol.versions import ProtocolVersion, parse
 from bridge.connectors.offices.rooms.call_events import ToolCall
 from bridge.connectors.offices.rooms.masking import Masked, masked
-from storage.offices.records import NewRecord, RecordRow, There
+from storage.offices.records import NewRecord, PresentMember, RecordRow
 
 JOINED: Final = "joined"
 LEFT: Final = "left"
@@ -107,7 +107,7 @@ def process_of(body: bytes) -> str:
     return process if isinstance(process, str) else ""
 
 
-def read_seated(there: There) -> Seated:
+def read_seated(there: PresentMember) -> Seated:
     """What was written down when it joined."""
     said = read_body(there.body)
     version = said["version"]

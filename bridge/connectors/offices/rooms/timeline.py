@@ -44,7 +44,7 @@ from federation.matrix.errors import MatrixError
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.offices import records as office_records
-from storage.offices.records import NOT_TAKEN, RecordRow
+from storage.offices.records import NOT_ACCEPTED, RecordRow
 
 NAME: Final = "offices"
 AT_ONCE: Final = 500
@@ -95,7 +95,7 @@ class Recording:
         while True:
             passed = self._passed
             async with self._parts.database.transaction(readonly=True) as connection:
-                if not await office_records.has_untold_moves(connection, office_id):
+                if not await office_records.has_unsent_membership_changes(connection, office_id):
                     return
             self._hurry.set()
             await _wait(passed, LOOKED_FOR_EVERY)
@@ -131,14 +131,14 @@ class Recording:
     async def _tell(self) -> int:
         """Some of it; how much there was. What is told together is decided first."""
         async with self._parts.database.transaction() as connection:
-            untold = await office_records.fetch_untold(connection, AT_ONCE)
+            untold = await office_records.fetch_unsent(connection, AT_ONCE)
             elsewhere = [row.position for row in untold if is_told_elsewhere(row)]
             if elsewhere:
-                await office_records.set_told(connection, elsewhere, NOT_TAKEN)
+                await office_records.mark_sent(connection, elsewhere, NOT_ACCEPTED)
             rows = [row for row in untold if not is_told_elsewhere(row)]
             told_as = told_together([row for row in rows if row.told_as is None])
             if told_as:
-                await office_records.decide(connection, told_as)
+                await office_records.assign_messages(connection, told_as)
         by_office: dict[str, dict[int, list[RecordRow]]] = {}
         for row in rows:
             message = row.told_as if row.told_as is not None else told_as[row.position]
@@ -154,7 +154,7 @@ class Recording:
             if refused.status >= 500:
                 raise _Later(refused.text) from refused
             self._parts.report(f"The room of the office {office_id} is not there.", refused)
-            await self._told([row.position for rows in messages for row in rows], NOT_TAKEN)
+            await self._told([row.position for rows in messages for row in rows], NOT_ACCEPTED)
             return
         for rows in messages:
             await self._tell_one(room_id, rows)
@@ -169,13 +169,13 @@ class Recording:
             if refused.status >= 500:
                 raise _Later(refused.text) from refused
             self._parts.report(f"Something of the office {rows[0].office_id} could not be told.", refused)
-            event_id = NOT_TAKEN
+            event_id = NOT_ACCEPTED
         except ConnectionLost:
             raise
         except Exception as error:
             # What was not foreseen in one must not hold up all that follow.
             self._parts.report(f"Something of the office {rows[0].office_id} cannot be told.", error)
-            event_id = NOT_TAKEN
+            event_id = NOT_ACCEPTED
         await self._told([row.position for row in rows], event_id)
 
     async def _say_many(self, room_id: str, rows: Sequence[RecordRow]) -> str:
@@ -242,7 +242,7 @@ class Recording:
         if ghost is None:
             return await self._set(room_id, self._names.node_user, MEMBER, FREE, state_key(address))
         if await self._parts.side.membership(room_id, ghost) != "join":
-            return NOT_TAKEN  # somebody has put it out, and by that it is no member
+            return NOT_ACCEPTED  # somebody has put it out, and by that it is no member
         seat = await self._parts.side.state_event(room_id, SEAT)
         if role == AGENT and seat is not None and seat.sender == ghost:
             await self._set(room_id, ghost, SEAT, FREE, "")
@@ -256,7 +256,7 @@ class Recording:
         if ghost is None:
             return await self._set(room_id, self._names.node_user, TOOLS, content, state_key(address))
         if await self._parts.side.membership(room_id, ghost) != "join":
-            return NOT_TAKEN
+            return NOT_ACCEPTED
         return await self._set(room_id, ghost, TOOLS, content, ghost)
 
     async def _answered(self, room_id: str, row: RecordRow) -> str:
@@ -265,7 +265,7 @@ class Recording:
             [called] = await office_records.fetch_call(connection, row.call_id)
             call_event = await office_records.fetch_call_event(connection, row.call_id)
         if call_event is None:
-            return NOT_TAKEN  # nor did the room take the call
+            return NOT_ACCEPTED  # nor did the room take the call
         call, said = _call(called), records.read_body(row.body)
         result = read_result(said["answer"], call.tool_name)
         speaker = await self._speaker(room_id, row.office_id, call.computer)
@@ -313,7 +313,7 @@ class Recording:
 
     async def _told(self, positions: Sequence[int], event_id: str) -> None:
         async with self._parts.database.transaction() as connection:
-            await office_records.set_told(connection, positions, event_id)
+            await office_records.mark_sent(connection, positions, event_id)
         passed, self._passed = self._passed, asyncio.Event()
         passed.set()
 

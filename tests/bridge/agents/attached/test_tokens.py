@@ -83,7 +83,7 @@ async def test_what_cannot_be_is_refused(tokens: AgentTokens, monkeypatch: pytes
     """In a sentence for the operator."""
     with pytest.raises(LocalError, match="holds no @"):
         await tokens.create("worker-1@kitchen.local", "", None)
-    monkeypatch.setattr(agent_tokens, "MOST", 1)
+    monkeypatch.setattr(agent_tokens, "MAX_TOKENS", 1)
     await tokens.create("worker-1", "", None)
     with pytest.raises(LocalError, match="has 1 tokens"):
         await tokens.create("worker-1", "", None)

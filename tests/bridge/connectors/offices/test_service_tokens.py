@@ -13,7 +13,7 @@ from storage.connect import DatabaseAddress
 from storage.database import Database
 from storage.errors import LocalError
 from storage.offices import tokens as office_tokens
-from storage.offices.tokens import NOTED_EVERY_MS
+from storage.offices.tokens import USE_RECORDED_EVERY_MS
 from tests.support.agents import NOW, Clock
 from tests.support.postgres import pool_on
 
@@ -176,16 +176,16 @@ async def test_its_use_is_noted_to_the_minute(tokens: OfficeTokens, clock: Clock
     assert await used_at() is None
     await tokens.check(text)
     assert await used_at() == NOW
-    clock.advance(NOTED_EVERY_MS - 1)
+    clock.advance(USE_RECORDED_EVERY_MS - 1)
     await again.check(text)
     assert await used_at() == NOW
     clock.advance(1)
     await again.check(text)
-    assert await used_at() == NOW + NOTED_EVERY_MS
+    assert await used_at() == NOW + USE_RECORDED_EVERY_MS
     await tokens.revoke(id_of(text))
-    clock.advance(NOTED_EVERY_MS)
+    clock.advance(USE_RECORDED_EVERY_MS)
     await tokens.check(text)
-    assert await used_at() == NOW + NOTED_EVERY_MS
+    assert await used_at() == NOW + USE_RECORDED_EVERY_MS
 
 
 async def test_no_log_holds_a_token(tokens: OfficeTokens, caplog: pytest.LogCaptureFixture) -> None:
@@ -224,7 +224,7 @@ async def test_what_cannot_be_is_refused(
 
 async def test_there_are_so_many_and_no_more(tokens: OfficeTokens, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a sentence too."""
-    monkeypatch.setattr(office_tokens, "MOST", 1)
+    monkeypatch.setattr(office_tokens, "MAX_TOKENS", 1)
     await tokens.create("alice", ["agent"])
     with pytest.raises(LocalError, match="There are 1 tokens"):
         await tokens.create("alice", ["agent"])

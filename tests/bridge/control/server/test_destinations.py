@@ -1,7 +1,7 @@
 """How it stands with the servers that events are sent to."""
 
 from bridge.control.server.peers import Destinations, load_destinations
-from storage.federation.outbox import Depth, OutageRow, queue_pdus, write_outage
+from storage.federation.outbox import OutageRow, QueueDepth, queue_pdus, write_outage
 from tests.bridge.control.server.conftest import Operator
 
 
@@ -10,7 +10,7 @@ async def test_what_the_database_says_counts_where_this_process_knows_nothing(op
     parts = operator.node.homeserver
     # No sender: none of this process, because the name is of nobody who is looked after here.
     loaded = Destinations(
-        {"waits.test": Depth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {}
+        {"waits.test": QueueDepth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {}
     )
     assert loaded.names() == {"waits.test", "down.test"}
     waits, down, fine = (loaded.shown(parts, name) for name in ("waits.test", "down.test", "fine.test"))
@@ -32,5 +32,5 @@ async def test_queues_and_outages_are_loaded(operator: Operator) -> None:
         await queue_pdus(connection, [("waits.test", "!a", "$a")], 7)
         await write_outage(connection, "down.test", OutageRow(5, 3, 9))
     loaded = await load_destinations(operator.node.homeserver)
-    assert loaded.waiting["waits.test"] == Depth("waits.test", 1, 0, 7)
+    assert loaded.waiting["waits.test"] == QueueDepth("waits.test", 1, 0, 7)
     assert loaded.outages == {"down.test": OutageRow(5, 3, 9)}

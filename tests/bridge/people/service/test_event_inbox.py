@@ -14,8 +14,8 @@ from bridge.people.service.event_inbox import EventInbox
 from federation.events.room_event import RoomEvent, StreamedEvent
 from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
-from storage.inbox import SetAside, list_set_aside
-from storage.rooms.stream import take_over
+from storage.inbox import SetAsideEntry, list_set_aside
+from storage.rooms.stream import begin_term
 from tests.federation.local_users.homes import Home, home_on, inhabited
 
 TIMEOUT = 60.0
@@ -78,7 +78,7 @@ async def is_reading(home: Home) -> None:
             await asyncio.sleep(0.01)
 
 
-async def set_aside_of(database: Database) -> list[SetAside]:
+async def set_aside_of(database: Database) -> list[SetAsideEntry]:
     return await database.read(lambda connection: list_set_aside(connection, 10))
 
 
@@ -308,7 +308,7 @@ async def test_who_was_taken_over_begins_nothing_more(database: Database) -> Non
                 while await waiting_in(database) < 2:
                     await asyncio.sleep(0.01)
             async with database.transaction() as connection:
-                await take_over(connection, READER, 0)
+                await begin_term(connection, READER, 0)
             handler.go_on.set()
             await handler.until(lambda: handler.handled == ["wait"])
         assert handler.begun == ["wait"]

@@ -42,7 +42,7 @@ class Post:
         async with asyncio.timeout(TIMEOUT):
             while True:
                 async with self.database.transaction() as connection:
-                    if not await cis_events.peers_waiting(connection):
+                    if not await cis_events.list_peers_with_queue(connection):
                         return
                 await asyncio.sleep(0.01)
 

@@ -127,7 +127,7 @@ async def test_nothing_is_kept_without_it(table: Table) -> None:
 @pytest.fixture
 async def reader(database: Database) -> Subscription:
     async with database.transaction() as connection:
-        term = await consumers.take_over(connection, "reader", 0)
+        term = await consumers.begin_term(connection, "reader", 0)
     stream: Any = None  # nothing is read here: only how far it has come is kept
     return Subscription(stream, database, "reader", term)
 
@@ -167,8 +167,8 @@ async def test_what_was_read_by_who_is_no_longer_the_reader_is_not_taken_in(
 ) -> None:
     """Its successor reads it again."""
     async with database.transaction() as connection:
-        await consumers.take_over(connection, "reader", 0)
-    with pytest.raises(consumers.TakenOver):
+        await consumers.begin_term(connection, "reader", 0)
+    with pytest.raises(consumers.ReaderReplaced):
         await table.taking.take_read([asked()], reader, 1)
     assert await table.desk.desk.task(TaskKey("living.local", "req-1")) is None
 

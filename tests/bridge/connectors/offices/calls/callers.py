@@ -64,7 +64,7 @@ class Stage:
 
     async def untold(self) -> list[str]:
         async with self.house.node.database.transaction(readonly=True) as connection:
-            return [row.event_id for row in await office_orders.list_untold(connection, 10)]
+            return [row.event_id for row in await office_orders.list_unreported(connection, 10)]
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ async def until(look: Callable[[], Awaitable[object]]) -> None:
 
 async def all_told(node: Node) -> bool:
     async with node.database.transaction(readonly=True) as connection:
-        return not await office_records.fetch_untold(connection, 1)
+        return not await office_records.fetch_unsent(connection, 1)
 
 
 async def used_once(node: Node, *, leaves: bool = True) -> str:
@@ -109,7 +109,7 @@ async def test_an_office_that_nobody_uses_is_archived_once(node: Node) -> None:
 
 async def _nothing_to_tell(node: Node) -> bool:
     async with node.database.transaction(readonly=True) as connection:
-        return not await office_rooms.list_to_tell(connection, 1)
+        return not await office_rooms.list_unannounced(connection, 1)
 
 
 async def test_after_a_kill_it_is_told_again_and_is_the_same(node: Node) -> None:
@@ -239,7 +239,7 @@ async def test_who_comes_while_it_is_archived_stays(node: Node) -> None:
     parts = parts_of(node, LATER)
     archiving = Archiving(parts, AFTER)
     async with node.database.transaction() as connection:
-        await office_rooms.note_use(connection)
+        await office_rooms.update_last_use(connection)
         [(office_id, position)] = await office_rooms.list_unused(connection, LATER, 10)
         assert await office_rooms.archive(connection, office_id, position, LATER)
     async with recording(node, LATER) as records:
@@ -247,7 +247,7 @@ async def test_who_comes_while_it_is_archived_stays(node: Node) -> None:
         await records.joined(HANDS, None)
         await until(lambda: all_told(node))
         async with node.database.transaction(readonly=True) as connection:
-            [row] = await office_rooms.list_to_tell(connection, 10)
+            [row] = await office_rooms.list_unannounced(connection, 10)
         await archiving._tell(row)
         assert f"@a/hands:{node.name}" in await users(node, room_id)
         await archiving._work()
@@ -260,7 +260,7 @@ async def test_a_room_that_is_ours_no_more_is_let_be(node: Node) -> None:
     """It is told, and keeps nothing else from being done."""
     room_id = await used_once(node)
     async with node.database.transaction() as connection:
-        await office_rooms.note_use(connection)
+        await office_rooms.update_last_use(connection)
         [(office_id, position)] = await office_rooms.list_unused(connection, LATER, 10)
         await office_rooms.archive(connection, office_id, position, LATER)
     await node.rooms.leave(room_id, f"@palaver:{node.name}")

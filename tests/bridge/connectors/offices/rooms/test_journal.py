@@ -6,7 +6,7 @@ import pytest
 
 from bridge.connectors.offices.rooms.call_log import Journal
 from storage.database import Database
-from storage.offices.records import NewRecord, fetch_untold
+from storage.offices.records import NewRecord, fetch_unsent
 
 
 def record(number: int, office_id: str = "a") -> NewRecord:
@@ -19,7 +19,7 @@ async def test_what_returns_has_been_committed(database: Database) -> None:
     await journal.write(record(0))
     await asyncio.gather(*(journal.write(record(number)) for number in range(1, 500)))
     async with database.transaction(readonly=True) as connection:
-        rows = await fetch_untold(connection, 1_000)
+        rows = await fetch_unsent(connection, 1_000)
     assert [row.at_ms for row in rows] == list(range(500))
     await journal.close()
 
@@ -41,4 +41,4 @@ async def test_who_stops_waiting_harms_nobody(database: Database) -> None:
     await asyncio.gather(waiting[0], waiting[2])
     await journal.close()
     async with database.transaction(readonly=True) as connection:
-        assert len(await fetch_untold(connection, 10)) == 3
+        assert len(await fetch_unsent(connection, 10)) == 3

@@ -10,7 +10,7 @@ from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol.relay import Relay
 from bridge.connectors.offices.protocol.versions import ProtocolVersion
 from bridge.connectors.offices.rooms import record_rows as records
-from storage.offices.records import NewRecord, RecordRow, There
+from storage.offices.records import NewRecord, PresentMember, RecordRow
 
 BOSS, HANDS = Member("s", AGENT, "boss", "a"), Member("t", COMPUTER, "hands", "a")
 
@@ -94,6 +94,8 @@ def test_a_seat_is_read_again() -> None:
     neither."""
     version = ProtocolVersion(0, 4, 0)
     record = records.of_member(records.JOINED, BOSS, version, 5, "p")
-    assert records.read_seated(There("o", 7, record.body)) == Seated("p", "s", AGENT, "boss", version, 7)
+    assert records.read_seated(PresentMember("o", 7, record.body)) == Seated(
+        "p", "s", AGENT, "boss", version, 7
+    )
     old = json.dumps({"role": "computer", "name": "hands", "version": None}).encode()
-    assert records.read_seated(There("o", 3, old)) == Seated("", "", COMPUTER, "hands", None, 3)
+    assert records.read_seated(PresentMember("o", 3, old)) == Seated("", "", COMPUTER, "hands", None, 3)

@@ -8,7 +8,7 @@ from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol.relay import Relay
 from bridge.connectors.offices.rooms.call_log import OfficeRecords
 from bridge.connectors.offices.rooms.record_rows import read_body
-from storage.offices.records import fetch_there, fetch_unanswered, fetch_untold, list_calls
+from storage.offices.records import fetch_present_members, fetch_unanswered, fetch_unsent, list_calls
 from tests.bridge.connectors.offices.connectors import room_parts
 from tests.federation.nodes import Node
 
@@ -72,7 +72,7 @@ async def test_tools_are_written_down_when_they_are_others(node: Node) -> None:
     await written.looked(look, {"tools": [{**tool, "name": "sub"}]})
     await written.looked(relay("client:get_config"), {"tools": [tool]})
     async with node.database.transaction(readonly=True) as connection:
-        kinds = [row.kind for row in await fetch_untold(connection, 10)]
+        kinds = [row.kind for row in await fetch_unsent(connection, 10)]
     assert kinds == ["tools", "tools", "left", "tools"]
     await written.close()
 
@@ -88,7 +88,7 @@ async def test_whoever_was_there_when_the_process_ended_is_there_no_more(node: N
         await again.start()
         await again.close()
     async with node.database.transaction(readonly=True) as connection:
-        assert await fetch_there(connection) == []
+        assert await fetch_present_members(connection) == []
         rows = await connection.fetch("SELECT kind FROM office_records ORDER BY position")
     assert [row["kind"] for row in rows] == ["joined", "joined", "left", "left"]
 
@@ -109,7 +109,7 @@ async def test_calls_of_a_process_that_has_ended_are_answered_once(node: Node) -
     await alive.close()
     async with node.database.transaction(readonly=True) as connection:
         assert [call_id for _, call_id, _ in await fetch_unanswered(connection)] == [going_on]
-        assert await fetch_there(connection) == []
+        assert await fetch_present_members(connection) == []
         calls = {call.call_id: call for call in await list_calls(connection, "a", None, 10)}
     assert len(calls) == 4
     for call_id in ids[1:]:
@@ -126,6 +126,6 @@ async def test_who_is_connected_to_a_process_that_is_alive_stays(node: Node) -> 
     await alive.joined(BOSS, None)
     await other.start()
     async with node.database.transaction(readonly=True) as connection:
-        assert len(await fetch_there(connection)) == 1
+        assert len(await fetch_present_members(connection)) == 1
     await alive.close()
     await other.close()

@@ -25,7 +25,7 @@ async def told(node: Node, office_id: str = "a") -> list[RoomEvent]:
     async with asyncio.timeout(TIMEOUT):
         while True:
             async with node.database.transaction(readonly=True) as connection:
-                if not await office_records.fetch_untold(connection, 1):
+                if not await office_records.fetch_unsent(connection, 1):
                     break
             await asyncio.sleep(0.01)
     found = await node.rooms.resolve_alias(alias(office_id, node.name))
