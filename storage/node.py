@@ -10,16 +10,16 @@ SQL = load("storage", "node.sql")
 
 
 class NodeOwner(NamedTuple):
-    """`guest_of` is the homeserver of which the node is a guest; None: it is a homeserver itself."""
+    """`attached_to` is the homeserver of which the node is a guest; None: it is a homeserver itself."""
 
     server_name: str
-    guest_of: str | None = None
+    attached_to: str | None = None
 
 
-async def claim(connection: Connection, server_name: str, guest_of: str | None = None) -> None:
+async def claim(connection: Connection, server_name: str, attached_to: str | None = None) -> None:
     """Make the database this node's for good, or refuse to touch that of another one."""
-    await connection.execute(SQL.insert_node, server_name, guest_of)
-    wrong = wrong_owner(await fetch_owner(connection), NodeOwner(server_name, guest_of))
+    await connection.execute(SQL.insert_node, server_name, attached_to)
+    wrong = wrong_owner(await fetch_owner(connection), NodeOwner(server_name, attached_to))
     if wrong is not None:
         raise wrong
 
@@ -34,8 +34,8 @@ def wrong_owner(found: NodeOwner | None, wanted: NodeOwner) -> LocalError | None
             f" {wanted.server_name}.",
             "Set server_name back, or point database.url or data_dir to a database of its own.",
         )
-    if found.guest_of is None or wanted.guest_of is None:
-        back = "federation" if found.guest_of is None else "appservice"
+    if found.attached_to is None or wanted.attached_to is None:
+        back = "federation" if found.attached_to is None else "appservice"
         return LocalError(
             f"This database is that of {_role(found)}, and the configuration makes of the node"
             f" {_role(wanted)}.",
@@ -43,14 +43,14 @@ def wrong_owner(found: NodeOwner | None, wanted: NodeOwner) -> LocalError | None
             " one side cannot read what the other keeps.",
         )
     return LocalError(
-        f"This database is that of {_role(found)}, and the configuration says {wanted.guest_of}.",
+        f"This database is that of {_role(found)}, and the configuration says {wanted.attached_to}.",
         "Set appservice.domain back, or point database.url or data_dir to a database of its own: its rooms"
-        f" are those of {found.guest_of}.",
+        f" are those of {found.attached_to}.",
     )
 
 
 def _role(owner: NodeOwner) -> str:
-    return "a homeserver" if owner.guest_of is None else f"a guest of {owner.guest_of}"
+    return "a homeserver" if owner.attached_to is None else f"a guest of {owner.attached_to}"
 
 
 async def fetch_owner(connection: Connection) -> NodeOwner | None:

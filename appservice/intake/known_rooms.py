@@ -210,8 +210,8 @@ class KnownRooms:
         if "\0" in room_id:
             return None  # no room is called so, and Postgres takes no text with NUL
         known = await self._database.read(look)
-        wholeness, entries = known or ("in part", [])
-        if wholeness == "whole":
+        completeness, entries = known or ("partial", [])
+        if completeness == "complete":
             return entries
         if await self.resident(room_id) is None:
             return None
@@ -220,7 +220,7 @@ class KnownRooms:
                 return None
         except ConnectionLost:
             # It was kept up all the time, and a homeserver that does not answer changes nothing.
-            if wholeness == "aged":
+            if completeness == "stale":
                 return entries
             raise
         known = await self._database.read(look)

@@ -27,7 +27,7 @@ class IntakeStream(EventStream):
 
 
 def _entry(row: StreamRow, kept: StoredEvent) -> StreamedEvent | None:
-    if row.kind == "invite" and kept.is_answered:
+    if row.kind == "invite" and kept.is_superseded:
         return None
     received = from_bytes(kept.event, is_redacted=kept.is_redacted)
     return StreamedEvent(row.position, row.kind, received.event, received.invite_state)

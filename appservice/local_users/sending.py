@@ -130,8 +130,8 @@ class Sending(HasParts):
             if current is not None and is_same(dict(current.content), dict(content)):
                 return current.event_id
             event_id = await self._put(path, saying)
-            said_at = self._parts.now_ms() if ts is None else ts
-            await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, said_at)
+            sent_at = self._parts.now_ms() if ts is None else ts
+            await self._parts.rooms.noted(room_id, type_, state_key, sender, content, event_id, sent_at)
         return event_id
 
     async def redact(

@@ -143,7 +143,7 @@ class Agent(NamedTuple):
     status: AgentStatus
     current_task: str | None
     registered_at: int
-    said_at: int
+    sent_at: int
     """The time that the newest word on it bore, by the clock of its node."""
     last_seen: int | None
     """When it was heard from by itself; None when it lives as long as its node is heard from."""
@@ -172,7 +172,7 @@ class AgentNode(NamedTuple):
     trusted: bool
     first_seen_at: int
     last_heartbeat: int | None = None
-    heartbeat_said_at: int | None = None
+    heartbeat_sent_at: int | None = None
     """The time that the newest heartbeat bore, by the node's own clock."""
     silent_since: int | None = None
     """None as long as it is heard."""

@@ -26,7 +26,7 @@ class Registered:
     connector: str
     runtime: str
     capabilities: Capabilities
-    said_at: int
+    sent_at: int
     by_itself: bool = False
 
 
@@ -34,7 +34,7 @@ class Registered:
 class Unregistered:
     address: AgentAddress
     reason: str
-    said_at: int
+    sent_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class StatusSaid:
     address: AgentAddress
     status: AgentStatus
     current_task: str | None
-    said_at: int
+    sent_at: int
     of_its_tasks: bool = False
 
 
@@ -55,7 +55,7 @@ class Heartbeat:
 
     address: AgentAddress
     status: AgentStatus
-    said_at: int
+    sent_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class NodeHeartbeat:
     """Of a node, with all agents that it speaks for. None: those that it has spoken for before, all alike."""
 
     node_id: str
-    said_at: int
+    sent_at: int
     statuses: Mapping[str, AgentStatus] | None = None
 
 
@@ -74,7 +74,7 @@ class SpokenFor:
 
     address: AgentAddress
     status: AgentStatus
-    said_at: int
+    sent_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +172,18 @@ def _malformed(news: AgentNews) -> Malformed | None:
 
 def _stale(known: Agent | None, node: AgentNode | None, news: AgentNews, now_ms: int) -> Stale | None:
     assert not isinstance(news, LeftOut), "it is a conclusion, and nobody has said it"
-    if not 0 <= news.said_at <= now_ms + MOST_AHEAD_MS:
+    if not 0 <= news.sent_at <= now_ms + MOST_AHEAD_MS:
         return Stale("its time lies more than five minutes ahead, or before 1970")
     if known is None:
         return None
-    last = known.said_at
+    last = known.sent_at
     if known.last_seen is None and isinstance(news, Heartbeat):
         # The node has spoken for it since. Everything else that is said of an agent says more than its node's
         # heartbeat does, and may have been overtaken by it.
-        last = max(last, (node and node.heartbeat_said_at) or 0)
-    if news.said_at < last:
+        last = max(last, (node and node.heartbeat_sent_at) or 0)
+    if news.sent_at < last:
         return Stale("something newer is known of the agent")
-    if not known.is_here and (news.said_at == last or _is_concluded(news)):
+    if not known.is_here and (news.sent_at == last or _is_concluded(news)):
         return Stale("the agent has gone since")
     return None
 
@@ -218,7 +218,7 @@ def _registered(known: Agent | None, news: Registered, now_ms: int) -> Agent:
         status=known.status if known is not None and still_there else AgentStatus.IDLE,
         current_task=known.current_task if known is not None and still_there else None,
         registered_at=known.registered_at if known is not None and still_there else now_ms,
-        said_at=news.said_at,
+        sent_at=news.sent_at,
         last_seen=now_ms if news.by_itself else None,
     )
 
@@ -230,45 +230,45 @@ def _told(
     now_ms: int,
 ) -> Agent:
     match news:
-        case Unregistered(_, reason, said_at):
-            return _gone(known, reason, said_at, now_ms)
+        case Unregistered(_, reason, sent_at):
+            return _gone(known, reason, sent_at, now_ms)
         case (
-            StatusSaid(_, AgentStatus.SHUTDOWN, _, said_at)
-            | Heartbeat(_, AgentStatus.SHUTDOWN, said_at)
-            | SpokenFor(_, AgentStatus.SHUTDOWN, said_at)
+            StatusSaid(_, AgentStatus.SHUTDOWN, _, sent_at)
+            | Heartbeat(_, AgentStatus.SHUTDOWN, sent_at)
+            | SpokenFor(_, AgentStatus.SHUTDOWN, sent_at)
         ):
             # "any —shutdown→ shutdown": it is over, and whether it also says goodbye does not matter.
-            return _gone(known, SHUTDOWN, said_at, now_ms)
-        case StatusSaid(_, status, current_task, said_at):
+            return _gone(known, SHUTDOWN, sent_at, now_ms)
+        case StatusSaid(_, status, current_task, sent_at):
             seen = known.last_seen if _is_concluded(news) else _seen(known, node, now_ms)
-            return _here(known, seen, status, current_task, said_at)
-        case Heartbeat(_, status, said_at):
-            return _here(known, _seen(known, node, now_ms), status, _task(known, status), said_at)
-        case SpokenFor(_, status, said_at):
-            return _here(known, None, status, _task(known, status), said_at)
+            return _here(known, seen, status, current_task, sent_at)
+        case Heartbeat(_, status, sent_at):
+            return _here(known, _seen(known, node, now_ms), status, _task(known, status), sent_at)
+        case SpokenFor(_, status, sent_at):
+            return _here(known, None, status, _task(known, status), sent_at)
         case LeftOut(_, last_seen):
             return known._replace(last_seen=last_seen) if known.last_seen is None else known
 
 
 def _here(
-    known: Agent, last_seen: int | None, status: AgentStatus, current_task: str | None, said_at: int
+    known: Agent, last_seen: int | None, status: AgentStatus, current_task: str | None, sent_at: int
 ) -> Agent:
     """It speaks, so it is there, whatever was thought of it."""
     return known._replace(
         status=status,
         current_task=current_task,
-        said_at=said_at,
+        sent_at=sent_at,
         last_seen=last_seen,
         gone_at=None,
         gone_reason=None,
     )
 
 
-def _gone(known: Agent, reason: str, said_at: int, now_ms: int) -> Agent:
+def _gone(known: Agent, reason: str, sent_at: int, now_ms: int) -> Agent:
     if not known.is_here:
-        return known._replace(said_at=said_at)
+        return known._replace(sent_at=sent_at)
     return known._replace(
-        status=AgentStatus.SHUTDOWN, current_task=None, said_at=said_at, gone_at=now_ms, gone_reason=reason
+        status=AgentStatus.SHUTDOWN, current_task=None, sent_at=sent_at, gone_at=now_ms, gone_reason=reason
     )
 
 
@@ -304,10 +304,10 @@ def decide_node(
     node: AgentNode | None, agents: Mapping[str, Agent], news: NodeHeartbeat, now_ms: int
 ) -> Differences | Stale:
     """A heartbeat is mostly what was known before: only what is new costs something."""
-    if not 0 <= news.said_at <= now_ms + MOST_AHEAD_MS:
+    if not 0 <= news.sent_at <= now_ms + MOST_AHEAD_MS:
         return Stale("its time lies more than five minutes ahead, or before 1970")
-    before = None if node is None else node.heartbeat_said_at
-    if before is not None and news.said_at <= before:
+    before = None if node is None else node.heartbeat_sent_at
+    if before is not None and news.sent_at <= before:
         return Stale("a newer heartbeat of the node is known")
     if news.statuses is None:
         return Differences((), ())
@@ -318,12 +318,12 @@ def decide_node(
         if agent is None:
             unknown.append(agent_id)
         elif agent.gone_at is not None:
-            if status is not AgentStatus.SHUTDOWN and news.said_at > agent.said_at:
-                found.append(SpokenFor(agent.address, status, news.said_at))
+            if status is not AgentStatus.SHUTDOWN and news.sent_at > agent.sent_at:
+                found.append(SpokenFor(agent.address, status, news.sent_at))
         elif (
             agent.status is not status or agent.last_seen is not None
-        ) and news.said_at >= agent.said_at:  # a newer word on it stands
-            found.append(SpokenFor(agent.address, status, news.said_at))
+        ) and news.sent_at >= agent.sent_at:  # a newer word on it stands
+            found.append(SpokenFor(agent.address, status, news.sent_at))
     if len(news.statuses) - len(unknown) == len(agents):
         return Differences(tuple(found), tuple(unknown))  # nobody is left out
     last_seen = now_ms if node is None or node.last_heartbeat is None else node.last_heartbeat

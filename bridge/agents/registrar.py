@@ -114,9 +114,9 @@ class AgentIntake:
             if isinstance(differences, Stale):
                 verdicts.append(differences)
                 continue
-            await agents.write_heartbeat(connection, beat.node_id, now_ms, beat.said_at)
+            await agents.write_heartbeat(connection, beat.node_id, now_ms, beat.sent_at)
             nodes[beat.node_id] = node._replace(
-                last_heartbeat=now_ms, heartbeat_said_at=beat.said_at, silent_since=None
+                last_heartbeat=now_ms, heartbeat_sent_at=beat.sent_at, silent_since=None
             )
             applied.has_changed |= node.silent_since is not None or node.last_heartbeat is None
             applied.beats.append(beat)
@@ -173,7 +173,7 @@ class AgentIntake:
         for agent in changed:
             known = before.get((agent.node_id, agent.agent_id))
             if known is not None and _is_only_newer(known, agent):
-                touched.append((agent.node_id, agent.agent_id, agent.said_at, agent.last_seen))
+                touched.append((agent.node_id, agent.agent_id, agent.sent_at, agent.last_seen))
             else:
                 written.append(_row_of(agent))
         await agents.write_agents(connection, written)
@@ -188,7 +188,7 @@ def _node_of(news: Registered | NodeHeartbeat) -> str:
 def _is_only_newer(before: Agent, after: Agent) -> bool:
     """Whether it was merely heard of: nobody who follows has to know."""
     same_kind = (before.last_seen is None) == (after.last_seen is None)
-    return same_kind and before._replace(said_at=after.said_at, last_seen=after.last_seen) == after
+    return same_kind and before._replace(sent_at=after.sent_at, last_seen=after.last_seen) == after
 
 
 def _row_of(agent: Agent) -> AgentRow:
@@ -201,7 +201,7 @@ def _row_of(agent: Agent) -> AgentRow:
         status=agent.status.value,
         current_task=agent.current_task,
         registered_at=agent.registered_at,
-        said_at=agent.said_at,
+        sent_at=agent.sent_at,
         last_seen=agent.last_seen,
         gone_at=agent.gone_at,
         gone_reason=agent.gone_reason,

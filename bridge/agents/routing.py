@@ -97,15 +97,15 @@ class AgentRoutingTable:
         node = self._node(record.node_id)
         heard = node.record.last_heartbeat
         if heard is not None and heard > (record.last_heartbeat or 0):
-            record = record._replace(last_heartbeat=heard, heartbeat_said_at=node.record.heartbeat_said_at)
+            record = record._replace(last_heartbeat=heard, heartbeat_sent_at=node.record.heartbeat_sent_at)
         node.record = record
 
-    def heard(self, node_id: str, at_ms: int, said_at: int) -> None:
+    def heard(self, node_id: str, at_ms: int, sent_at: int) -> None:
         """All agents that live with the node live, by this alone."""
         node = self._node(node_id)
         if at_ms >= (node.record.last_heartbeat or 0):
             node.record = node.record._replace(
-                last_heartbeat=at_ms, heartbeat_said_at=said_at, silent_since=None
+                last_heartbeat=at_ms, heartbeat_sent_at=sent_at, silent_since=None
             )
 
     def forget(self, address: AgentAddress) -> None:

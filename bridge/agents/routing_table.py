@@ -121,7 +121,7 @@ class RoutingTable:
     async def committed(self, applied: Applied) -> None:
         """The transaction in which that was applied has been committed. On return it is known here."""
         for beat in applied.beats:
-            self.table.heard(beat.node_id, self._now_ms(), beat.said_at)
+            self.table.heard(beat.node_id, self._now_ms(), beat.sent_at)
         if applied.has_changed:
             self._database.session.notify(TOPIC)
             await self.refresh()
@@ -138,7 +138,7 @@ class RoutingTable:
         says it again."""
         if len(self._said) < MOST_SAID or news.address in self._said:
             before = self._said.get(news.address)
-            if before is None or before.said_at <= news.said_at:
+            if before is None or before.sent_at <= news.sent_at:
                 self._said[news.address] = _both(before, news)
                 self._to_write.set()
 
@@ -237,5 +237,5 @@ def _both(before: StatusSaid | Heartbeat | None, news: StatusSaid | Heartbeat) -
         and isinstance(news, Heartbeat)
         and before.status is news.status is AgentStatus.BUSY
     ):
-        return StatusSaid(news.address, news.status, before.current_task, news.said_at)
+        return StatusSaid(news.address, news.status, before.current_task, news.sent_at)
     return news

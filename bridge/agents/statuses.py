@@ -35,7 +35,7 @@ class AgentStatuses:
         status = next_status(known.status if said is None else said.status, message)
         if status is None:
             return False
-        at_ms = self._now_ms() if said is None else max(said.said_at, self._now_ms())
+        at_ms = self._now_ms() if said is None else max(said.sent_at, self._now_ms())
         task = task_id if status is AgentStatus.BUSY else None
         news = StatusSaid(agent, status, task, at_ms, of_its_tasks=has_work)
         self._said[agent] = news
@@ -47,5 +47,5 @@ class AgentStatuses:
             agent = change.after or change.before
             assert agent is not None, "something changed"
             said = self._said.get(agent.address)
-            if said is not None and (not agent.is_here or agent.said_at >= said.said_at):
+            if said is not None and (not agent.is_here or agent.sent_at >= said.sent_at):
                 del self._said[agent.address]

@@ -25,7 +25,7 @@ class AgentRow(NamedTuple):
     status: str
     current_task: str | None
     registered_at: int
-    said_at: int
+    sent_at: int
     last_seen: int | None
     gone_at: int | None
     gone_reason: str | None
@@ -37,7 +37,7 @@ class NodeRow(NamedTuple):
     trusted: bool
     first_seen_at: int
     last_heartbeat: int | None
-    heartbeat_said_at: int | None
+    heartbeat_sent_at: int | None
     silent_since: int | None
 
 
@@ -113,9 +113,9 @@ async def distrust_node(connection: Connection, node_id: str, now_ms: int) -> No
     await connection.execute(SQL.distrust_agents, node_id, now_ms)
 
 
-async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, said_at: int | None) -> None:
+async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, sent_at: int | None) -> None:
     """None: it is only a sign of life, and says nothing of the node's agents."""
-    await connection.execute(SQL.write_heartbeat, node_id, now_ms, said_at)
+    await connection.execute(SQL.write_heartbeat, node_id, now_ms, sent_at)
 
 
 async def start_heartbeat_monitoring(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:

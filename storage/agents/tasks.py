@@ -1,7 +1,7 @@
 """Tasks, the progress that agents report, and the desks that work on them.
 
 A step is taken by an update that names the version it was decided upon, so that of two processes one takes
-it. A desk is a process; it holds a lease on its number as long as its session lives, and the tasks of one
+it. A process_number is a process; it holds a lease on its number as long as its session lives, and the tasks of one
 whose lock can be taken are anybody's.
 
 Lists of tasks, for whoever looks around.
@@ -45,7 +45,7 @@ class TaskRow(NamedTuple):
     error_code: str | None
     answer: bytes | None
     due: Sequence[str]
-    desk: int | None
+    process_number: int | None
 
 
 class StepRow(NamedTuple):
@@ -65,7 +65,7 @@ class StepRow(NamedTuple):
     error_code: str | None
     answer: bytes | None
     due: Sequence[str]
-    desk: int | None
+    process_number: int | None
 
 
 class LoadRow(NamedTuple):
@@ -199,9 +199,9 @@ async def list_live_of_requester(
 
 
 async def next_process_number(connection: Connection) -> int:
-    """A number that no other desk has."""
-    desk: int = await connection.fetchval(SQL.next_process_number)
-    return desk
+    """A number that no other process_number has."""
+    process_number: int = await connection.fetchval(SQL.next_process_number)
+    return process_number
 
 
 async def list_processes(connection: Connection) -> list[int]:
@@ -209,16 +209,18 @@ async def list_processes(connection: Connection) -> list[int]:
     return [row[0] for row in await connection.fetch(SQL.list_processes)]
 
 
-async def list_tasks_of_process(connection: Connection, desk: int, after: int, limit: int) -> list[TaskRow]:
-    rows = await connection.fetch(SQL.list_tasks_of_process, desk, after, limit)
+async def list_tasks_of_process(
+    connection: Connection, process_number: int, after: int, limit: int
+) -> list[TaskRow]:
+    rows = await connection.fetch(SQL.list_tasks_of_process, process_number, after, limit)
     return [TaskRow(*row) for row in rows]
 
 
 async def list_due_tasks_of_process(
-    connection: Connection, desk: int, after: int, limit: int
+    connection: Connection, process_number: int, after: int, limit: int
 ) -> list[TaskRow]:
     """Those of which something has not been done yet."""
-    rows = await connection.fetch(SQL.list_due_tasks_of_process, desk, after, limit)
+    rows = await connection.fetch(SQL.list_due_tasks_of_process, process_number, after, limit)
     return [TaskRow(*row) for row in rows]
 
 

@@ -25,7 +25,7 @@ class TokenRow(NamedTuple):
     last_used_at: int | None = None
     revoked_at: int | None = None
 
-    def is_good(self, now_ms: int) -> bool:
+    def is_valid(self, now_ms: int) -> bool:
         """An instant that is reached has passed."""
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 

@@ -57,13 +57,13 @@ class ReceiveResult(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """`is_redacted`: a redaction asks for it. `is_answered`: of the member whom it speaks of something newer
+    """`is_redacted`: a redaction asks for it. `is_superseded`: of the member whom it speaks of something newer
     is said in the room."""
 
     event_id: str
     event: bytes
     is_redacted: bool
-    is_answered: bool
+    is_superseded: bool
 
 
 async def lock_registration(connection: Connection, registration: str) -> None:

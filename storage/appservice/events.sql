@@ -23,7 +23,7 @@ SELECT
     EXISTS (
         SELECT FROM appservice_events AS later
         WHERE later.room_id = found.room_id AND later.member = found.member AND later.position > found.position
-    ) AS is_answered
+    ) AS is_superseded
 FROM appservice_events AS found WHERE event_id = ANY($1::text[]);
 
 -- Nothing goes before every reader has passed it.

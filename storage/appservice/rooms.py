@@ -18,7 +18,7 @@ from storage.statements import load
 
 SQL = load("storage.appservice", "rooms.sql")
 
-Completeness = Literal["whole", "aged", "in part"]
+Completeness = Literal["complete", "stale", "partial"]
 """`aged`: it was fetched a long time ago, and kept up since."""
 
 
@@ -35,7 +35,7 @@ class StateEntry(NamedTuple):
     content: bytes
     is_redacted: bool
     membership: str | None
-    is_ours: bool
+    is_local: bool
     invite_state: bytes | None = None
     known_by: str | None = None
     ahead_until: None = None
@@ -170,8 +170,8 @@ async def prune_rooms(connection: Connection) -> int:
 def _known(rows: Sequence[Record]) -> CachedState | None:
     if not rows:
         return None
-    wholeness: Completeness = rows[0][0]
-    return wholeness, [CachedEntry(*row[1:]) for row in rows if row[1] is not None]
+    completeness: Completeness = rows[0][0]
+    return completeness, [CachedEntry(*row[1:]) for row in rows if row[1] is not None]
 
 
 class GhostCounts(NamedTuple):

@@ -6,9 +6,9 @@ SELECT
     CASE
         WHEN whole_since IS NULL OR EXISTS (
             SELECT FROM guest_state AS ahead WHERE ahead.room_id = guest_rooms.room_id AND ahead.ahead_until < now()
-        ) THEN 'in part'
-        WHEN whole_since < now() - $4::interval THEN 'aged'
-        ELSE 'whole'
+        ) THEN 'partial'
+        WHEN whole_since < now() - $4::interval THEN 'stale'
+        ELSE 'complete'
     END,
     entry.event_id, entry.type, entry.state_key, entry.sender, entry.ts, entry.content, entry.is_redacted
 FROM guest_rooms
@@ -21,9 +21,9 @@ SELECT
     CASE
         WHEN whole_since IS NULL OR EXISTS (
             SELECT FROM guest_state AS ahead WHERE ahead.room_id = guest_rooms.room_id AND ahead.ahead_until < now()
-        ) THEN 'in part'
-        WHEN whole_since < now() - $4::interval THEN 'aged'
-        ELSE 'whole'
+        ) THEN 'partial'
+        WHEN whole_since < now() - $4::interval THEN 'stale'
+        ELSE 'complete'
     END,
     entry.event_id, entry.type, entry.state_key, entry.sender, entry.ts, entry.content, entry.is_redacted
 FROM guest_rooms

@@ -29,7 +29,7 @@ class RecordRow(NamedTuple):
     call_id: str | None
     body: bytes
     at_ms: int
-    told_as: int | None = None
+    message_position: int | None = None
 
 
 class CallRow(NamedTuple):
@@ -53,9 +53,9 @@ async def fetch_unsent(connection: Connection, limit: int) -> list[RecordRow]:
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_unsent, limit)]
 
 
-async def assign_messages(connection: Connection, told_as: Mapping[int, int]) -> None:
+async def assign_messages(connection: Connection, messages: Mapping[int, int]) -> None:
     """In which message each of these is told."""
-    await connection.execute(SQL.assign_messages, list(told_as), list(told_as.values()))
+    await connection.execute(SQL.assign_messages, list(messages), list(messages.values()))
 
 
 async def mark_sent(connection: Connection, positions: Collection[int], event_id: str) -> None:

@@ -29,11 +29,11 @@ class OfficeTokenRow(NamedTuple):
     last_used_at: int | None = None
     revoked_at: int | None = None
 
-    def is_good(self, now_ms: int) -> bool:
+    def is_valid(self, now_ms: int) -> bool:
         """An instant that is reached has passed."""
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 
-    def is_use_news(self, now_ms: int) -> bool:
+    def is_use_due(self, now_ms: int) -> bool:
         """Whether that it is used now is to be noted."""
         return self.last_used_at is None or self.last_used_at <= now_ms - USE_RECORDED_EVERY_MS
 

@@ -24,8 +24,8 @@ class TaskMessagesRow(NamedTuple):
     request: str
     asked_by: str | None
     is_threaded: bool
-    sign: str | None
-    sign_event: str | None
+    reaction: str | None
+    reaction_event: str | None
     progress: str | None
     answer: str | None
     withdrawn_by: str | None
@@ -60,8 +60,8 @@ async def find_task_messages(
     ]
 
 
-async def set_reaction(connection: Connection, task: int, sign: str | None, event_id: str | None) -> None:
-    await connection.execute(SQL.set_reaction, task, sign, event_id)
+async def set_reaction(connection: Connection, task: int, reaction: str | None, event_id: str | None) -> None:
+    await connection.execute(SQL.set_reaction, task, reaction, event_id)
 
 
 async def set_progress(connection: Connection, task: int, event_id: str) -> None:

@@ -36,7 +36,7 @@ class MessageBatch:
     """Events of ours by the transaction ids that they were sent with."""
     queue: Sequence[tuple[str, str]] = ()
     """Servers and the events that they get, in the order of the events."""
-    answered: TransactionResponse | None = None
+    response: TransactionResponse | None = None
     """The transaction that brought them."""
 
 
@@ -71,7 +71,7 @@ async def append(connection: Connection, messages: MessageBatch, now_ms: int) ->
         [destination for destination, _ in messages.queue],
         [event_id for _, event_id in messages.queue],
         now_ms,
-        *_columns(messages.answered),
+        *_columns(messages.response),
     )
     if not rows:
         return None
@@ -105,7 +105,7 @@ async def _append_one(connection: Connection, messages: MessageBatch, now_ms: in
         transaction_id,
         destination,
         now_ms,
-        *_columns(messages.answered),
+        *_columns(messages.response),
     )
     if row is None:
         return None
@@ -116,9 +116,9 @@ async def _append_one(connection: Connection, messages: MessageBatch, now_ms: in
     return AppendResult(streamed, [QueuedPdu(destination, event.event_id, place)])
 
 
-def _columns(answered: TransactionResponse | None) -> Sequence[object]:
+def _columns(response: TransactionResponse | None) -> Sequence[object]:
     """Of the transaction that brought the events, and of its row in the audit."""
-    if answered is None:
+    if response is None:
         return (None,) * 12
-    *transaction, audit = answered
+    *transaction, audit = response
     return (*transaction, *(audit or (None,) * 9))

@@ -32,9 +32,9 @@ def address(text: str) -> AgentAddress:
     return parsed
 
 
-def registered(text: str, said_at: int = NOW, *, by_itself: bool = False, **changed: Any) -> Registered:
+def registered(text: str, sent_at: int = NOW, *, by_itself: bool = False, **changed: Any) -> Registered:
     known = {"connector": "cis", "runtime": "claude", "capabilities": ("coding",)}
-    return Registered(address(text), said_at=said_at, by_itself=by_itself, **{**known, **changed})
+    return Registered(address(text), sent_at=sent_at, by_itself=by_itself, **{**known, **changed})
 
 
 @contextlib.asynccontextmanager

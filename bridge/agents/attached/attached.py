@@ -219,7 +219,7 @@ class AttachedAgents:
         than one that is on its way.)"""
         known = self._routes.agent(address)
         # A clock that was put back must not make it be taken for old news.
-        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.said_at + (not known.is_here))
+        at_ms = self._now_ms() if known is None else max(self._now_ms(), known.sent_at + (not known.is_here))
         [verdict] = await self._routes.take(
             [Registered(address, CONNECTOR, program.runtime, program.capabilities, at_ms, by_itself=True)]
         )
@@ -270,7 +270,7 @@ class AttachedAgents:
     async def _say_goodbye(self, address: AgentAddress, reason: str) -> None:
         known = self._routes.agent(address)
         if known is not None and known.is_here and known.connector == CONNECTOR:
-            await self._routes.take([Unregistered(address, reason, max(self._now_ms(), known.said_at))])
+            await self._routes.take([Unregistered(address, reason, max(self._now_ms(), known.sent_at))])
 
     def _changed(self, changes: Sequence[Change]) -> None:
         """One that was not heard from for too long is gone, and has to register again."""

@@ -124,7 +124,7 @@ class AgentTokens:
         now_ms = self.now_ms()
         async with self._database.transaction(readonly=True) as connection:
             row = await agent_tokens.fetch_token(connection, token.token_id)
-        if row is None or not token.matches(row.hash) or not row.is_good(now_ms):
+        if row is None or not token.matches(row.hash) or not row.is_valid(now_ms):
             return None
         await self._note_use(token.token_id, now_ms)
         return Holder(row.agent_id, row.token_id)
@@ -219,7 +219,7 @@ async def revoke(tokens: AgentTokens, given: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _shown(row: TokenRow, now_ms: int) -> Mapping[str, Any]:
-    alive = "good" if row.is_good(now_ms) else "expired"
+    alive = "good" if row.is_valid(now_ms) else "expired"
     return {
         "token_id": row.token_id,
         "agent_id": row.agent_id,

@@ -160,7 +160,7 @@ class ConfiguredAgents:
     def _newest(self, address: AgentAddress) -> int:
         """A clock that was put back must not make it be taken for old news."""
         known = self._routes.agent(address)
-        return self._now_ms() if known is None else max(self._now_ms(), known.said_at + 1)
+        return self._now_ms() if known is None else max(self._now_ms(), known.sent_at + 1)
 
     # -- what is asked --
 

@@ -38,12 +38,12 @@ def news_of(event: AgentEvent, *, by_itself: bool) -> Said:
     match event:
         case Registered():
             return agent_news.Registered(
-                event.agent, NAME, event.runtime_type, event.capabilities, event.said_at, by_itself
+                event.agent, NAME, event.runtime_type, event.capabilities, event.sent_at, by_itself
             )
         case Unregistered():
-            return agent_news.Unregistered(event.agent, event.reason or NO_REASON, event.said_at)
+            return agent_news.Unregistered(event.agent, event.reason or NO_REASON, event.sent_at)
         case StatusUpdate():
-            return agent_news.StatusSaid(event.agent, event.status, event.current_task, event.said_at)
+            return agent_news.StatusSaid(event.agent, event.status, event.current_task, event.sent_at)
         case Heartbeat():
             return heartbeats.of_event(event)
     raise AssertionError(f"{event.TYPE} says nothing of an agent")

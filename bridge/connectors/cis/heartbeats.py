@@ -32,7 +32,7 @@ def edu_content(heartbeat: NodeHeartbeat) -> dict[str, Any]:
     said: dict[str, Any] = {
         "event_type": TYPE,
         "node_id": heartbeat.node_id,
-        "timestamp": timestamps.write(timestamps.of(heartbeat.said_at)),
+        "timestamp": timestamps.write(timestamps.of(heartbeat.sent_at)),
     }
     if heartbeat.statuses is None:
         return said
@@ -64,7 +64,7 @@ def read_edu(said: Mapping[str, Any], origin: str) -> NodeHeartbeat | Heartbeat 
 
 def of_event(event: events.Heartbeat) -> Heartbeat:
     """Of a single agent: an event of a room, or of a published node."""
-    return Heartbeat(event.agent, event.status, event.said_at)
+    return Heartbeat(event.agent, event.status, event.sent_at)
 
 
 def _single(said: Mapping[str, Any], origin: str) -> Heartbeat | InvalidPayload | Forbidden:

@@ -31,7 +31,7 @@ UNKNOWN_RUNTIME = "unknown"
 
 class _Entry(NamedTuple):
     is_here: bool
-    said_at: int
+    sent_at: int
     runtime: str = ""
     capabilities: Capabilities = ()
 
@@ -45,12 +45,12 @@ class Announcements:
         entries = self._entries[room]
         known = entries.get(event.agent_id)
         if isinstance(event, Registered):
-            entry = _Entry(True, event.said_at, event.runtime_type, event.capabilities)
-            if known is not None and known.said_at >= entry.said_at:
+            entry = _Entry(True, event.sent_at, event.runtime_type, event.capabilities)
+            if known is not None and known.sent_at >= entry.sent_at:
                 return
         else:
-            entry = _Entry(False, event.said_at)
-            if known is not None and known.said_at > entry.said_at:
+            entry = _Entry(False, event.sent_at)
+            if known is not None and known.sent_at > entry.sent_at:
                 return
         entries[event.agent_id] = entry
 
@@ -72,8 +72,8 @@ class Announcements:
             for room, entry in known
             if entry is not None and entry.is_here and room not in wanted
         ]
-        times = [entry.said_at for _, entry in known if entry is not None]
-        newest = max([*times, *(event.said_at for _, event in gone)], default=None)
+        times = [entry.sent_at for _, entry in known if entry is not None]
+        newest = max([*times, *(event.sent_at for _, event in gone)], default=None)
         come = [
             (room, registered(agent, after=newest))
             for room, entry in known
@@ -84,13 +84,13 @@ class Announcements:
 
 def registered(agent: Agent, *, after: int | None = None) -> Registered:
     """Newer than what was said before, whatever the clock says."""
-    said_at = max(agent.said_at, agent.registered_at)
+    sent_at = max(agent.sent_at, agent.registered_at)
     return Registered(
         agent_id=agent.agent_id,
         node_id=agent.node_id,
         runtime_type=_runtime(agent),
         capabilities=agent.capabilities,
-        timestamp=timestamps.of(said_at if after is None else max(said_at, after + 1)),
+        timestamp=timestamps.of(sent_at if after is None else max(sent_at, after + 1)),
     )
 
 
@@ -100,17 +100,17 @@ def status_update(agent: Agent) -> StatusUpdate:
         node_id=agent.node_id,
         status=agent.status,
         current_task=agent.current_task,
-        timestamp=timestamps.of(agent.said_at),
+        timestamp=timestamps.of(agent.sent_at),
     )
 
 
 def _unregistered(agent: Agent, entry: _Entry) -> Unregistered:
-    said_at = agent.said_at if agent.gone_at is None else max(agent.gone_at, agent.said_at)
+    sent_at = agent.sent_at if agent.gone_at is None else max(agent.gone_at, agent.sent_at)
     return Unregistered(
         agent_id=agent.agent_id,
         node_id=agent.node_id,
         reason=agent.gone_reason or MOVED,
-        timestamp=timestamps.of(max(said_at, entry.said_at)),
+        timestamp=timestamps.of(max(sent_at, entry.sent_at)),
     )
 
 

@@ -219,7 +219,7 @@ def _lasts_ms(arguments: Arguments, given: Mapping[str, Any]) -> int | None:
 
 
 def _shown_token(row: OfficeTokenRow, now_ms: int) -> Mapping[str, Any]:
-    alive = "good" if row.is_good(now_ms) else "expired"
+    alive = "good" if row.is_valid(now_ms) else "expired"
     return {
         "token_id": row.token_id,
         "owner": row.owner,

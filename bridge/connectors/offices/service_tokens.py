@@ -40,9 +40,9 @@ class OfficeTokens:
         now_ms = self.now_ms()
         async with self._database.transaction(readonly=True) as connection:
             row = await office_tokens.fetch_token(connection, token.token_id)
-        if row is None or not token.matches(row.hash) or not row.is_good(now_ms):
+        if row is None or not token.matches(row.hash) or not row.is_valid(now_ms):
             return None
-        if row.is_use_news(now_ms):
+        if row.is_use_due(now_ms):
             async with self._database.transaction() as connection:
                 await office_tokens.record_use(connection, row.token_id, now_ms)
         return Grant(row.token_id, row.owner, frozenset(row.roles), row.offices)

@@ -102,7 +102,7 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         "connector": agent.connector,
         "configured": is_local and agent.agent_id in parts.configured,
         "namespaces": sorted(parts.local.namespaces(agent)) if is_local else None,
-        "last_word": agent.said_at,
+        "last_word": agent.sent_at,
         "heard_by_itself": agent.last_seen is not None,
         "was": agent.status.value if shown_status(agent) == GONE else None,
         "node": None
@@ -124,7 +124,7 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
         },
         "tasks": [line_of(task_of(row)) for row in rows[:MOST_TASKS]],
         "more_tasks": len(rows) > MOST_TASKS,
-        "tokens": sum(token.is_good(parts.now_ms()) for token in tokens),
+        "tokens": sum(token.is_valid(parts.now_ms()) for token in tokens),
     }
 
 
@@ -154,8 +154,8 @@ async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, 
 
 async def _take_away(parts: Parts, agent: Agent, reason: str) -> None:
     # A clock that was put back, or a node that is ahead, must not make it old news.
-    said_at = max(parts.now_ms(), agent.said_at + 1)
-    [verdict] = await parts.routes.take([Unregistered(agent.address, reason, said_at)])
+    sent_at = max(parts.now_ms(), agent.sent_at + 1)
+    [verdict] = await parts.routes.take([Unregistered(agent.address, reason, sent_at)])
     if not isinstance(verdict, Taken):
         why = getattr(verdict, "reason", "it is not known any more")
         raise LocalError(
@@ -168,7 +168,7 @@ async def _tokens(parts: Parts, agent: Agent) -> list[str]:
     now_ms = parts.now_ms()
     async with parts.database.transaction(readonly=True) as connection:
         rows = await list_tokens(connection, agent.agent_id, MOST_TOKENS)
-    return [row.token_id for row in rows if row.is_good(now_ms)]
+    return [row.token_id for row in rows if row.is_valid(now_ms)]
 
 
 async def route(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:

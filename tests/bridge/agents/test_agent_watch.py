@@ -105,7 +105,7 @@ async def test_an_agent_that_speaks_for_itself_is_lost_by_itself(one: Process) -
 async def test_the_look_comes_when_the_first_is_due(one: Process) -> None:
     """Not at the next interval: the time to notice is what was promised."""
     await listen(one, TIMEOUT)
-    await one.routes.take([registered("w@a", said_at=one.clock())])
+    await one.routes.take([registered("w@a", sent_at=one.clock())])
     await listen(one, TIMEOUT - 5)
     assert await one.watch.look() == one.clock() + 6
     await listen(one, 6)
@@ -215,7 +215,7 @@ async def test_it_looks_by_itself(database: Database) -> None:
         noticed.set()
 
     async with routing_table(database, now_ms=now_ms) as routes:
-        await routes.take([registered("w@a", said_at=now_ms())])
+        await routes.take([registered("w@a", sent_at=now_ms())])
         watch = AgentWatch(
             routes,
             database,

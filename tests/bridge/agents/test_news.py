@@ -29,19 +29,19 @@ SAID = NOW - 60_000
 W1 = AgentAddress("w1", "kitchen.local")
 IDLE, BUSY, DOWN = AgentStatus.IDLE, AgentStatus.BUSY, AgentStatus.SHUTDOWN
 AGENT = Agent("w1", "kitchen.local", "cis", "claude", ("coding",), IDLE, None, SAID, SAID, None)
-NODE = AgentNode("kitchen.local", None, True, 1, last_heartbeat=NOW - 9, heartbeat_said_at=SAID - 5)
+NODE = AgentNode("kitchen.local", None, True, 1, last_heartbeat=NOW - 9, heartbeat_sent_at=SAID - 5)
 LOST = AGENT._replace(gone_at=NOW - 50, gone_reason=TIMEOUT)
 LEFT = AGENT._replace(gone_at=NOW - 50, gone_reason="shutdown", status=DOWN)
 
 
-def registered(said_at: int = SAID + 1, **changed: Any) -> Registered:
+def registered(sent_at: int = SAID + 1, **changed: Any) -> Registered:
     return Registered(
         **{
             "address": W1,
             "connector": "cis",
             "runtime": "kimi",
             "capabilities": ("test",),
-            "said_at": said_at,
+            "sent_at": sent_at,
             **changed,
         }
     )
@@ -55,10 +55,10 @@ def taken(known: Agent | None, news: AgentNews, node: AgentNode | None = NODE) -
 
 SAYINGS: list[Any] = [
     registered,
-    lambda said_at: Unregistered(W1, "x", said_at),
-    lambda said_at: StatusSaid(W1, BUSY, "t", said_at),
-    lambda said_at: Heartbeat(W1, BUSY, said_at),
-    lambda said_at: SpokenFor(W1, BUSY, said_at),
+    lambda sent_at: Unregistered(W1, "x", sent_at),
+    lambda sent_at: StatusSaid(W1, BUSY, "t", sent_at),
+    lambda sent_at: Heartbeat(W1, BUSY, sent_at),
+    lambda sent_at: SpokenFor(W1, BUSY, sent_at),
 ]
 
 
@@ -82,7 +82,7 @@ def test_what_comes_from_the_future_is_not_taken(say: Any) -> None:
 def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> None:
     """But for none that is heard from by itself. It is no word on what only a registration or a status says,
     and may have overtaken those."""
-    node = NODE._replace(heartbeat_said_at=SAID + 10)
+    node = NODE._replace(heartbeat_sent_at=SAID + 10)
     beat = Heartbeat(W1, BUSY, SAID + 5)
     assert isinstance(decide(AGENT, node, beat, NOW), Stale)
     assert isinstance(decide(AGENT._replace(last_seen=NOW - 1), node, beat, NOW), Taken)
@@ -94,7 +94,7 @@ def test_a_heartbeat_of_the_node_is_as_good_as_one_of_each_of_its_agents() -> No
 
 def test_what_a_heartbeat_has_overtaken_still_tells_the_task() -> None:
     """That the agent is busy is known by then, and not with what. Nothing else of the older word counts."""
-    busy = AGENT._replace(status=BUSY, said_at=SAID + 10)
+    busy = AGENT._replace(status=BUSY, sent_at=SAID + 10)
     assert taken(busy, StatusSaid(W1, BUSY, "t", SAID + 5)) == busy._replace(current_task="t")
     for known, said in [
         (busy, StatusSaid(W1, BUSY, None, SAID + 5)),
@@ -123,8 +123,8 @@ def test_what_nobody_can_keep_is_refused(news: AgentNews) -> None:
 @pytest.mark.parametrize("say", SAYINGS)
 def test_a_time_before_all_times_is_not_taken(say: Any) -> None:
     """Nor one that no column can hold."""
-    for said_at in (-1, -(10**30), 10**30):
-        assert isinstance(decide(None, None, say(said_at), NOW), Stale)
+    for sent_at in (-1, -(10**30), 10**30):
+        assert isinstance(decide(None, None, say(sent_at), NOW), Stale)
 
 
 @pytest.mark.parametrize("say", SAYINGS[1:])
@@ -161,7 +161,7 @@ def test_an_agent_that_says_goodbye_is_gone_with_its_reason() -> None:
     """And stays so, with the first reason, when it says it twice."""
     gone = taken(AGENT, Unregistered(W1, "maintenance", SAID + 1))
     assert (gone.gone_at, gone.gone_reason, gone.status) == (NOW, "maintenance", DOWN)
-    assert taken(gone, Unregistered(W1, "other", SAID + 2)) == gone._replace(said_at=SAID + 2)
+    assert taken(gone, Unregistered(W1, "other", SAID + 2)) == gone._replace(sent_at=SAID + 2)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_status_is_taken_as_said_even_if_it_skips_a_step() -> None:
     """Only the agents of this node are held to the table."""
     error = AGENT._replace(status=AgentStatus.ERROR)
     busy = taken(error, StatusSaid(W1, BUSY, "t2", SAID + 1))
-    assert (busy.status, busy.current_task, busy.said_at) == (BUSY, "t2", SAID + 1)
+    assert (busy.status, busy.current_task, busy.sent_at) == (BUSY, "t2", SAID + 1)
 
 
 def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
@@ -191,7 +191,7 @@ def test_what_follows_from_its_tasks_is_no_sign_of_life() -> None:
     idle = StatusSaid(W1, IDLE, None, SAID + 1, of_its_tasks=True)
     assert decide(LOST, NODE, idle, NOW) == Stale("the agent has gone since")
     silent = AGENT._replace(status=BUSY, current_task="t", last_seen=NOW - 90_000)
-    assert taken(silent, idle) == silent._replace(status=IDLE, current_task=None, said_at=SAID + 1)
+    assert taken(silent, idle) == silent._replace(status=IDLE, current_task=None, sent_at=SAID + 1)
     assert taken(AGENT, idle).last_seen is None, "it lives with its node"
 
 
@@ -233,8 +233,8 @@ def test_left_out_it_was_last_heard_from_with_the_heartbeat_before() -> None:
 # ---- the heartbeat of a node -------------------------------------------------------------------------
 
 
-def beat(said_at: int = SAID + 1, **statuses: AgentStatus) -> NodeHeartbeat:
-    return NodeHeartbeat("kitchen.local", said_at, statuses)
+def beat(sent_at: int = SAID + 1, **statuses: AgentStatus) -> NodeHeartbeat:
+    return NodeHeartbeat("kitchen.local", sent_at, statuses)
 
 
 def differences(agents: list[Agent], news: NodeHeartbeat) -> tuple[set[Any], set[str]]:
@@ -273,8 +273,8 @@ def test_only_what_is_new_is_told() -> None:
 
 def test_a_newer_word_on_an_agent_stands() -> None:
     """The heartbeat was written before it, and came after it."""
-    newer = AGENT._replace(said_at=SAID + 5)
-    gone = LEFT._replace(agent_id="w2", said_at=SAID + 1)
+    newer = AGENT._replace(sent_at=SAID + 5)
+    gone = LEFT._replace(agent_id="w2", sent_at=SAID + 1)
     assert differences([newer, gone], beat(w1=BUSY, w2=IDLE)) == (set(), set())
 
 
@@ -288,8 +288,8 @@ def test_a_heartbeat_for_all_alike_says_nothing_of_any() -> None:
     assert differences([AGENT, LOST], NodeHeartbeat("kitchen.local", SAID + 1)) == (set(), set())
 
 
-@pytest.mark.parametrize("said_at", [SAID - 5, SAID - 6, NOW + MOST_AHEAD_MS + 1, -1])
-def test_an_old_heartbeat_and_one_from_the_future_are_not_taken(said_at: int) -> None:
+@pytest.mark.parametrize("sent_at", [SAID - 5, SAID - 6, NOW + MOST_AHEAD_MS + 1, -1])
+def test_an_old_heartbeat_and_one_from_the_future_are_not_taken(sent_at: int) -> None:
     """One that is repeated is no sign of life."""
-    assert isinstance(decide_node(NODE, {}, beat(said_at), NOW), Stale)
+    assert isinstance(decide_node(NODE, {}, beat(sent_at), NOW), Stale)
     assert not isinstance(decide_node(None, {}, beat(SAID), NOW), Stale)

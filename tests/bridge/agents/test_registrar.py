@@ -31,8 +31,8 @@ def at(agent_id: str, node_id: str = "a") -> AgentAddress:
     return AgentAddress(agent_id, node_id)
 
 
-def registered(address: AgentAddress, said_at: int = NOW, *, by_itself: bool = False) -> Registered:
-    return Registered(address, "cis", "claude", ("coding",), said_at, by_itself)
+def registered(address: AgentAddress, sent_at: int = NOW, *, by_itself: bool = False) -> Registered:
+    return Registered(address, "cis", "claude", ("coding",), sent_at, by_itself)
 
 
 class Intake:
@@ -165,7 +165,7 @@ async def test_a_heartbeat_of_one_agent_is_only_noted(intake: Intake) -> None:
     assert not applied.has_changed
     async with intake.database.transaction() as connection:
         [row] = await agents.find_agents(connection, "a", "w", 1)
-    assert (row.said_at, row.last_seen) == (NOW + 5, NOW + 6)
+    assert (row.sent_at, row.last_seen) == (NOW + 5, NOW + 6)
 
 
 async def test_agents_of_a_node_are_bounded(database: Database) -> None:

@@ -180,7 +180,7 @@ async def test_words_that_may_wait_are_written_behind(database: Database) -> Non
         agent = None
         while agent is None or agent.status is not BUSY:
             agent = (await ear.heard.get()).after
-        assert (agent.current_task, agent.said_at) == ("t", NOW + 3)
+        assert (agent.current_task, agent.sent_at) == ("t", NOW + 3)
 
 
 async def test_words_that_wait_are_written_at_the_end(database: Database) -> None:

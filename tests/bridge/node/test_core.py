@@ -250,7 +250,7 @@ async def test_who_is_lost_is_announced_by_those_who_can(database: Database) -> 
     house = House(database)
     await house.core.start()
     await house.core.watch.look()
-    await house.core.table.take([registered("w@there", by_itself=True, said_at=house.clock())])
+    await house.core.table.take([registered("w@there", by_itself=True, sent_at=house.clock())])
     for _ in range(12):
         house.clock.advance(15_000)
         await house.core.watch.look()

@@ -39,10 +39,10 @@ TASK = Task(request(), NOW, NOW + 1)
         (AGENT, AGENT._replace(gone_at=NOW, gone_reason="timeout"), "went"),
         (AGENT._replace(gone_at=NOW, gone_reason="timeout"), None, "forgotten"),
         (AGENT, AGENT._replace(runtime="kimi"), "changed"),
-        (AGENT, AGENT._replace(last_seen=NOW + 1, said_at=NOW + 1), None),
+        (AGENT, AGENT._replace(last_seen=NOW + 1, sent_at=NOW + 1), None),
         (
             AGENT._replace(gone_at=NOW, gone_reason="a"),
-            AGENT._replace(gone_at=NOW, gone_reason="a", said_at=NOW + 1),
+            AGENT._replace(gone_at=NOW, gone_reason="a", sent_at=NOW + 1),
             None,
         ),
         (None, None, None),

@@ -46,14 +46,14 @@ async def test_an_older_word_changes_nothing(database: Database) -> None:
     """Two processes may both have decided on an agent that was not there yet."""
     async with database.transaction() as connection:
         await agents.write_agents(connection, [WORKER])
-        await agents.write_agents(connection, [WORKER._replace(said_at=9, runtime="kimi")])
+        await agents.write_agents(connection, [WORKER._replace(sent_at=9, runtime="kimi")])
     assert await stored(database) == {("a", "w"): WORKER}
     async with database.transaction() as connection:
-        await agents.write_agents(connection, [WORKER._replace(said_at=10, runtime="kimi")])
+        await agents.write_agents(connection, [WORKER._replace(sent_at=10, runtime="kimi")])
         await agents.touch_agents(connection, [])
         await agents.touch_agents(connection, [("a", "w", 9, 9), ("x", "y", 1, 1)])
         await agents.touch_agents(connection, [("a", "w", 11, 12)])
-    assert await stored(database) == {("a", "w"): WORKER._replace(runtime="kimi", said_at=11, last_seen=12)}
+    assert await stored(database) == {("a", "w"): WORKER._replace(runtime="kimi", sent_at=11, last_seen=12)}
 
 
 async def test_what_is_followed_is_never_missed(database: Database) -> None:
@@ -200,9 +200,9 @@ async def test_it_is_announced_until_somebody_has(database: Database) -> None:
         [lost, _] = untold = await agents.list_unannounced(connection, 9)
         assert [row.agent_id for row in untold] == ["v", "w"]
         assert await agents.list_unannounced(connection, 1) == [lost]
-        await agents.write_agents(connection, [WORKER._replace(said_at=20)])
+        await agents.write_agents(connection, [WORKER._replace(sent_at=20)])
         assert await agents.list_unannounced(connection, 9) == [lost]
-        await agents.write_agents(connection, [alone._replace(said_at=20, last_seen=100)])
+        await agents.write_agents(connection, [alone._replace(sent_at=20, last_seen=100)])
         await agents.expire_silent(connection, 101, 200, OWN)
         await agents.mark_announced(connection, [lost])
         [again] = await agents.list_unannounced(connection, 9)

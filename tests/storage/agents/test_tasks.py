@@ -34,7 +34,7 @@ TASK = TaskRow(
     error_code=None,
     answer=None,
     due=["deliver", "show"],
-    desk=7,
+    process_number=7,
 )
 
 
@@ -79,8 +79,10 @@ async def test_a_request_id_of_a_node_is_one_task(database: Database) -> None:
 async def test_a_step_is_taken_once(database: Database) -> None:
     """Of two that were decided upon the same version, in whatever order they are committed."""
     stored = await insert(database, TASK)
-    started = stored._replace(version=2, state="running", started_at=6, runner="desk-7", due=["show"])
-    rival = stored._replace(version=2, state="running", started_at=6, runner="desk-8", due=["show"])
+    started = stored._replace(
+        version=2, state="running", started_at=6, runner="process_number-7", due=["show"]
+    )
+    rival = stored._replace(version=2, state="running", started_at=6, runner="process_number-8", due=["show"])
     assert sorted(await asyncio.gather(update(database, started), update(database, rival))) == [False, True]
     found = await fetch(database, stored)
     assert found in [started, rival]
@@ -227,7 +229,7 @@ async def test_what_was_done_is_no_longer_due(database: Database) -> None:
     async with database.transaction() as connection:
         await tasks.clear_due(connection, [(one.id, 1, ["show"]), (two.id, 2, ["answer"])])
     assert await fetch(database, one) == one._replace(due=[]), "it has not ended"
-    assert await fetch(database, two) == two._replace(due=[], desk=None)
+    assert await fetch(database, two) == two._replace(due=[], process_number=None)
 
 
 async def test_tasks_are_found_by_what_they_are_called(database: Database) -> None:
@@ -294,9 +296,9 @@ async def test_who_gives_an_agent_tasks_waits_for_another_who_does(database: Dat
 async def test_the_tasks_of_a_desk_that_is_no_more_are_found(database: Database) -> None:
     """One page after the other, and those of which something is due."""
     for number in range(3):
-        await insert(database, TASK._replace(request_id=f"a{number}", desk=7))
-    await insert(database, TASK._replace(request_id="b", desk=9))
-    await insert(database, TASK._replace(request_id="c", desk=None))
+        await insert(database, TASK._replace(request_id=f"a{number}", process_number=7))
+    await insert(database, TASK._replace(request_id="b", process_number=9))
+    await insert(database, TASK._replace(request_id="c", process_number=None))
     async with database.connection() as connection:
         assert await tasks.list_processes(connection) == [7, 9]
         first = await tasks.list_tasks_of_process(connection, 7, 0, 2)
@@ -340,11 +342,11 @@ async def test_tasks_that_ended_long_ago_are_forgotten(database: Database) -> No
         stored = await insert(database, TASK._replace(request_id=f"old-{number}"))
         async with database.transaction() as connection:
             await tasks.insert_progress(connection, stored.id, 1, b"{}", 3)
-        assert await update(database, ended(stored, due=[], desk=None))
+        assert await update(database, ended(stored, due=[], process_number=None))
     due = await insert(database, TASK._replace(request_id="due"))
     assert await update(database, ended(due, finished_at=99))
     young = await insert(database, TASK._replace(request_id="young"))
-    assert await update(database, ended(young, finished_at=100, due=[], desk=None))
+    assert await update(database, ended(young, finished_at=100, due=[], process_number=None))
     live = await insert(database, TASK._replace(request_id="live"))
     async with database.transaction() as connection:
         assert [await tasks.prune(connection, 100, 2) for _ in range(3)] == [2, 2, 0]

@@ -47,9 +47,9 @@ async def test_its_use_is_noted(database: Database) -> None:
 
 async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
     """One token or all of an agent; what is revoked stays so, with its time."""
-    assert row("a").is_good(NOW)
-    assert row("a", expires_at=NOW + 1).is_good(NOW)
-    assert not row("a", expires_at=NOW).is_good(NOW)
+    assert row("a").is_valid(NOW)
+    assert row("a", expires_at=NOW + 1).is_valid(NOW)
+    assert not row("a", expires_at=NOW).is_valid(NOW)
     async with database.transaction() as connection:
         for name, agent in (("a", "worker-1"), ("b", "worker-1"), ("c", "another")):
             await insert_token(connection, row(name, agent))
@@ -58,7 +58,7 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
         assert sorted(await revoke_tokens(connection, "worker-1", None, NOW + 1)) == ["a", "b"]
         found = {one.token_id: one for one in await list_tokens(connection, None, 10)}
     assert {name: one.revoked_at for name, one in found.items()} == {"a": NOW, "b": NOW + 1, "c": None}
-    assert [found[name].is_good(NOW + 1) for name in "abc"] == [False, False, True]
+    assert [found[name].is_valid(NOW + 1) for name in "abc"] == [False, False, True]
 
 
 async def test_an_agent_has_so_many_and_no_more(database: Database) -> None:

@@ -122,7 +122,7 @@ async def test_what_is_said_of_a_member_is_answered_by_what_is_said_later(databa
         await write(connection, "$elsewhere", member="@w:a", room_id="!cellar:a", kind="invite")
         await write(connection, "$leave", member="@w:a")
         found = await fetch_events(connection, ["$invite", "$other", "$elsewhere", "$leave"])
-        assert [name for name, event in found.items() if event.is_answered] == ["$invite"]
+        assert [name for name, event in found.items() if event.is_superseded] == ["$invite"]
 
 
 async def test_an_event_goes_when_all_have_read_it(database: Database) -> None:

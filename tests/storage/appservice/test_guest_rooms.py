@@ -66,10 +66,10 @@ async def test_a_room_is_known_when_one_of_ours_is_there(database: Database) -> 
         await told(entry("$1"), member("$2", ALICE, "join"))
         assert await rooms.fetch_entries(connection, ROOM, None, None, DAY) is None
         await told(entry("$3"), member("$4", OURS, "invite"), entry("$5"), member("$6", OURS, "join"))
-        assert await told.ids() == ("in part", ["$6", "$5"])
+        assert await told.ids() == ("partial", ["$6", "$5"])
         known = await rooms.fetch_entry(connection, ROOM, b"m.room.topic", b"", DAY)
-        assert known == ("in part", [CachedEntry("$5", b"m.room.topic", b"", ALICE, 1, b"{}", False)])
-        assert await rooms.fetch_entry(connection, ROOM, b"m.room.name", b"", DAY) == ("in part", [])
+        assert known == ("partial", [CachedEntry("$5", b"m.room.topic", b"", ALICE, 1, b"{}", False)])
+        assert await rooms.fetch_entry(connection, ROOM, b"m.room.name", b"", DAY) == ("partial", [])
         assert await rooms.fetch_entry(connection, "!other:a", b"m.room.name", b"", DAY) is None
         assert await rooms.list_local_members(connection, ROOM, 10) == [OURS]
         assert await rooms.list_joined(connection, OURS.encode()) == [ROOM]
@@ -83,7 +83,7 @@ async def test_an_event_that_came_before_changes_nothing(database: Database) -> 
         await told(member("$1", OURS, "join"), entry("$2"))
         await told(entry("$3"))
         await told(entry("$2"))
-        assert await told.ids() == ("in part", ["$1", "$3"])
+        assert await told.ids() == ("partial", ["$1", "$3"])
 
 
 async def test_what_was_fetched_is_the_state_but_for_what_came_since(database: Database) -> None:
@@ -96,15 +96,15 @@ async def test_what_was_fetched_is_the_state_but_for_what_came_since(database: D
         await told(entry("$4", ts=9))
         fetched = [member("$1", OURS, "join"), entry("$2"), entry("$5", "io.new")]
         assert await rooms.merge_state(connection, ROOM, begun, fetched)
-        assert await told.ids() == ("whole", ["$5", "$1", "$4"])
-        assert await told.ids(age=OVER) == ("aged", ["$5", "$1", "$4"])
+        assert await told.ids() == ("complete", ["$5", "$1", "$4"])
+        assert await told.ids(age=OVER) == ("stale", ["$5", "$1", "$4"])
         assert await rooms.begin_state_fetch(connection, "!other:a") is None
         begun = await rooms.begin_state_fetch(connection, ROOM)
         assert begun is not None
         await rooms.mark_incomplete(connection, ROOM)
-        assert await told.ids() == ("in part", ["$5", "$1", "$4"])
+        assert await told.ids() == ("partial", ["$5", "$1", "$4"])
         assert not await rooms.merge_state(connection, ROOM, begun, fetched)
-        assert await told.ids() == ("in part", ["$5", "$1", "$2"])
+        assert await told.ids() == ("partial", ["$5", "$1", "$2"])
 
 
 async def test_only_what_has_changed_is_written(database: Database) -> None:
@@ -124,10 +124,10 @@ async def test_only_what_has_changed_is_written(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ts", "wholeness"), [(4, "in part"), (5, "whole"), (6, "whole")], ids=["older", "same", "newer"]
+    ("ts", "completeness"), [(4, "partial"), (5, "complete"), (6, "complete")], ids=["older", "same", "newer"]
 )
 async def test_what_is_older_than_what_was_fetched_is_doubtful(
-    database: Database, ts: int, wholeness: Completeness
+    database: Database, ts: int, completeness: Completeness
 ) -> None:
     """It is told late, or written by a clock that is slow."""
     async with database.transaction() as connection:
@@ -135,10 +135,10 @@ async def test_what_is_older_than_what_was_fetched_is_doubtful(
         await told(member("$1", OURS, "join"))
         await told.whole(member("$1", OURS, "join"), entry("$2", ts=5))
         await told(entry("$3", ts=ts))
-        assert await told.ids() == (wholeness, ["$1", "$3"])
+        assert await told.ids() == (completeness, ["$1", "$3"])
         await told.whole(member("$1", OURS, "join"), entry("$4", ts=5))
         await told(entry("$5", ts=1), entry("$4", ts=5))
-        assert await told.ids() == ("whole", ["$1", "$4"])
+        assert await told.ids() == ("complete", ["$1", "$4"])
 
 
 async def test_a_redacted_entry_is_doubtful(database: Database) -> None:
@@ -149,16 +149,16 @@ async def test_a_redacted_entry_is_doubtful(database: Database) -> None:
         await told(*state)
         await told.whole(*state)
         await told(redacts="$other")
-        assert (await told.ids())[0] == "whole"
+        assert (await told.ids())[0] == "complete"
         await told(redacts="$2")
-        assert (await told.ids())[0] == "in part"
+        assert (await told.ids())[0] == "partial"
         await told.whole(*state)
         await told(entry("$3"), redacts="$3")
-        assert (await told.ids())[0] == "in part"
+        assert (await told.ids())[0] == "partial"
         await told.whole(*state)
         await insert_redactions(connection, [("$4", "$r")])
         await told(entry("$4"))
-        assert (await told.ids())[0] == "in part"
+        assert (await told.ids())[0] == "partial"
 
 
 async def test_what_we_did_stands_until_it_is_told(database: Database) -> None:
@@ -169,25 +169,25 @@ async def test_what_we_did_stands_until_it_is_told(database: Database) -> None:
         await told.whole(member("$1", OURS, "join"), entry("$2"))
         await rooms.record_change(connection, "palaver", entry("$own"), SOON)
         await told(entry("$3"))
-        assert await told.ids() == ("whole", ["$1", "$own"])
+        assert await told.ids() == ("complete", ["$1", "$own"])
         await told(entry("$4"), entry("$own"), entry("$5"))
-        assert await told.ids() == ("whole", ["$1", "$5"])
+        assert await told.ids() == ("complete", ["$1", "$5"])
         await rooms.record_change(connection, "palaver", entry("$own"), SOON)
-        assert await told.ids() == ("whole", ["$1", "$5"])
+        assert await told.ids() == ("complete", ["$1", "$5"])
         await rooms.record_change(connection, "palaver", entry("$never"), OVER)
-        assert await told.ids() == ("in part", ["$1", "$never"])
+        assert await told.ids() == ("partial", ["$1", "$never"])
         await told(entry("$6"))
-        assert await told.ids() == ("whole", ["$1", "$6"])
+        assert await told.ids() == ("complete", ["$1", "$6"])
         await rooms.record_change(connection, "palaver", entry("$never"), OVER)
         await told.whole(member("$1", OURS, "join"), entry("$6"))
-        assert await told.ids() == ("whole", ["$1", "$6"])
+        assert await told.ids() == ("complete", ["$1", "$6"])
 
 
 async def test_a_room_is_known_by_what_we_do_there(database: Database) -> None:
     """We have just made it, and have been told nothing yet."""
     async with database.transaction() as connection:
         await rooms.record_change(connection, "palaver", member("$1", OURS, "join"), SOON)
-        assert await Told(connection).ids() == ("in part", ["$1"])
+        assert await Told(connection).ids() == ("partial", ["$1"])
         assert await rooms.list_local_members(connection, ROOM, 10) == [OURS]
 
 
@@ -200,14 +200,14 @@ async def test_a_room_that_nobody_of_ours_is_in_is_doubtful(database: Database) 
         await told(*state)
         await told.whole(*state)
         await told(member("$3", OURS, "leave"))
-        assert (await told.ids())[0] == "whole"
+        assert (await told.ids())[0] == "complete"
         await told(member("$4", OURS, "join"), member("$5", other, "ban"))
-        assert (await told.ids())[0] == "whole"
+        assert (await told.ids())[0] == "complete"
         await told(member("$6", OURS, "leave"), entry("$7"), member("$8", OURS, "join"))
-        assert (await told.ids())[0] == "in part"
+        assert (await told.ids())[0] == "partial"
         await told.whole(member("$8", OURS, "join"), member("$5", other, "ban"))
         await rooms.record_change(connection, "palaver", member("$9", OURS, "leave"), SOON)
-        assert (await told.ids())[0] == "in part"
+        assert (await told.ids())[0] == "partial"
         assert await rooms.list_local_members(connection, ROOM, 10) == []
         assert await rooms.fetch_local_membership(connection, ROOM, OURS.encode()) == "leave"
         assert await rooms.fetch_local_membership(connection, ROOM, ALICE.encode()) is None
@@ -244,7 +244,7 @@ async def test_a_user_is_adopted_with_all_its_rooms(database: Database) -> None:
         assert await rooms.are_rooms_loaded(connection, OURS)
         assert await rooms.list_joined(connection, OURS.encode()) == [ROOM]
         known = await rooms.fetch_entry(connection, ROOM, b"m.room.member", OURS.encode(), DAY)
-        assert known == ("in part", [])
+        assert known == ("partial", [])
 
 
 async def test_what_was_told_while_it_was_asked_is_newer(database: Database) -> None:
@@ -263,18 +263,18 @@ async def test_what_was_told_while_it_was_asked_is_newer(database: Database) -> 
 
 
 @pytest.mark.parametrize(
-    ("ids", "wholeness"),
+    ("ids", "completeness"),
     [
-        (["1", "2", "3"], "whole"),
-        (["7", "8", "9"], "whole"),
-        (["one", "two", "three"], "whole"),
-        (["17000123", "17000456", "17000789"], "whole"),
-        (["1", "2", "4"], "in part"),
-        (["1", "2", "1"], "in part"),
+        (["1", "2", "3"], "complete"),
+        (["7", "8", "9"], "complete"),
+        (["one", "two", "three"], "complete"),
+        (["17000123", "17000456", "17000789"], "complete"),
+        (["1", "2", "4"], "partial"),
+        (["1", "2", "1"], "partial"),
     ],
 )
 async def test_what_is_known_is_doubted_when_the_count_is_out_of_step(
-    database: Database, ids: list[str], wholeness: Completeness
+    database: Database, ids: list[str], completeness: Completeness
 ) -> None:
     """Our database was restored, or the homeserver's: what was told in between is lost, or was never so."""
     state = [member("$1", OURS, "join"), entry("$2")]
@@ -288,8 +288,8 @@ async def test_what_is_known_is_doubted_when_the_count_is_out_of_step(
     async with database.transaction() as connection:
         told = Told(connection, 2)
         await told(entry("$3"), id_=ids[2])
-        assert await told.ids() == (wholeness, ["$1", "$3"])
-        assert await rooms.are_rooms_loaded(connection, OURS) == (wholeness == "whole")
+        assert await told.ids() == (completeness, ["$1", "$3"])
+        assert await rooms.are_rooms_loaded(connection, OURS) == (completeness == "complete")
 
 
 async def test_rooms_that_ours_have_left_are_forgotten(database: Database) -> None:

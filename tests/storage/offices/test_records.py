@@ -40,7 +40,7 @@ async def test_what_is_untold_comes_in_its_order(database: Database) -> None:
         await assign_messages(
             connection, {rows[0].position: rows[0].position, rows[2].position: rows[0].position}
         )
-        decided = [row.told_as for row in await fetch_unsent(connection, 3)]
+        decided = [row.message_position for row in await fetch_unsent(connection, 3)]
         assert decided == [rows[0].position, None, rows[0].position]
         await mark_sent(connection, [rows[0].position, rows[2].position], "$event")
         await mark_sent(connection, [rows[1].position], NOT_ACCEPTED)

@@ -88,18 +88,18 @@ async def test_its_use_is_noted_to_the_minute(database: Database) -> None:
 
 def test_whether_a_use_is_news() -> None:
     """Of a clock that was put back nothing is written down."""
-    assert row("a").is_use_news(NOW)
+    assert row("a").is_use_due(NOW)
     used = row("a")._replace(last_used_at=NOW)
-    assert used.is_use_news(NOW + USE_RECORDED_EVERY_MS)
-    assert not used.is_use_news(NOW + USE_RECORDED_EVERY_MS - 1)
-    assert not used.is_use_news(0)
+    assert used.is_use_due(NOW + USE_RECORDED_EVERY_MS)
+    assert not used.is_use_due(NOW + USE_RECORDED_EVERY_MS - 1)
+    assert not used.is_use_due(0)
 
 
 async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
     """What is revoked stays so, with its time; the statement says the same as the row."""
-    assert row("a").is_good(NOW)
-    assert row("a", expires_at=NOW + 1).is_good(NOW)
-    assert not row("a", expires_at=NOW).is_good(NOW)
+    assert row("a").is_valid(NOW)
+    assert row("a", expires_at=NOW + 1).is_valid(NOW)
+    assert not row("a", expires_at=NOW).is_valid(NOW)
     async with database.transaction() as connection:
         for name, expires_at in (("a", None), ("b", NOW + 1), ("c", None)):
             await insert_token(connection, row(name, expires_at=expires_at))
@@ -111,7 +111,7 @@ async def test_it_ends_by_its_time_or_by_a_word(database: Database) -> None:
             assert await revoke_token(connection, "a", at)
         found = {one.token_id: one for one in await list_tokens(connection)}
         assert found["a"].revoked_at == NOW
-        assert [found[name].is_good(NOW + 1) for name in "abc"] == [False, False, True]
+        assert [found[name].is_valid(NOW + 1) for name in "abc"] == [False, False, True]
         assert await list_valid_ids(connection, "abc", NOW + 1) == {"c"}
 
 

@@ -14,8 +14,8 @@ ASKED = TaskMessagesRow(
     request="$asked",
     asked_by="@alice:there",
     is_threaded=True,
-    sign=None,
-    sign_event=None,
+    reaction=None,
+    reaction_event=None,
     progress=None,
     answer=None,
     withdrawn_by=None,
@@ -55,17 +55,17 @@ async def test_a_message_leads_to_its_tasks(database: Database) -> None:
     async with database.transaction() as connection:
         await people.set_progress(connection, 8, "$progress")
         await people.set_answer(connection, 8, "$answer")
-        await people.set_reaction(connection, 8, "done", "$sign")
+        await people.set_reaction(connection, 8, "done", "$reaction")
         row = await people.fetch_task_messages(connection, 8)
     assert row is not None
-    assert row[-7:] == (True, "done", "$sign", "$progress", "$answer", None, 5)
+    assert row[-7:] == (True, "done", "$reaction", "$progress", "$answer", None, 5)
     assert await found(database, "$root") == [8, 7]
     assert await found(database, "$root", limit=1) == [8]
     assert await found(database, "$asked") == [7]
     for event_id in ("$further", "$progress", "$answer"):
         assert await found(database, event_id) == [8]
     assert await found(database, "$root", "!elsewhere") == []
-    assert await found(database, "$sign") == []
+    assert await found(database, "$reaction") == []
 
 
 async def test_a_request_is_withdrawn_by_one_event(database: Database) -> None:

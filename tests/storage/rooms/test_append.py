@@ -23,7 +23,7 @@ from tests.support.postgres import pool_on
 ROOM, ALICE, PEER, OTHER = "!r:a.example", "@alice:a.example", "b.example", "c.example"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 AUDIT = AuditRow(AT, PEER, "in", "transaction", None, ROOM, "1", "done", "2 accepted")
-ANSWERED = TransactionResponse(PEER, "1", b"{}", AUDIT)
+RESPONSE = TransactionResponse(PEER, "1", b"{}", AUDIT)
 
 
 def event(event_id: str, depth: int = 2) -> EventRow:
@@ -115,14 +115,14 @@ async def test_events_of_another_server_are_written_with_the_answer(
     """And with the audit, where there is something for it. Nothing is queued."""
     await room(database)
     async with database.autocommit() as connection:
-        appended = await append(connection, make("$1", answered=ANSWERED), 9)
+        appended = await append(connection, make("$1", response=RESPONSE), 9)
         assert appended is not None
         head = RoomRow(ROOM, "11", 6, ["$1"], 1)
         streamed = appended.streamed
         assert await written(connection) == ([head], 1, streamed, [], [AUDIT], [b"{}", None])
         beside = make("$2", generation=6, forward_extremities=["$1", "$2"])
-        answered = ANSWERED._replace(transaction_id="2", audit=None)
-        assert await append(connection, replace(beside, answered=answered), 9) is not None
+        response = RESPONSE._replace(transaction_id="2", audit=None)
+        assert await append(connection, replace(beside, response=response), 9) is not None
         assert await fetch_rooms(connection, [ROOM]) == [RoomRow(ROOM, "11", 7, ["$1", "$2"], 1)]
         assert (await written(connection))[4:] == ([AUDIT], [b"{}", b"{}"])
 
@@ -163,13 +163,13 @@ async def test_nothing_is_written_where_something_has_come_before(
             several("$2", "$3", generation=6),
             several("$2", "$4", generation=6),
             make("$2", generation=6, sent={(ALICE, "1"): "$2"}),
-            make("$2", generation=6, answered=ANSWERED._replace(transaction_id="2")),
+            make("$2", generation=6, response=RESPONSE._replace(transaction_id="2")),
             make("$2", generation=6, room_id="!no:a.example"),
         ):
             assert await append(connection, other, 9) is None
         assert await written(connection) == before
-        answered = ANSWERED._replace(origin=OTHER, transaction_id="2")
-        good = make("$2", generation=6, sent={(ALICE, "2"): "$2"}, answered=answered)
+        response = RESPONSE._replace(origin=OTHER, transaction_id="2")
+        good = make("$2", generation=6, sent={(ALICE, "2"): "$2"}, response=response)
         assert await append(connection, good, 9) is not None
 
 

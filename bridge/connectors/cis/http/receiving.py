@@ -104,7 +104,7 @@ class Receiving:
         that was never registered no more is known than where it is."""
         if self._routes.agent(beat.address) is None:
             found = agent_news.Registered(
-                beat.address, NAME, UNKNOWN_RUNTIME, (), beat.said_at, by_itself=True
+                beat.address, NAME, UNKNOWN_RUNTIME, (), beat.sent_at, by_itself=True
             )
             await self._routes.take([found, beat])
         else:

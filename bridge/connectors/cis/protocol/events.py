@@ -53,7 +53,7 @@ class CisEvent(_Object):
     timestamp: Timestamp
 
     @property
-    def said_at(self) -> int:
+    def sent_at(self) -> int:
         """Milliseconds since 1970, by the clock of the agent's node."""
         return timestamps.milliseconds(self.timestamp)
 

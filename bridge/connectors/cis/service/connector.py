@@ -349,7 +349,7 @@ class CisConnector(Connector):
         access = self._parts.settings.access(beat.node_id)
         if beat.statuses is None and access is not None:
             # It does not say for whom it speaks; its rooms do.
-            self._start(self._learning.learn(access.peer, as_of=beat.said_at))
+            self._start(self._learning.learn(access.peer, as_of=beat.sent_at))
 
     async def _refused(self, key: TaskKey, reason: str) -> None:
         await self._desk.unreachable(key, reason)

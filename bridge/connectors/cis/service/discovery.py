@@ -158,8 +158,8 @@ class Learning:
         known = self._routes.agent(news.address)
         if not isinstance(news, RegisteredNews) or known is None or not known.is_lost:
             return news
-        said_at = min(as_of, known.said_at + 1)
-        return news if news.said_at >= said_at else replace(news, said_at=said_at)
+        sent_at = min(as_of, known.sent_at + 1)
+        return news if news.sent_at >= sent_at else replace(news, sent_at=sent_at)
 
     async def _entries(self, room: AgentRoom, agent_ids: Iterable[str]) -> list[RoomEvent]:
         found = []
@@ -192,9 +192,9 @@ class Learning:
 
 def _is_newer(news: Said, known: Said) -> bool:
     """ "Registered" and "unregistered" of the same time: it is gone."""
-    if news.said_at == known.said_at:
+    if news.sent_at == known.sent_at:
         return isinstance(news, UnregisteredNews)
-    return news.said_at > known.said_at
+    return news.sent_at > known.sent_at
 
 
 PATIENCE: Final = 30.0

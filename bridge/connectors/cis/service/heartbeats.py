@@ -144,7 +144,7 @@ class HeardBeats:
         match self._read(said):
             case NodeHeartbeat() as beat:
                 known = self._nodes.get(said.origin)
-                if known is None or known.said_at <= beat.said_at:
+                if known is None or known.sent_at <= beat.sent_at:
                     self._nodes[said.origin] = beat
             case Heartbeat() as beat:
                 if len(self._agents) < MOST_HEARD or beat.address in self._agents:

@@ -109,8 +109,8 @@ class Trusting:
         node, agents = self._routes.table.node(node_id), self._routes.table.agents_of(node_id)
         if not agents:
             return None
-        said_at = max(agent.said_at for agent in agents.values())
-        return max(said_at, (node and node.heartbeat_said_at) or 0) + 1
+        sent_at = max(agent.sent_at for agent in agents.values())
+        return max(sent_at, (node and node.heartbeat_sent_at) or 0) + 1
 
     async def _stop_work_for(self, node_id: str) -> None:
         after = 0

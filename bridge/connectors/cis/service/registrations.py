@@ -117,7 +117,7 @@ class Announcing:
         if agent is None or not agent.is_here or now_ms < (self._missed.get(address) or 0) + AGAIN_MS:
             return
         self._missed[address] = now_ms
-        fresh = registered(agent._replace(said_at=max(agent.said_at, now_ms)))
+        fresh = registered(agent._replace(sent_at=max(agent.sent_at, now_ms)))
         rooms = self._rooms(agent)
         for room in rooms:
             await self._set(room, fresh)
@@ -218,7 +218,7 @@ class Announcing:
         self._quiet[address] = now_ms + self._settings.status_pause_ms
         event = status_update(agent)
         for room in rooms if self._settings.has_rooms else ():
-            name = f"status {event.said_at} {agent.status} {agent.current_task}"
+            name = f"status {event.sent_at} {agent.status} {agent.current_task}"
             if isinstance(await self._speech.say(event, room, address, name), NotSaid):
                 return False
         self._told[address] = status

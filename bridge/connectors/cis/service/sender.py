@@ -223,4 +223,4 @@ class Channels:
         """An agent that has left a namespace has both entries there: the newer one counts."""
         entry = await self._side.state_event(room_id(room), type_, agent.agent_id)
         event = None if entry is None else content.read(type_, dict(entry.content))
-        return event.said_at if isinstance(event, Registered | Unregistered) else None
+        return event.sent_at if isinstance(event, Registered | Unregistered) else None

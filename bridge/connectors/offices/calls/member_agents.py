@@ -72,7 +72,7 @@ def what_to_tell(
     for address in gone:
         agent = known.get(address)
         if address not in seats and agent is not None and _is_ours(agent) and agent.is_here:
-            news.append(Unregistered(address, LEFT, max(now_ms, agent.said_at)))
+            news.append(Unregistered(address, LEFT, max(now_ms, agent.sent_at)))
     for address, seat in seats.items():
         agent = known.get(address)
         if agent is not None and agent.is_here and not _is_ours(agent):
@@ -83,15 +83,15 @@ def what_to_tell(
             or (agent.runtime, agent.capabilities) != (RUNTIME, seat.capabilities)
         ):
             # A clock that was put back must not make it be taken for old news.
-            said_at = now_ms if agent is None else max(now_ms, agent.said_at + 1)
-            news.append(Registered(address, CONNECTOR, RUNTIME, seat.capabilities, said_at))
+            sent_at = now_ms if agent is None else max(now_ms, agent.sent_at + 1)
+            news.append(Registered(address, CONNECTOR, RUNTIME, seat.capabilities, sent_at))
     return Told(tuple(news), tuple(taken))
 
 
 def idle_again(agents: Iterable[Agent], now_ms: int) -> list[News]:
     """The process in which they were at work has ended."""
     return [
-        StatusSaid(agent.address, AgentStatus.IDLE, None, max(now_ms, agent.said_at + 1))
+        StatusSaid(agent.address, AgentStatus.IDLE, None, max(now_ms, agent.sent_at + 1))
         for agent in agents
         if agent.is_here and _is_ours(agent) and agent.status is not AgentStatus.IDLE
     ]
@@ -100,7 +100,7 @@ def idle_again(agents: Iterable[Agent], now_ms: int) -> list[News]:
 def all_gone(agents: Iterable[Agent], now_ms: int) -> list[News]:
     """Where no offices are served nobody is in one, whatever a process before this one has left."""
     return [
-        Unregistered(agent.address, LEFT, max(now_ms, agent.said_at))
+        Unregistered(agent.address, LEFT, max(now_ms, agent.sent_at))
         for agent in agents
         if agent.is_here and _is_ours(agent)
     ]

@@ -136,12 +136,12 @@ class Recording:
             if elsewhere:
                 await office_records.mark_sent(connection, elsewhere, NOT_ACCEPTED)
             rows = [row for row in untold if not is_told_elsewhere(row)]
-            told_as = told_together([row for row in rows if row.told_as is None])
+            told_as = told_together([row for row in rows if row.message_position is None])
             if told_as:
                 await office_records.assign_messages(connection, told_as)
         by_office: dict[str, dict[int, list[RecordRow]]] = {}
         for row in rows:
-            message = row.told_as if row.told_as is not None else told_as[row.position]
+            message = row.message_position if row.message_position is not None else told_as[row.position]
             by_office.setdefault(row.office_id, {}).setdefault(message, []).append(row)
         for office_id, messages in by_office.items():
             await self._tell_office(office_id, list(messages.values()))

@@ -8,7 +8,7 @@ from bridge.connectors.cis.registrations import Announcements, registered, statu
 ALL = BroadcastRoom("here")
 ALPHA = FederationRoom("alpha", "here")
 WORKER = Agent("w", "here", "x", "claude", ("coding",), AgentStatus.IDLE, None, 100, 100, None)
-GONE = WORKER._replace(gone_at=300, gone_reason="shutdown", said_at=300)
+GONE = WORKER._replace(gone_at=300, gone_reason="shutdown", sent_at=300)
 
 
 def board() -> Announcements:
@@ -20,7 +20,7 @@ def said(one: Announcements, agent: Agent, *rooms: BroadcastRoom | FederationRoo
     missing = one.missing(agent, rooms)
     for room, event in missing:
         one.read(room, event)
-    return [(type(event).__name__, event.said_at) for _, event in missing]
+    return [(type(event).__name__, event.sent_at) for _, event in missing]
 
 
 def test_who_has_come_is_registered_once() -> None:
@@ -34,7 +34,7 @@ def test_who_has_come_is_registered_once() -> None:
     assert one.agents() == {"w"}
     [(_, gone)] = one.missing(GONE, [ALL])
     assert isinstance(gone, Unregistered)
-    assert (gone.reason, gone.said_at) == ("shutdown", 300)
+    assert (gone.reason, gone.sent_at) == ("shutdown", 300)
     assert said(one, GONE, ALL) == [("Unregistered", 300)]
     assert said(one, GONE, ALL) == []
     assert one.agents() == set()
@@ -46,7 +46,7 @@ def test_who_comes_back_is_newer_than_its_end() -> None:
     one = board()
     said(one, WORKER, ALL)
     said(one, GONE, ALL)
-    back = WORKER._replace(said_at=50, registered_at=50)
+    back = WORKER._replace(sent_at=50, registered_at=50)
     assert said(one, back, ALL) == [("Registered", 301)]
 
 
@@ -54,7 +54,7 @@ def test_what_an_agent_does_is_no_registration() -> None:
     """What it can do is."""
     one = board()
     said(one, WORKER, ALL)
-    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", said_at=150)
+    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
     assert said(one, busy, ALL) == []
     assert said(one, busy._replace(capabilities=("coding", "review")), ALL) == [("Registered", 150)]
 
@@ -69,7 +69,7 @@ def test_who_moves_to_other_namespaces_is_told_of_there() -> None:
     assert isinstance(gone, Unregistered)
     assert gone.reason == "moved"
     assert isinstance(come, Registered)
-    assert come.said_at > gone.said_at
+    assert come.sent_at > gone.sent_at
     said(one, WORKER, ALPHA)
     assert said(one, WORKER, ALPHA) == []
 
@@ -90,7 +90,7 @@ def test_entries_are_read_in_any_order() -> None:
         for entry in entries:
             one.read(ALL, entry)
         assert one.agents() == {"w"}
-    same = registered(WORKER._replace(said_at=300, registered_at=300))
+    same = registered(WORKER._replace(sent_at=300, registered_at=300))
     for pair in ([same, last], [last, same]):
         one = board()
         for entry in pair:
@@ -110,9 +110,9 @@ def test_whatever_a_runtime_is_called_it_can_be_said() -> None:
 
 def test_what_an_agent_does_now() -> None:
     """With the time at which it said so."""
-    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", said_at=150)
+    busy = WORKER._replace(status=AgentStatus.BUSY, current_task="t", sent_at=150)
     event = status_update(busy)
-    assert (event.agent, event.status, event.current_task, event.said_at) == (
+    assert (event.agent, event.status, event.current_task, event.sent_at) == (
         busy.address,
         AgentStatus.BUSY,
         "t",

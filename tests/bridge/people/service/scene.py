@@ -220,9 +220,9 @@ class Scene:
 
     async def come(self, *agents: str) -> None:
         """Agents of this node or of others."""
-        said_at = now_ms()
+        sent_at = now_ms()
         await self.routes.take(
-            [Registered(address(one), "cis", "claude", ("coding",), said_at) for one in agents]
+            [Registered(address(one), "cis", "claude", ("coding",), sent_at) for one in agents]
         )
 
 

@@ -44,7 +44,7 @@ def test_values_are_what_they_stand_for() -> None:
     event = heartbeat()
     assert event.status is AgentStatus.IDLE
     assert event.agent == WORKER
-    assert event.said_at == 1_770_552_000_000
+    assert event.sent_at == 1_770_552_000_000
     asked = request()
     assert (asked.from_agent, asked.to_agent, asked.timestamp) == (COORDINATOR, WORKER, NOON)
     assert message().to_agent == COORDINATOR

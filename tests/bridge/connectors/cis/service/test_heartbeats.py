@@ -78,8 +78,8 @@ async def ears(database: Database) -> AsyncIterator[Ears]:
         await heard.close()
 
 
-def beat(agents: Mapping[str, list[str]] | None, said_at: int, node_id: str = "kitchen") -> dict[str, Any]:
-    said = {"event_type": TYPE, "node_id": node_id, "timestamp": timestamps.write(timestamps.of(said_at))}
+def beat(agents: Mapping[str, list[str]] | None, sent_at: int, node_id: str = "kitchen") -> dict[str, Any]:
+    said = {"event_type": TYPE, "node_id": node_id, "timestamp": timestamps.write(timestamps.of(sent_at))}
     return said if agents is None else {**said, "agents": agents}
 
 
@@ -112,7 +112,7 @@ async def test_the_newest_of_many_is_written(ears: Ears) -> None:
         ears.say("kitchen", beat({"busy" if number % 2 else "idle": ["w1"]}, NOW + number))
     ears.say("kitchen", beat({"idle": ["w1"]}, NOW + 1))
     agent = await ears.until("w1@kitchen", AgentStatus.BUSY)
-    assert agent.said_at == NOW + 49
+    assert agent.sent_at == NOW + 49
 
 
 async def test_the_heartbeat_of_a_single_agent(ears: Ears) -> None:

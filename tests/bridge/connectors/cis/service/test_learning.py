@@ -87,11 +87,11 @@ async def test_who_has_gone_before_the_sign_of_life_stays_gone(nodes: CisNodes) 
     async with routing_table(kitchen.node.database, "b.test", now_ms=now_ms) as routes:
         settings = replace(QUICK, node_id="b.test", peers=peers_of("a.test"))
         learning = Learning(kitchen.node.rooms, routes, settings, Eyes())
-        await learning.learn(PEER, as_of=was_here.said_at + 60_000)
+        await learning.learn(PEER, as_of=was_here.sent_at + 60_000)
         back = routes.agent(address("w1@a.test"))
         assert back is not None
         assert back.is_here
-        await routes.take([Unregistered(back.address, "shutdown", was_here.said_at + 30_000)])
+        await routes.take([Unregistered(back.address, "shutdown", was_here.sent_at + 30_000)])
         gone = routes.agent(back.address)
         assert gone is not None
         assert not gone.is_here

@@ -66,9 +66,9 @@ def test_nothing_new_is_not_told() -> None:
 
 def test_it_is_newer_than_what_was_said() -> None:
     """Whatever the clock says."""
-    [news] = what_to_tell({BOSS: SEATS[BOSS]}, [], {BOSS: agent(said_at=50, gone_at=50)}, 10).news
-    assert news.said_at == 51
-    [news] = what_to_tell({}, [BOSS], {BOSS: agent(said_at=50)}, 10).news
+    [news] = what_to_tell({BOSS: SEATS[BOSS]}, [], {BOSS: agent(sent_at=50, gone_at=50)}, 10).news
+    assert news.sent_at == 51
+    [news] = what_to_tell({}, [BOSS], {BOSS: agent(sent_at=50)}, 10).news
     assert news == Unregistered(BOSS, "it has left its office", 50)
 
 
@@ -90,7 +90,7 @@ def test_another_agent_stays_what_it_is() -> None:
 def test_after_a_kill_nobody_is_at_work() -> None:
     """Nor, where there are no offices any more, in one."""
     agents = [
-        agent(status=AgentStatus.BUSY, said_at=50),
+        agent(status=AgentStatus.BUSY, sent_at=50),
         agent(HANDS),
         agent(connector="command", status=AgentStatus.BUSY),
         agent(gone_at=7, status=AgentStatus.SHUTDOWN),
