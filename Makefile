@@ -77,6 +77,11 @@ check: $(VENV)/.development ## formatting, lint, types, then the tests
 	@$(BIN)/mypy
 	@$(MAKE) --no-print-directory test
 
+.PHONY: docs
+docs: $(VENV)/.run ## write the generated pages of docs/reference and config.example.toml
+	@$(BIN)/palaver config example > config.example.toml
+	@$(BIN)/python -m bridge.cli.reference docs/reference
+
 .PHONY: fmt
 fmt: $(VENV)/.development ## put the source in its form
 	@$(BIN)/ruff format .

@@ -28,7 +28,7 @@ def _settings(model: type[Section], values: Mapping[str, Any], *, always_comment
     return [
         _setting(name, field, values, always_comment=always_comment)
         for name, field in model.model_fields.items()
-        if _section(field) is None and not _is_table(field)
+        if section_of(field) is None and not is_table(field)
     ]
 
 
@@ -36,16 +36,16 @@ def _sections(model: type[Section], prefix: str) -> Iterator[str]:
     """Lists of sections come last: what stands below the header of one belongs to it."""
     fields = model.model_fields.items()
     for name, field in fields:
-        section = _section(field)
-        if _is_table(field):
+        section = section_of(field)
+        if is_table(field):
             yield _table(prefix + name, field)
-        elif section is not None and not _is_list(field):
+        elif section is not None and not is_list(field):
             yield "\n".join([*_comment(section.__doc__ or ""), f"[{prefix}{name}]"])
             yield from _settings(section, {})
             yield from _sections(section, f"{prefix}{name}.")
     for name, field in fields:
-        section = _section(field)
-        if section is not None and _is_list(field):
+        section = section_of(field)
+        if section is not None and is_list(field):
             yield "\n".join([*_comment(section.__doc__ or ""), f"# [[{prefix}{name}]]"])
             yield from _settings(section, {}, always_comment=True)
 
@@ -60,17 +60,17 @@ def _table(name: str, field: FieldInfo) -> str:
     return "\n".join([*_comment(field.description or ""), f"[{name}]", *shown, *further])
 
 
-def _section(field: FieldInfo) -> type[Section] | None:
+def section_of(field: FieldInfo) -> type[Section] | None:
     """Of which the field is, or is a list."""
-    kinds = get_args(field.annotation) if _is_list(field) else (field.annotation,)
+    kinds = get_args(field.annotation) if is_list(field) else (field.annotation,)
     return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
 
 
-def _is_list(field: FieldInfo) -> bool:
+def is_list(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is list
 
 
-def _is_table(field: FieldInfo) -> bool:
+def is_table(field: FieldInfo) -> bool:
     """One of the whole configuration: others are written in one line."""
     return field is Config.model_fields["permissions"]
 

@@ -1,6 +1,6 @@
 """In what a guest of a homeserver differs from a node that is one: each is asserted, none is passed over.
 
-DECISIONS 139 has the reason of each.
+docs/decisions/0139-differences-of-an-attached-node.md gives the reason for each.
 """
 
 from enum import StrEnum
