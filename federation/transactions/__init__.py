@@ -1,1 +1,1 @@
-"""What other servers send us: transactions, EDUs, typing/presence/receipts."""
+"""Transactions from other servers: PDUs, and EDUs such as typing, presence and receipts."""

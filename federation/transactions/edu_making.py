@@ -1,4 +1,4 @@
-"""EDUs of our own, and how each waits in the queue of a destination."""
+"""Builds the EDUs that this server sends, with the rules for queueing each of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ from federation.transactions.edu_values import (
 )
 
 TYPING_LIVES_MS: Final = 60_000
-"""Who typed longer ago than this is not typing any more."""
+"""An older typing notification is dropped: receivers time typing out themselves."""
 
 STATE_LIVES_MS: Final = 3_600_000
-"""Receipts and presence that a server missed for longer than this are stale when it comes back."""
+"""Receipts and presence older than this are not sent to a server that was unreachable meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An EDU on its way.
+    """An EDU to be sent.
 
-    `replaces`: it takes the place of one that waits under the same name; None when every one counts.
-    `lives_ms`: after so long it is dropped unsent; None when it has to arrive however long it takes.
+    `coalesce_key`: a queued EDU with the same key is replaced by this one; None if every EDU has to be sent.
+    `max_age_ms`: the EDU is dropped when it could not be sent for so long; None if it must be delivered.
     """
 
     edu_type: str
@@ -41,18 +41,18 @@ def typing(said: Typing) -> Outgoing:
 
 
 def receipt(read: Receipt) -> Outgoing:
-    """A public one: what a user reads privately never comes here."""
+    """Build a public read receipt. Private receipts are never sent to other servers."""
     data: dict[str, Any] = {"ts": read.ts}
     if read.thread_id is not None:
         data["thread_id"] = read.thread_id
     content = {read.room_id: {"m.read": {read.user_id: {"data": data, "event_ids": [read.event_id]}}}}
-    # A receipt without a thread and one for a thread do not replace each other.
+    # An unthreaded receipt and a threaded one do not replace each other.
     name = f"m.receipt {read.room_id} {read.user_id} {read.thread_id or ''}"
     return Outgoing("m.receipt", content, name, STATE_LIVES_MS)
 
 
 def presence(user: PresenceOfUser) -> Outgoing:
-    """Of one user, so that a newer one takes its place. `packed` puts several into one EDU."""
+    """Build the presence EDU of one user, which a newer one replaces. `pack_edus` combines several users."""
     update: dict[str, Any] = {"user_id": user.user_id, "presence": user.presence}
     if user.last_active_ago is not None:
         update["last_active_ago"] = user.last_active_ago
@@ -65,9 +65,7 @@ def presence(user: PresenceOfUser) -> Outgoing:
 
 def to_device(message: ToDevice) -> Outgoing:
     messages = {user: dict(devices) for user, devices in message.messages.items()}
-    assert len(encode(messages)) <= MAX_TO_DEVICE_BYTES, (
-        "the client that sends more than others take in is refused"
-    )
+    assert len(encode(messages)) <= MAX_TO_DEVICE_BYTES, "the caller refuses a message that is too large"
     content = {
         "sender": message.sender,
         "type": message.type,
@@ -78,7 +76,7 @@ def to_device(message: ToDevice) -> Outgoing:
 
 
 def device_list_update(user_id: str, device_id: str, stream_id: int, prev_ids: Sequence[int]) -> Outgoing:
-    """Something of a device has changed; whoever wants to know what asks for the list."""
+    """Announce that a device has changed. The receiver queries the device list for the details."""
     content = {
         "user_id": user_id,
         "device_id": device_id,
@@ -89,7 +87,7 @@ def device_list_update(user_id: str, device_id: str, stream_id: int, prev_ids: S
 
 
 def packed(edus: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """The EDUs as they stand in a transaction: the presence of up to fifty users goes into one of them."""
+    """Return the EDUs as a transaction contains them: up to `MAX_PRESENCES` users share one presence EDU."""
     pushed: list[Any] = []
     rest: list[dict[str, Any]] = []
     for edu_type, content in edus:

@@ -1,10 +1,7 @@
-"""Reading an EDU of a transaction, and what the ACLs of rooms leave of it.
+"""Parses the EDUs of a transaction and applies the server ACLs of rooms to them.
 
-EDUs that are worth something for a moment: typing, receipts, presence.
-
-An entry that cannot be read is left out and the others stay; the whole EDU goes only where it has no parts.
-
-EDUs that must not be lost: messages to devices, and what changed about devices and their keys.
+Of an EDU with several entries (receipts, presence) an invalid entry is left out and the others stay. Any
+other EDU with an invalid required field is dropped as a whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +46,7 @@ def read_typing(content: Mapping[str, Any], origin: str) -> Typing:
     # Required. Whether the user is typing in the room or not. user_id: Required."
     typing = content.get("typing")
     if not isinstance(typing, bool):
-        raise Unreadable("typing is neither true nor false")
+        raise Unreadable("typing is not a boolean")
     return Typing(room_in(content, "room_id"), user_of(origin, content, "user_id"), typing)
 
 
@@ -60,8 +57,8 @@ def read_receipts(content: Mapping[str, Any], origin: str) -> Receipts:
 
 def _receipts(content: Mapping[str, Any], origin: str) -> Iterator[Receipt]:
     for room_id, by_type in content.items():
-        # "m.read: Required. Read receipts for users in the room." Other types stay with the server of who
-        # reads: `m.read.private` above all is never sent, and if it is, not looked at.
+        # "m.read: Required. Read receipts for users in the room." Other types are not federated. In
+        # particular, a server must not send `m.read.private`; if it does, it is ignored.
         by_user = by_type.get("m.read") if isinstance(by_type, dict) else None
         if not is_room_id(room_id) or not isinstance(by_user, dict):
             continue
@@ -75,7 +72,7 @@ def _receipt(room_id: str, user_id: str, read: object) -> Receipt | None:
     if not isinstance(read, dict):
         return None
     data, event_ids = read.get("data"), read.get("event_ids")
-    # "event_ids: The extremity event IDs that the user has read up to." There has only ever been one.
+    # "event_ids: The extremity event IDs that the user has read up to." In practice there is exactly one.
     if not isinstance(data, dict) or not isinstance(event_ids, list) or not event_ids:
         return None
     thread_id = data.get("thread_id")
@@ -146,11 +143,11 @@ def read_to_device(content: Mapping[str, Any], origin: str) -> ToDevice:
         and all("\0" not in device and isinstance(message, dict) for device, message in devices.items())
         for user, devices in messages.items()
     ):
-        raise Unreadable("messages are not objects by user and device")
+        raise Unreadable("messages does not map users and devices to objects")
     try:
         size = len(encode(messages, strict=False))
     except NotCanonical as not_canonical:
-        raise Unreadable("messages have no canonical form") from not_canonical
+        raise Unreadable("messages cannot be encoded as canonical JSON") from not_canonical
     if size > MAX_TO_DEVICE_BYTES:
         raise Unreadable(f"messages are larger than {MAX_TO_DEVICE_BYTES} bytes")
     return ToDevice(
@@ -169,7 +166,8 @@ def read_signing_key_update(content: Mapping[str, Any], origin: str) -> SigningK
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Not an EDU of its type, or one that its sender may not send. It is ignored: the transaction goes on."""
+    """An EDU that is invalid or that its sender may not send. It is ignored; the rest of the transaction is
+    processed."""
 
     edu_type: str
     problem: str
@@ -186,13 +184,13 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Edu]]] = {
 
 
 def read(edu: object, origin: str) -> Edu | Malformed:
-    """`{"edu_type", "content"}` from the server `origin`. A type that nobody knows is an `Other`: somebody
-    may know it, and whoever does not ignores it."""
+    """Parse `{"edu_type", "content"}` sent by the server `origin`. A type that the specification does not
+    define gives a `CustomEdu`, which is passed to the listeners for that type."""
     if not isinstance(edu, dict):
-        return Malformed("", "an EDU is an object")
+        return Malformed("", "an EDU must be an object")
     edu_type, content = edu.get("edu_type"), edu.get("content")
     if not isinstance(edu_type, str) or not fits(edu_type) or not isinstance(content, dict):
-        return Malformed("", "an EDU has an edu_type and a content")
+        return Malformed("", "an EDU must have an edu_type and a content")
     reader = _READERS.get(edu_type)
     if reader is None:
         return Other(edu_type, content)
@@ -203,7 +201,7 @@ def read(edu: object, origin: str) -> Edu | Malformed:
 
 
 def rooms_of(edu: Edu) -> frozenset[str]:
-    """The rooms whose ACL has a word in it."""
+    """Return the rooms whose server ACLs apply to the EDU."""
     if isinstance(edu, Typing):
         return frozenset((edu.room_id,))
     if isinstance(edu, Receipts):
@@ -212,10 +210,10 @@ def rooms_of(edu: Edu) -> frozenset[str]:
 
 
 def within_acls(edu: Edu, origin: str, acls: Mapping[str, ServerAcl]) -> Edu | None:
-    """What is left of the EDU when the ACLs of its rooms have been asked; None when nothing is.
+    """Return the part of the EDU that the server ACLs of its rooms allow, or None if they allow nothing.
 
-    `acls` holds the ACL of every room in `rooms_of` that this server is in: what is said of other rooms is of
-    no interest here.
+    `acls` holds the ACL of each room in `rooms_of(edu)` that this server knows. Entries about other rooms are
+    dropped.
 
     Server-server API, "Server Access Control Lists": "For typing notifications (m.typing), the room_id field
     inside content should be checked, with the typing notification ignored if the origin of the request is

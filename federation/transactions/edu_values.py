@@ -1,8 +1,7 @@
-"""What an EDU says, once it has been read. Every user in one belongs to the server that sent it.
+"""Parsed EDUs, their size limits, and the checks of single fields.
 
-How much one EDU may hold.
-
-What the readers of EDUs ask of single fields.
+Every user that a parsed EDU names belongs to the server that sent it, except the recipients of to-device
+messages.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ class Typing:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """How far a user has read in a room, or in one thread of it."""
+    """A read receipt: up to which event a user has read a room, or one thread of it."""
 
     room_id: str
     user_id: str
@@ -53,7 +52,8 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class DeviceListUpdate:
-    """When a `prev_id` is unknown, the whole list has to be asked for."""
+    """A change of one device. If the receiver does not know a `prev_id`, it has to query the whole device
+    list."""
 
     user_id: str
     device_id: str
@@ -66,8 +66,8 @@ class DeviceListUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ToDevice:
-    """`messages`: by user, by device (`*` for all of a user's), the content. The same `message_id` of one
-    server is the same message."""
+    """`messages` maps user, then device (`*` for all devices of the user), to the content. A server uses a
+    `message_id` for one message only."""
 
     sender: str
     type: str
@@ -84,7 +84,7 @@ class SigningKeyUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A type that the specification does not have. Nothing of its content has been checked."""
+    """An EDU of a type that the specification does not define. Its content has not been validated."""
 
     edu_type: str
     content: Mapping[str, Any] = field(repr=False)
@@ -94,36 +94,36 @@ Edu = Typing | Receipts | Presence | DeviceListUpdate | ToDevice | SigningKeyUpd
 
 
 MAX_TO_DEVICE_BYTES: Final = 65_536
-"""A to-device message that is larger than an event may be is refused: one that nobody can take in blocks the
-queue of its sender for ever."""
+"""A to-device message larger than the largest event is refused: if receivers could not accept it, it would
+block its sender's queue for ever."""
 
 MAX_PRESENCES: Final = 50
-"""As many users as Synapse puts into one presence EDU, and as many as we read of one."""
+"""The number of users that Synapse puts into one presence EDU, and the most that are read from one."""
 
 MAX_RECEIPTS: Final = 1_000
-"""More than anybody puts into one EDU; what is beyond is not read."""
+"""More than any known server puts into one EDU; the rest is ignored."""
 
 MAX_STATUS_BYTES: Final = 1_024
 MAX_MESSAGE_ID_BYTES: Final = 255
-"""The specification says 32 code points. Nobody refuses longer ones."""
+"""The specification says 32 code points, but no known server refuses longer ones."""
 
 MAX_OWN_EDU_BYTES: Final = 8 * 1024 * 1024
-"""Of an EDU that only servers of our kind know, and that need not arrive. With fifty events beside it it fits
-into what they take in at once."""
+"""Limit for custom EDUs, which only Palaver servers handle and which may be lost. Together with fifty PDUs
+such an EDU fits into the maximum request body of a peer."""
 
 
 MAX_INTEGER: Final = 2**53 - 1
 
 
 class Unreadable(Exception):
-    """Why the EDU is none. It never leaves this package."""
+    """The EDU is invalid; the message says why. It is not raised out of this package."""
 
 
 def text_in(content: Mapping[str, Any], name: str) -> str:
-    """A short string without NUL, which no database column holds."""
+    """Return a string of at most 255 bytes without NUL, which Postgres cannot store."""
     value = content.get(name)
     if not isinstance(value, str) or "\0" in value or not fits(value):
-        raise Unreadable(f"{name} is not a string that it could be")
+        raise Unreadable(f"{name} is not a string, is too long, or contains NUL")
     return value
 
 
@@ -135,7 +135,7 @@ def optional_object(content: Mapping[str, Any], name: str) -> Mapping[str, Any] 
 def integer_in(content: Mapping[str, Any], name: str) -> int:
     value = content.get(name)
     if not is_natural(value):
-        raise Unreadable(f"{name} is not an integer")
+        raise Unreadable(f"{name} is not a non-negative integer")
     assert isinstance(value, int), "a natural number is an integer"
     return value
 
@@ -145,11 +145,11 @@ def is_natural(value: object) -> bool:
 
 
 def user_of(origin: str, content: Mapping[str, Any], name: str) -> str:
-    """In all EDUs: a user's domain must be the server that sends."""
+    """Return the user id in this field, whose domain must be the sending server."""
     user = content.get(name)
     if not belongs_to(origin, user):
-        raise Unreadable(f"{name} is not a user of the server that sends")
-    assert isinstance(user, str), "what belongs to a server is a user id"
+        raise Unreadable(f"{name} is not a user of the sending server")
+    assert isinstance(user, str), "a user of a server has a user id"
     return user
 
 

@@ -1,11 +1,8 @@
-"""What is worth something for a moment, as those who listen are told of it, and messages to devices.
+"""Distributes EDUs, received and local, to listeners in this process, and keeps the current typing and
+presence.
 
-Who is typing where, and until when that is believed. A machine: time is given to it.
-
-What is worth something for a moment, as it comes in: kept as long as it is worth it, and told to those who
-listen. Messages to devices, which are worth more, are kept until they are read.
-
-What is kept here is known to this process alone; another one on the same database is told by its own port.
+Typing and presence are kept in memory of this process only; another process on the same database knows what
+it receives itself. To-device messages are stored in the database until they are deleted.
 """
 
 import asyncio
@@ -42,7 +39,7 @@ PresenceState = Literal["online", "unavailable", "offline"]
 
 @dataclass(frozen=True, slots=True)
 class TypingNow:
-    """All who are typing in a room, sorted."""
+    """All users typing in a room, sorted."""
 
     room_id: str
     user_ids: tuple[str, ...]
@@ -50,8 +47,7 @@ class TypingNow:
 
 @dataclass(frozen=True, slots=True)
 class OtherFrom:
-    """An EDU of a type that the specification does not have, and the server that sent it. Nothing of its
-    content has been checked."""
+    """A custom EDU and the server that sent it. Its content has not been validated."""
 
     origin: str
     edu: Other
@@ -59,8 +55,7 @@ class OtherFrom:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMessage:
-    """A message to a device of a user of this server; `*` stands for all of them. It is kept until it is
-    forgotten."""
+    """A stored to-device message for a user of this server; the device `*` means all devices."""
 
     position: int
     user_id: str
@@ -71,13 +66,13 @@ class DeviceMessage:
 
 
 Ephemeral = TypingNow | Receipt | PresenceOfUser | DeviceListUpdate | SigningKeyUpdate | ToDevice | OtherFrom
-"""Of a `ToDevice` the messages can be read when this is heard."""
+"""When a listener receives a `ToDevice`, its messages are stored and can be read."""
 Listener = Callable[[Ephemeral], None]
-"""It returns at once."""
+"""Called from the event loop; must not block."""
 
 
 def edu_type(said: Ephemeral) -> str:
-    """The type under which somebody listens for it."""
+    """Return the EDU type under which listeners register for this update."""
     match said:
         case TypingNow():
             return "m.typing"
@@ -97,20 +92,24 @@ def edu_type(said: Ephemeral) -> str:
 
 MOST_IN_ROOM: Final = 100
 MOST: Final = 10_000
-"""Of all rooms together. Whoever is beyond types unseen."""
+"""Limit for all rooms together. Typing beyond it is ignored."""
 
 
 class TypingBoard:
+    """The users typing in each room, each until a deadline. The caller passes the time.
+
+    `put`, `remove` and `expire` keep the counts; a user beyond a limit is ignored."""
+
     def __init__(self, *, most: int = MOST, most_in_room: int = MOST_IN_ROOM) -> None:
         self._most = most
         self._most_in_room = most_in_room
         self._rooms: dict[str, dict[str, int]] = {}
         self._count = 0
-        # Of what was put; what was put again or taken away since is passed over.
+        # A heap of deadlines. Entries of users whose deadline was changed or who were removed are skipped.
         self._ends: list[tuple[int, str, str]] = []
 
     def put(self, room_id: str, user: str, until_ms: int) -> bool:
-        """The user types until then, unless put again. Whether that is news."""
+        """Record that the user is typing until then. Return whether the user was not typing before."""
         users = self._rooms.get(room_id, {})
         is_new = user not in users
         if is_new and (self._count >= self._most or len(users) >= self._most_in_room):
@@ -126,7 +125,7 @@ class TypingBoard:
         return is_new
 
     def remove(self, room_id: str, user: str) -> bool:
-        """Whether the user was typing."""
+        """Return whether the user was typing."""
         users = self._rooms.get(room_id, {})
         if users.pop(user, None) is None:
             return False
@@ -136,7 +135,7 @@ class TypingBoard:
         return True
 
     def expire(self, now_ms: int) -> list[tuple[str, str]]:
-        """Rooms and users of whom it is believed no more, in the order in which they ended."""
+        """Remove the users whose deadline has passed; return (room, user) in the order of the deadlines."""
         ended = []
         while (deadline := self.deadline()) is not None and deadline <= now_ms:
             _, room_id, user = heapq.heappop(self._ends)
@@ -145,7 +144,7 @@ class TypingBoard:
         return ended
 
     def deadline(self) -> int | None:
-        """When the next one ends."""
+        """Return the next deadline."""
         while self._ends:
             until, room_id, user = self._ends[0]
             if self._rooms.get(room_id, {}).get(user) == until:
@@ -158,18 +157,19 @@ class TypingBoard:
 
 
 TYPING_BELIEVED_MS: Final = 60_000
-"""A server that types on says so again before."""
+"""A server repeats the notification earlier than this while its user keeps typing."""
 MOST_PRESENT: Final = 10_000
 MOST_WAITING: Final = 5_000
-"""Presences of users of whom it is not known yet whether anybody here meets them."""
+"""Presence updates of users for whom it has not been checked yet whether they share a room with a local
+user."""
 MOST_DEVICE_MESSAGES: Final = 1_000
-"""That wait for one user."""
+"""Stored to-device messages per user."""
 
 
 class EphemeralNews:
-    """`seen_by` is told what users of other servers have read, `woken` is called when the stream has more
-    to read, and `report` is given a sentence about a listener that fell over. It runs between `start` and
-    `close`."""
+    """`seen_by` receives the events that users of other servers have read, `woken` is called when the stream
+    has new entries, and `report` receives a sentence about each listener that raised an exception. Call
+    `close` at the end."""
 
     def __init__(
         self,
@@ -199,10 +199,10 @@ class EphemeralNews:
             self._timer.cancel()
         await self._tasks.close()
 
-    # -- for those who listen and read --
+    # -- listeners and readers --
 
     def listen(self, type_: str, listener: Listener) -> Callable[[], None]:
-        """What is given ends it, and does so once."""
+        """Register a listener. The returned function removes it and may be called several times."""
         listeners = self._listeners.setdefault(type_, [])
         listeners.append(listener)
 
@@ -213,12 +213,13 @@ class EphemeralNews:
         return end
 
     def tell(self, said: Ephemeral) -> None:
-        """One who falls over is no harm to the others, nor to whoever tells."""
+        """Call the listeners for the update's type. An exception of one does not affect the others or the
+        caller."""
         for listener in tuple(self._listeners.get(edu_type(said), ())):
             try:
                 listener(said)
             except Exception as error:
-                self._report(f"A listener to {edu_type(said)} fell over: {error!r}")
+                self._report(f"A listener for {edu_type(said)} failed: {error!r}")
 
     def typing_in(self, room_id: str) -> tuple[str, ...]:
         return self._board.users(room_id)
@@ -226,11 +227,12 @@ class EphemeralNews:
     def presence_of(self, user: str) -> PresenceOfUser | None:
         return self._presence.get(user)
 
-    # -- what is known here --
+    # -- changes of local users --
 
     def type_here(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> bool:
-        """Whether it is news. Who does not say so again has stopped when the time is over; the listeners are
-        told of that too."""
+        """Record that the user is or is not typing, and return whether that is a change.
+
+        Typing ends after `timeout_ms` unless it is repeated. Listeners are notified of both."""
         if typing:
             changed = self._board.put(room_id, user, self._now_ms() + lasts_ms)
         else:
@@ -244,7 +246,7 @@ class EphemeralNews:
         self._presence[user.user_id] = user
         self.tell(user)
 
-    # -- what other servers say --
+    # -- EDUs from other servers --
 
     def typing(self, typing: Typing) -> None:
         self.type_here(typing.room_id, typing.user_id, typing=typing.typing, lasts_ms=TYPING_BELIEVED_MS)
@@ -255,22 +257,23 @@ class EphemeralNews:
             self.tell(receipt)
 
     def presence(self, presence: Presence) -> None:
-        """Kept of those whom somebody here meets in a room, which has to be looked up."""
+        """Keep the presence of users that share a room with a local user, which is looked up in the
+        background."""
         for user in presence.users:
             if user.user_id in self._waiting or len(self._waiting) < MOST_WAITING:
                 self._waiting[user.user_id] = user
         if self._waiting and not self._tasks.is_full:
-            self._tasks.spawn("presence of users elsewhere", self._look_up_present())
+            self._tasks.spawn("presence of remote users", self._look_up_present())
 
     def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
         self.tell(update)
 
     def other(self, origin: str, edu: Other) -> None:
-        """A type that the specification does not have; nothing of its content has been checked."""
+        """Notify the listeners of a custom EDU, whose content has not been validated."""
         self.tell(OtherFrom(origin, edu))
 
     async def to_device(self, connection: Connection, message: ToDevice) -> None:
-        """Write it down, in the transaction that also remembers that it was received. Called once for each
+        """Store a message in the database transaction that records its receipt. Call it once for each
         message."""
         rows = [
             NewMessage(user, device, message.sender, message.type, encode(content, strict=False))
@@ -282,8 +285,8 @@ class EphemeralNews:
         self._database.after_commit(connection, partial(self.tell, message))
 
     def invited(self, invite: OutsideMembership, problem: str | None) -> None:
-        """An invite from outside has been kept and has its place in the stream. `problem`: what is wrong with
-        how the room is shown, where that is no reason to refuse."""
+        """A federated invite was stored and has a position in the stream. `problem` describes invalid
+        `invite_room_state`, which is not a reason to refuse the invite."""
         self._woken()
 
     # -- inside --
@@ -313,7 +316,7 @@ class EphemeralNews:
                 async with self._database.transaction(readonly=True) as connection:
                     met = await fetch_rooms_of_users(connection, users)
             except ConnectionLost:
-                continue  # worth nothing by the time it is back
+                continue  # the presence would be outdated by the time Postgres is back
             for user in users.values():
                 if user.user_id in met:
                     self.be_present(user)

@@ -1,4 +1,4 @@
-"""Takes in the transactions of other servers, each once, one at a time of each server."""
+"""Receives transactions from other servers: each exactly once, one at a time per origin server."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -16,21 +16,23 @@ from storage.federation.audit import AuditRow
 from storage.federation.incoming_transactions import TransactionResponse, fetch_response, prune
 
 LATER_MS: Final = 500
-"""When a server may try again whose transaction before has not been answered."""
+"""`retry_after_ms` for a server that sends a transaction while its previous one is being processed."""
 KEPT: Final = timedelta(days=7)
-"""How long answers are remembered: longer than servers repeat a transaction."""
+"""How long responses are stored: longer than servers repeat a transaction."""
 
 
 Audit = Callable[[str, str, Sequence[Any], Sequence[Any], Results], AuditRow | None]
-"""What is to be written down of who sent which transaction of what PDUs and EDUs, and what became of it."""
+"""Makes the audit entry from origin, transaction id, PDUs, EDUs and results; None to write no entry."""
 
 
 def _no_audit(*_: object) -> None:
-    """Nobody wants to know."""
+    """The default: no audit entries."""
 
 
 class Inbox:
-    """What `audit` says is written with the answer of each transaction that is taken in."""
+    """Receives transactions from other servers: each exactly once, one at a time per origin server.
+
+    The entry that `audit` returns is committed together with the response to the transaction."""
 
     def __init__(
         self, database: Database, rooms: RoomGraph, edus: IncomingEdus, *, audit: Audit = _no_audit
@@ -42,14 +44,18 @@ class Inbox:
         self._in_flight: set[str] = set()
 
     async def take_in(self, origin: str, transaction_id: str, body: object) -> bytes:
-        """The answer, as JSON, which has been committed together with everything it speaks of."""
+        """Return the JSON response, committed together with the events it reports on."""
         transaction = read(body)
         if isinstance(transaction, NotATransaction):
             raise MatrixError(transaction.errcode, transaction.problem)
         if "\0" in transaction_id or len(transaction_id) > MAX_BYTES:
-            raise MatrixError("M_INVALID_PARAM", "That is no transaction id.")
+            raise MatrixError("M_INVALID_PARAM", "The transaction id is too long or contains NUL.")
         if origin in self._in_flight:
-            raise limit_exceeded("Too many concurrent transactions: send one after the other.", 429, LATER_MS)
+            raise limit_exceeded(
+                "A previous transaction from this server is still being processed: send one at a time.",
+                429,
+                LATER_MS,
+            )
         self._in_flight.add(origin)
         try:
             return await self._once(origin, transaction_id, transaction.pdus, transaction.edus)
@@ -57,7 +63,7 @@ class Inbox:
             self._in_flight.discard(origin)
 
     async def prune(self) -> int:
-        """Forget answers that nobody will ask for any more; how many they were."""
+        """Delete responses that are older than `RESPONSE_RETENTION`; return how many were deleted."""
         async with self._database.transaction() as connection:
             return await prune(connection, KEPT)
 
@@ -65,19 +71,21 @@ class Inbox:
         self, origin: str, transaction_id: str, pdus: Sequence[Any], edus: Sequence[Any]
     ) -> bytes:
         if edus:
-            # They are received before it is known whether the rest can be, and are not to be received again.
+            # EDUs have effects before the response is stored. Those of a repeated transaction must not have
+            # them again, so a stored response is looked up first.
             given = await self._database.read(
                 lambda connection: fetch_response(connection, origin, transaction_id)
             )
             if given is not None:
                 return given
-            # First, because when one of them cannot be stored the transaction must not count as taken in.
+            # Before the PDUs: if an EDU cannot be stored, the transaction must not count as received.
             await self._edus.receive(origin, edus)
 
         def answered(results: Results) -> TransactionResponse:
             row = self._audit(origin, transaction_id, pdus, edus, results)
             return TransactionResponse(origin, transaction_id, answer(results), row)
 
-        # Hardly ever is one repeated: that it was is seen when it is written, and then nothing is.
+        # Transactions are rarely repeated, so this is not checked beforehand: storing the response fails for
+        # a repeated one, and then nothing is written.
         received = await self._rooms.receive_transaction(origin, pdus, Transaction(transaction_id, answered))
         return received.answer if isinstance(received, Repeated) else answer(received)

@@ -1,4 +1,5 @@
-"""The EDUs of other servers' transactions: read, held against the rooms they speak of, kept or passed on."""
+"""Handles the EDUs of received transactions: parses them, checks them against their rooms, stores them or
+notifies listeners."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -22,7 +23,7 @@ from storage.database import Database
 from storage.federation.edus import ReceiptRow, insert_to_device, prune_to_device, write_receipts
 
 REPEATS: Final = timedelta(days=7)
-"""For how long a repeated message to devices is recognised. Servers repeat a transaction for less."""
+"""How long a repeated to-device message is recognised. Servers repeat a transaction for less."""
 
 
 class IncomingEdus:
@@ -32,12 +33,13 @@ class IncomingEdus:
         self._listener = listener
 
     async def receive(self, origin: str, edus: Sequence[Any]) -> None:
-        """Take in the EDUs of a transaction. What is wrong with one does not harm the others.
+        """Handle the EDUs of a transaction. An invalid one is ignored and does not affect the others.
 
-        Raises only when what must not be lost could not be written: the transaction has to be answered with
-        an error then, so that it comes again.
+        Raises only if an EDU that must not be lost could not be stored. The transaction then has to be
+        answered with an error, so that the sender repeats it.
         """
-        # Only the last word of each user counts, but there is nothing to be gained by looking for it.
+        # Of several updates of one user only the last matters, but filtering the others out would save
+        # nothing.
         for edu in edus:
             read_ = read(edu, origin)
             if isinstance(read_, Malformed):
@@ -47,12 +49,13 @@ class IncomingEdus:
                 await self._take_in(origin, left)
 
     async def prune(self) -> int:
-        """Forget the messages to devices that nobody will repeat any more; how many they were."""
+        """Delete the ids of to-device messages older than `TO_DEVICE_RETENTION`; return how many were
+        deleted."""
         async with self._database.transaction() as connection:
             return await prune_to_device(connection, REPEATS)
 
     async def _acls(self, room_ids: Iterable[str]) -> Mapping[str, ServerAcl]:
-        """The ACLs of those of the rooms that this server knows."""
+        """Return the server ACLs of those rooms that this server knows."""
         acls = {}
         for room_id in room_ids:
             acl = await self._rooms.acl(room_id)

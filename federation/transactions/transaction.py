@@ -15,7 +15,7 @@ MAX_EDUS: Final = 100
 ephemeral messages. May be omitted if there are no ephemeral messages to be sent. MUST NOT include more than
 100 EDUs.\""""
 PROCESSED: Final = "io.palaver.processed"
-"""In the answer to a transaction: its events are in their rooms. Others answer when they lie in a queue."""
+"""Marks a response: the events are in their rooms. Other homeservers respond when they have queued them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +26,32 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class NotATransaction:
-    """Why the body is none. `errcode` is Matrix's."""
+    """Why the request body is not a valid transaction. `errcode` is a Matrix error code."""
 
     errcode: str
     problem: str
 
 
 def read(body: object) -> Transaction | NotATransaction:
-    """Its form; the events in it are looked at one by one afterwards. `origin` in the body is not believed:
-    who sent it is who signed the request."""
+    """Check the form of the body, but not the events and EDUs in it. `origin` in the body is ignored: the
+    sender is the server that signed the request."""
     if not isinstance(body, dict):
-        return NotATransaction("M_BAD_JSON", "A transaction is an object.")
+        return NotATransaction("M_BAD_JSON", "The transaction must be an object.")
     pdus, edus = body.get("pdus", []), body.get("edus", [])
     if not isinstance(pdus, list) or not isinstance(edus, list):
-        return NotATransaction("M_BAD_JSON", "pdus and edus are lists.")
+        return NotATransaction("M_BAD_JSON", "pdus and edus must be lists.")
     if len(pdus) > MAX_PDUS:
-        return NotATransaction("M_TOO_LARGE", f"A transaction has at most {MAX_PDUS} PDUs.")
+        return NotATransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_PDUS} PDUs.")
     if len(edus) > MAX_EDUS:
-        return NotATransaction("M_TOO_LARGE", f"A transaction has at most {MAX_EDUS} EDUs.")
+        return NotATransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_EDUS} EDUs.")
     return Transaction(tuple(pdus), tuple(edus))
 
 
 def answer(results: Mapping[EventId, Receipt]) -> bytes:
-    """What became of each PDU: "The value is an error message if the PDU failed". An event that failed softly
-    was taken in, and the sender need not know more. What else is in an answer is read by nobody, but for
-    another Palaver: it need not wait for what is answered here to be worked off."""
+    """Return the response with a result for each PDU: "The value is an error message if the PDU failed".
+
+    A soft-failed event was accepted, and its sender need not know more. `PROCESSED` is read by other Palaver
+    nodes only: they need not pace their transactions to a server that responds after processing."""
     return orjson.dumps(
         {
             PROCESSED: True,

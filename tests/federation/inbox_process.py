@@ -1,6 +1,6 @@
-"""A process that takes in transactions as fast as it can, until it is killed. Run by `test_inbox.py`.
+"""A process that receives transactions as fast as it can until it is killed. Run by `test_inbox.py`.
 
-Arguments: the database, a file with the room's events, and one with transactions, one in each line.
+Arguments: the URL of the database and a file with one transaction per line.
 """
 
 import asyncio

@@ -7,14 +7,14 @@ from federation.events import Pdu
 
 
 class NoEdus:
-    """Takes EDUs and forgets them."""
+    """Ignores EDUs."""
 
     async def receive(self, origin: str, edus: Sequence[Any]) -> None:
-        """There is nothing to be done."""
+        """Do nothing."""
 
 
 def in_transactions(pdus: Sequence[Pdu], size: int) -> list[dict[str, Any]]:
-    """As a server sends them, so many at a time."""
+    """Return transactions as a server sends them, with `size` events each."""
     return [
         {"origin": "b.example", "pdus": [dict(pdu.event) for pdu in pdus[start : start + size]]}
         for start in range(0, len(pdus), size)

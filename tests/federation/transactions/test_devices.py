@@ -1,4 +1,4 @@
-"""Messages to devices, and what changed about devices and keys."""
+"""Parsing of to-device messages, device list updates and signing key updates."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def edu(edu_type: str, content: Any) -> dict[str, Any]:
     return {"edu_type": edu_type, "content": content}
 
 
-def test_a_device_list_update() -> None:
+def test_a_device_list_update_is_parsed() -> None:
     """Only user, device and stream id are required."""
     assert read(edu("m.device_list_update", UPDATE), ORIGIN) == DeviceListUpdate(
         BOB, "D", 3, (), False, None, None
@@ -40,13 +40,13 @@ def test_a_device_list_update() -> None:
 
 
 @pytest.mark.parametrize("change", [{"user_id": ALICE}, {"device_id": None}, {"stream_id": "3"}])
-def test_a_device_list_update_that_is_none(change: dict[str, Any]) -> None:
-    """Of another server's user, or without what is required."""
+def test_an_invalid_device_list_update_is_malformed(change: dict[str, Any]) -> None:
+    """The user must belong to the sending server, and the required fields must be present."""
     assert isinstance(read(edu("m.device_list_update", {**UPDATE, **change}), ORIGIN), Malformed)
 
 
-def test_a_message_to_devices() -> None:
-    """Its messages are kept as they are."""
+def test_a_to_device_message_is_parsed() -> None:
+    """Its messages are kept unchanged."""
     assert read(edu("m.direct_to_device", MESSAGE), ORIGIN) == ToDevice(
         BOB, "m.room_key_request", "m1", {ALICE: {"*": {"body": "x"}}}
     )
@@ -68,13 +68,14 @@ def test_a_message_to_devices() -> None:
         {"messages": {ALICE: {"*": {"body": float("nan")}}}},
     ],
 )
-def test_a_message_to_devices_that_is_none(change: dict[str, Any]) -> None:
-    """One larger than an event is ignored: refused, it would block the queue of its sender."""
+def test_an_invalid_to_device_message_is_malformed(change: dict[str, Any]) -> None:
+    """This includes a message larger than an event: receivers would refuse it, and it would block the
+    queue."""
     assert isinstance(read(edu("m.direct_to_device", {**MESSAGE, **change}), ORIGIN), Malformed)
 
 
-def test_new_signing_keys() -> None:
-    """The keys are kept as they are, where they are objects."""
+def test_a_signing_key_update_is_parsed() -> None:
+    """Keys that are objects are kept unchanged; others count as missing."""
     content = {"user_id": BOB, "master_key": {"k": 1}, "self_signing_key": 1}
     assert read(edu("m.signing_key_update", content), ORIGIN) == SigningKeyUpdate(BOB, {"k": 1}, None)
     assert isinstance(read(edu("m.signing_key_update", {"user_id": ALICE}), ORIGIN), Malformed)

@@ -1,4 +1,4 @@
-"""EDUs of our own: what they say, and how long they wait."""
+"""Outgoing EDUs: their content and their queueing rules."""
 
 from typing import Any
 
@@ -29,26 +29,26 @@ BOB, ALICE = "@bob:b.example", "@alice:a.example"
 ROOM = "!room:a.example"
 
 
-def as_read(edu: Outgoing) -> Any:
+def parsed(edu: Outgoing) -> Any:
     return read({"edu_type": edu.edu_type, "content": edu.content}, "b.example")
 
 
-def test_what_we_say_is_read_as_it_was_meant() -> None:
-    """Making and reading are each other's inverse."""
-    assert as_read(typing(Typing(ROOM, BOB, False))) == Typing(ROOM, BOB, False)
+def test_outgoing_edus_are_parsed_to_the_same_values() -> None:
+    """Building and parsing are inverse."""
+    assert parsed(typing(Typing(ROOM, BOB, False))) == Typing(ROOM, BOB, False)
     for one in (Receipt(ROOM, BOB, "$e", 7), Receipt(ROOM, BOB, "$e", 7, "main")):
-        assert as_read(receipt(one)) == Receipts((one,))
+        assert parsed(receipt(one)) == Receipts((one,))
     for user in (PresenceOfUser(BOB, "online", 4, True, "hm"), PresenceOfUser(BOB, "offline")):
-        assert as_read(presence(user)) == Presence((user,))
+        assert parsed(presence(user)) == Presence((user,))
     message = ToDevice(BOB, "t", "m1", {ALICE: {"*": {"x": 1}}})
-    assert as_read(to_device(message)) == message
-    assert as_read(device_list_update(BOB, "D", 3, [1, 2])) == DeviceListUpdate(
+    assert parsed(to_device(message)) == message
+    assert parsed(device_list_update(BOB, "D", 3, [1, 2])) == DeviceListUpdate(
         BOB, "D", 3, (1, 2), False, None, None
     )
 
 
-def test_what_is_newer_replaces_what_waits() -> None:
-    """Of one user's typing in one room, of one receipt and of one user's presence only the last matters."""
+def test_newer_state_has_the_same_coalesce_key() -> None:
+    """Of a user's typing in a room, of a receipt and of a user's presence only the latest is sent."""
     assert typing(Typing(ROOM, BOB, True)).replaces == typing(Typing(ROOM, BOB, False)).replaces
     one, two = Receipt(ROOM, BOB, "$a", 1), Receipt(ROOM, BOB, "$b", 2)
     assert receipt(one).replaces == receipt(two).replaces
@@ -57,8 +57,8 @@ def test_what_is_newer_replaces_what_waits() -> None:
     )
 
 
-def test_what_differs_does_not_replace() -> None:
-    """Other rooms, users and threads are beside each other."""
+def test_unrelated_edus_have_different_coalesce_keys() -> None:
+    """EDUs of different rooms, users and threads do not replace each other."""
     names = {
         typing(Typing(ROOM, BOB, True)).replaces,
         typing(Typing("!b:a.example", BOB, True)).replaces,
@@ -70,22 +70,22 @@ def test_what_differs_does_not_replace() -> None:
     assert len(names) == 6
 
 
-def test_what_must_arrive_is_neither_replaced_nor_dropped() -> None:
-    """Messages to devices and device lists wait as long as it takes; everything else lives for a while."""
+def test_only_ephemeral_edus_are_replaced_and_expire() -> None:
+    """To-device messages and device list updates stay queued until they are delivered."""
     for durable in (to_device(ToDevice(BOB, "t", "m", {})), device_list_update(BOB, "D", 1, ())):
         assert (durable.replaces, durable.lives_ms) == (None, None)
     for passing in (typing(Typing(ROOM, BOB, True)), receipt(Receipt(ROOM, BOB, "$a", 1))):
         assert passing.lives_ms is not None
 
 
-def test_a_message_to_devices_that_no_server_takes_in_is_not_made() -> None:
-    """It would block the queue: whoever lets a client send one has a bug."""
-    with pytest.raises(AssertionError, match="client"):
+def test_a_to_device_message_that_is_too_large_is_a_bug_of_the_caller() -> None:
+    """Receivers would refuse it, and it would block the queue."""
+    with pytest.raises(AssertionError, match="too large"):
         to_device(ToDevice(BOB, "t", "m", {ALICE: {"*": {"x": "x" * 65_536}}}))
 
 
 def test_presence_is_packed_fifty_users_to_an_edu() -> None:
-    """≤ 50 per EDU, as Synapse; the others stay as they are."""
+    """Other EDUs stay unchanged."""
     waiting = [presence(PresenceOfUser(f"@{n}:b.example", "online")) for n in range(MAX_PRESENCES + 1)]
     other = typing(Typing(ROOM, BOB, True))
     edus = packed([(edu.edu_type, edu.content) for edu in (*waiting, other)])

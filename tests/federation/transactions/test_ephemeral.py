@@ -1,4 +1,4 @@
-"""Typing, receipts and presence as other servers send them."""
+"""Parsing of typing, receipt and presence EDUs."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def edu(edu_type: str, content: Any) -> dict[str, Any]:
     return {"edu_type": edu_type, "content": content}
 
 
-def test_somebody_types() -> None:
-    """Room, user, and whether."""
+def test_typing_is_parsed() -> None:
+    """A typing EDU has a room, a user and a flag."""
     read_ = read(edu("m.typing", {"room_id": ROOM, "user_id": BOB, "typing": True}), ORIGIN)
     assert read_ == Typing(ROOM, BOB, True)
 
@@ -39,8 +39,8 @@ def test_somebody_types() -> None:
         ({"typing": None}, "typing"),
     ],
 )
-def test_typing_that_is_none(change: dict[str, Any], problem: str) -> None:
-    """A server speaks for its own users only; every field is required."""
+def test_invalid_typing_is_malformed(change: dict[str, Any], problem: str) -> None:
+    """The user must belong to the sending server, and every field is required."""
     content = {"room_id": ROOM, "user_id": BOB, "typing": True, **change}
     malformed = read(edu("m.typing", content), ORIGIN)
     assert isinstance(malformed, Malformed)
@@ -51,8 +51,8 @@ def receipt(ts: Any = 5, **data: Any) -> dict[str, Any]:
     return {"data": {"ts": ts, **data}, "event_ids": ["$e"]}
 
 
-def test_receipts_are_read_by_room_and_user() -> None:
-    """One for each user and room, with its thread where it has one."""
+def test_receipts_are_parsed_by_room_and_user() -> None:
+    """There is one receipt for each user and room, with its thread if it has one."""
     content = {
         ROOM: {"m.read": {BOB: receipt()}},
         "!other:a.example": {"m.read": {BOB: receipt(7, thread_id="$t")}},
@@ -84,24 +84,24 @@ def test_receipts_are_read_by_room_and_user() -> None:
         {ROOM: {"m.read": {BOB: receipt(thread_id=["$t"])}}},
     ],
 )
-def test_a_receipt_that_cannot_be_read_is_left_out(content: dict[str, Any]) -> None:
-    """Private ones, those of other servers' users and those of no form go; readable ones beside them stay."""
+def test_an_invalid_receipt_is_left_out(content: dict[str, Any]) -> None:
+    """Private, foreign users' and malformed receipts are left out; valid ones in the same EDU stay."""
     beside = {"!good:a.example": {"m.read": {BOB: receipt()}}}
     assert read(edu("m.receipt", {**content, **beside}), ORIGIN) == Receipts(
         (Receipt("!good:a.example", BOB, "$e", 5),)
     )
 
 
-def test_no_more_receipts_are_read_than_anybody_sends() -> None:
-    """A limit exists for every input."""
+def test_the_number_of_receipts_is_limited() -> None:
+    """Receipts beyond `MAX_RECEIPTS` are ignored."""
     content = {f"!{number}:a.example": {"m.read": {BOB: receipt()}} for number in range(MAX_RECEIPTS + 1)}
     receipts = read(edu("m.receipt", content), ORIGIN)
     assert isinstance(receipts, Receipts)
     assert len(receipts.receipts) == MAX_RECEIPTS
 
 
-def test_presence_is_read_user_by_user() -> None:
-    """All fields but the first two may be missing, or be of no use and count as missing."""
+def test_presence_is_parsed_user_by_user() -> None:
+    """Only user and presence are required; an invalid optional field counts as missing."""
     push = [
         {
             "user_id": BOB,
@@ -138,16 +138,16 @@ def test_presence_is_read_user_by_user() -> None:
         "online",
     ],
 )
-def test_presence_that_cannot_be_read_is_left_out(update: Any) -> None:
-    """Of other servers' users, or of no known state."""
+def test_invalid_presence_is_left_out(update: Any) -> None:
+    """An update for another server's user, or with an unknown state, is left out."""
     beside = {"user_id": BOB, "presence": "online"}
     assert read(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence(
         (PresenceOfUser(BOB, "online"),)
     )
 
 
-def test_presence_is_a_list_of_a_length_that_somebody_sends() -> None:
-    """Fifty users are read of one EDU, and what is no list is none."""
+def test_the_number_of_presence_updates_is_limited() -> None:
+    """At most `MAX_PRESENCES` users are read; a `push` that is not a list is malformed."""
     push = [{"user_id": f"@{number}:b.example", "presence": "online"} for number in range(MAX_PRESENCES + 1)]
     presence = read(edu("m.presence", {"push": push}), ORIGIN)
     assert isinstance(presence, Presence)

@@ -1,4 +1,4 @@
-"""What listeners are told of."""
+"""The types under which listeners receive EDUs."""
 
 import pytest
 
@@ -25,6 +25,6 @@ from federation.transactions.ephemeral import Ephemeral, OtherFrom, TypingNow, e
         (OtherFrom("b", Other("io.cis.agent.heartbeat", {})), "io.cis.agent.heartbeat"),
     ],
 )
-def test_each_is_heard_under_the_type_that_it_has_on_the_wire(said: Ephemeral, type_: str) -> None:
-    """Who listens names what the specification, or a protocol of its own, calls it."""
+def test_updates_have_the_type_of_their_edu(said: Ephemeral, type_: str) -> None:
+    """Listeners register for the type that the specification, or a custom protocol, defines."""
     assert edu_type(said) == type_

@@ -1,4 +1,4 @@
-"""What is worth something for a moment, as it comes in."""
+"""Distribution of EDUs to listeners."""
 
 import asyncio
 import contextlib
@@ -76,8 +76,8 @@ async def news_on(database: Database) -> AsyncIterator[News]:
         await news.close()
 
 
-async def test_typing_is_believed_for_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that says nothing any more is not waited for."""
+async def test_remote_typing_times_out(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops sending does not leave its user typing for ever."""
     async with news_on(database) as made:
         made.listen("m.typing")
         made.news.typing(Typing(ROOM, THEM, True))
@@ -94,8 +94,8 @@ async def test_typing_is_believed_for_a_while(database: Database, monkeypatch: p
         assert made.news.typing_in(ROOM) == ()
 
 
-async def test_receipts_are_told_and_are_signs_of_progress(database: Database) -> None:
-    """What a user has read, that user's server has."""
+async def test_receipts_notify_listeners_and_confirm_delivery(database: Database) -> None:
+    """The server of a user has the event that the user has read."""
     async with news_on(database) as made:
         made.listen("m.receipt")
         receipts = (Receipt(ROOM, THEM, "$1", 5), Receipt(ROOM, THEM, "$2", 6, "main"))
@@ -104,8 +104,8 @@ async def test_receipts_are_told_and_are_signs_of_progress(database: Database) -
         assert made.seen == [("there.test", "$1"), ("there.test", "$2")]
 
 
-async def test_presence_is_kept_of_those_whom_somebody_meets(database: Database) -> None:
-    """Others could fill the memory with users whom nobody here has heard of."""
+async def test_presence_is_kept_of_users_in_shared_rooms(database: Database) -> None:
+    """Presence of unrelated users could otherwise fill the memory."""
     async with database.transaction() as connection:
         row = CurrentStateRow(ROOM, "m.room.member", THEM, "$m", "join", "there.test")
         await write_current_state(connection, [row])
@@ -119,8 +119,8 @@ async def test_presence_is_kept_of_those_whom_somebody_meets(database: Database)
         assert made.news.presence_of("@stranger:there.test") is None
 
 
-async def test_a_flood_of_presence_is_cut_off(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits to be looked up is bounded; of those who wait the newest word counts."""
+async def test_pending_presence_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several pending updates of a user the latest counts."""
     monkeypatch.setattr(ephemeral, "MOST_WAITING", 2)
     async with database.transaction() as connection:
         rows = [
@@ -137,8 +137,9 @@ async def test_a_flood_of_presence_is_cut_off(database: Database, monkeypatch: p
         assert made.news.presence_of("@2:there.test") is None
 
 
-async def test_messages_to_devices_are_kept_for_users_that_there_are(database: Database) -> None:
-    """Told of when they can be read, and not when they are rolled back; the oldest make way."""
+async def test_to_device_messages_are_stored_for_existing_local_users(database: Database) -> None:
+    """Listeners are notified after the commit, and not after a rollback. Beyond the limit the oldest messages
+    are deleted."""
     async with database.transaction() as connection:
         await insert_user(connection, US, 1)
     async with news_on(database) as made:
@@ -161,8 +162,8 @@ async def test_messages_to_devices_are_kept_for_users_that_there_are(database: D
         assert kept[0].device_id == "D0"
 
 
-async def test_whatever_else_comes_is_told_under_its_type(database: Database) -> None:
-    """Devices and keys, and what only some servers know. Who has stopped listening hears nothing."""
+async def test_device_updates_and_custom_edus_reach_the_listeners_of_their_type(database: Database) -> None:
+    """A listener that was removed receives nothing."""
     async with news_on(database) as made:
         made.listen("m.device_list_update", "m.signing_key_update", "io.x")
         other, end = (
@@ -181,22 +182,22 @@ async def test_whatever_else_comes_is_told_under_its_type(database: Database) ->
         assert made.reports == []
 
 
-async def test_a_listener_that_falls_over_is_no_harm_to_others(database: Database) -> None:
-    """Whoever runs the node hears of it."""
+async def test_an_exception_of_a_listener_does_not_affect_others(database: Database) -> None:
+    """It is reported."""
 
-    def fall(said: Ephemeral) -> None:
+    def fail(said: Ephemeral) -> None:
         raise KeyError("gone")
 
     async with news_on(database) as made:
-        made.news.listen("io.x", fall)
+        made.news.listen("io.x", fail)
         made.listen("io.x")
         made.news.other("there.test", Other("io.x", {}))
         assert made.heard.qsize() == 1
-        assert made.reports == ["A listener to io.x fell over: KeyError('gone')"]
+        assert made.reports == ["A listener for io.x failed: KeyError('gone')"]
 
 
-async def test_an_invite_wakes_those_who_read_the_stream(database: Database) -> None:
-    """It has its place there since it was committed."""
+async def test_an_invite_wakes_readers_of_the_stream(database: Database) -> None:
+    """The invite has a position in the stream since its commit."""
     async with news_on(database) as made:
         invite = OutsideMembership(ROOM, US, "invite", "12", "$1", THEM, "there.test", b"{}", b"[]", 5)
         made.news.invited(invite, None)

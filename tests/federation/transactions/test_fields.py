@@ -1,4 +1,4 @@
-"""What the readers of EDUs ask of single fields."""
+"""Checks of single fields of EDUs."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from federation.transactions.edu_values import (
         (["@bob:b.example"], False),
     ],
 )
-def test_a_user_belongs_to_the_server_that_its_id_names(user: object, belongs: bool) -> None:
+def test_the_domain_of_a_user_must_be_the_sending_server(user: object, belongs: bool) -> None:
     """In all EDUs the user's domain must equal the origin."""
     assert belongs_to("b.example", user) is belongs
     if not belongs:
@@ -36,29 +36,29 @@ def test_a_user_belongs_to_the_server_that_its_id_names(user: object, belongs: b
 
 
 @pytest.mark.parametrize("value", [True, -1, 1.0, "1", None, 2**53, [1]])
-def test_what_is_no_natural_number(value: object) -> None:
-    """`true` is no number, and what canonical JSON cannot hold is none either."""
+def test_invalid_integers_are_refused(value: object) -> None:
+    """Booleans, negative numbers and integers beyond canonical JSON's range are invalid."""
     assert not is_natural(value)
-    with pytest.raises(Unreadable, match="n is not an integer"):
+    with pytest.raises(Unreadable, match="n is not a non-negative integer"):
         integer_in({"n": value}, "n")
 
 
-def test_a_natural_number() -> None:
-    """Zero is one, and so is the largest integer of canonical JSON."""
+def test_the_range_of_integers() -> None:
+    """It goes from zero to the largest integer of canonical JSON."""
     assert integer_in({"n": 0}, "n") == 0
     assert integer_in({"n": 2**53 - 1}, "n") == 2**53 - 1
 
 
 @pytest.mark.parametrize("value", ["with\0nul", "x" * 256, 1, None])
-def test_a_text_that_no_column_holds(value: object) -> None:
-    """NUL and overlong texts are refused where they come in."""
+def test_strings_with_nul_and_long_strings_are_refused(value: object) -> None:
+    """Postgres stores no NUL, and identifiers have at most 255 bytes."""
     with pytest.raises(Unreadable, match="t is not"):
         text_in({"t": value}, "t")
     assert text_in({"t": "x" * 255}, "t") == "x" * 255
 
 
-def test_rooms_events_and_objects() -> None:
-    """Of other types than they should be they are refused, or absent where they may be."""
+def test_rooms_events_and_objects_are_checked() -> None:
+    """A required field of the wrong type is refused; an optional one counts as missing."""
     assert room_in({"r": "!a:b.example"}, "r") == "!a:b.example"
     with pytest.raises(Unreadable, match="r is not a room id"):
         room_in({"r": ["!a:b.example"]}, "r")

@@ -1,4 +1,4 @@
-"""Transactions: each once, one at a time of each server, committed before they are answered."""
+"""Transactions are processed once, one at a time per origin, and committed before the response."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ NOTHING = b'{"io.palaver.processed":true,"pdus":{}}'
 
 @dataclass
 class Edus:
-    """Remembers what it is given, and can be made to fail or to wait."""
+    """Records the EDUs that it receives; can be made to fail or to block."""
 
     received: list[Any] = field(default_factory=list)
     failing: bool = False
@@ -43,8 +43,8 @@ class Edus:
         self.received += [(origin, edu) for edu in edus]
 
 
-async def test_a_transaction_is_answered_with_what_became_of_each_event(database: Database) -> None:
-    """200 even when all are rejected; EDUs are handed on."""
+async def test_the_response_has_a_result_for_each_event(database: Database) -> None:
+    """The status is 200 even if all events are rejected; EDUs are handled."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -58,9 +58,9 @@ async def test_a_transaction_is_answered_with_what_became_of_each_event(database
         assert edus.received == [("b.example", {"edu_type": "m.typing"})]
 
 
-async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -> None:
-    """By origin and id, whatever it holds the second time; another process gives the same. That events are
-    in their rooms is part of it."""
+async def test_a_repeated_transaction_gets_the_stored_response(database: Database) -> None:
+    """Origin and id identify it, whatever its content. Another process returns the same response, including
+    `io.palaver.processed`."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -78,7 +78,7 @@ async def test_a_repeated_transaction_gets_the_same_answer(database: Database) -
 
 
 async def test_a_repeated_transaction_changes_nothing(database: Database) -> None:
-    """Whatever it holds the second time: a message at the head of the room, one behind a gap, or none."""
+    """Its events are not stored, be they at the head of the room or behind a gap."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -93,9 +93,9 @@ async def test_a_repeated_transaction_changes_nothing(database: Database) -> Non
 
 
 @pytest.mark.parametrize("number", [1, 2])
-async def test_what_ends_the_room_comes_again_after_a_restart(database: Database, number: int) -> None:
-    """The answer was lost with the process: it is given again, also to another server that has the same
-    events. The new process has not seen them yet."""
+async def test_the_latest_events_are_repeated_after_a_restart(database: Database, number: int) -> None:
+    """A new process that has not loaded the events accepts them again from the same server and from another
+    one."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
@@ -114,9 +114,8 @@ async def test_what_ends_the_room_comes_again_after_a_restart(database: Database
 async def test_messages_at_the_head_of_a_room_need_no_transaction(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are written by one statement, with all that belongs to them, also when the room is not what this
-    process remembers: then it looks. What changes the state, comes a second time, or follows what is not
-    known is taken in a transaction."""
+    """One statement writes them, also if this process's cached room is outdated: the room is read then. A
+    state event, a repeated event, or an event after unknown ones needs a database transaction."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
@@ -164,8 +163,8 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(
 
 
 @pytest.mark.parametrize("number", [1, 2])
-async def test_a_connection_that_is_lost_while_something_comes(database: Database, number: int) -> None:
-    """It is taken in all the same, once."""
+async def test_a_database_connection_lost_while_receiving(database: Database, number: int) -> None:
+    """The events are received all the same, once."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -194,15 +193,15 @@ async def test_a_connection_that_is_lost_while_something_comes(database: Databas
         assert await streamed(here.graph, begin) == said
 
 
-async def test_an_empty_transaction_is_answered_too(database: Database) -> None:
-    """And remembered."""
+async def test_the_response_to_an_empty_transaction_is_stored_too(database: Database) -> None:
+    """A repeated empty transaction gets the same response."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
         assert [await inbox.take_in("a.example", "1", {}) for _ in range(2)] == [NOTHING] * 2
 
 
-async def test_a_server_sends_one_transaction_after_the_other(database: Database) -> None:
-    """429 for a second one; other servers are not kept waiting."""
+async def test_one_transaction_per_server_at_a_time(database: Database) -> None:
+    """A concurrent one gets 429; other servers are not affected."""
     async with graph_on(database, public_room("12")) as here:
         edus = Edus(waiting=asyncio.Event())
         inbox = Inbox(database, here.graph, edus)
@@ -220,7 +219,7 @@ async def test_a_server_sends_one_transaction_after_the_other(database: Database
 
 
 async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: Database) -> None:
-    """It comes again, and then with everything in it."""
+    """The server repeats it, and then everything in it is received."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -237,8 +236,8 @@ async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: D
         }
 
 
-async def test_too_much_is_refused(database: Database) -> None:
-    """400 and nothing is taken in."""
+async def test_an_invalid_transaction_is_refused(database: Database) -> None:
+    """The status is 400, and nothing is received."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
         for body, errcode in (({"pdus": [{}] * 51}, "M_TOO_LARGE"), (5, "M_BAD_JSON")):
@@ -250,16 +249,17 @@ async def test_too_much_is_refused(database: Database) -> None:
                 await inbox.take_in("a.example", transaction_id, {})
 
 
-async def test_old_answers_are_forgotten(database: Database) -> None:
-    """Not those of today."""
+async def test_recent_responses_are_not_pruned(database: Database) -> None:
+    """Only responses older than `RESPONSE_RETENTION` are deleted."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
         await inbox.take_in("a.example", "1", {})
         assert await inbox.prune() == 0
 
 
-async def test_a_process_that_is_killed_loses_and_doubles_nothing(database: Database, tmp_path: Path) -> None:
-    """SIGKILL in the middle of 1,000 events; sent again, all of them are there once, none rejected."""
+async def test_a_killed_process_loses_and_duplicates_nothing(database: Database, tmp_path: Path) -> None:
+    """After SIGKILL in the middle of 1,000 events, sending all of them again stores each once and rejects
+    none."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)

@@ -1,4 +1,4 @@
-"""The EDUs of transactions, on a room graph and a database."""
+"""Handling of the EDUs of transactions, on a room graph and a database."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ ORIGIN = "b.example"
 
 @dataclass
 class Listener:
-    """Remembers. `broken`: it cannot write down what comes for devices."""
+    """Records what it receives. `broken`: storing to-device messages fails."""
 
     heard: list[object] = field(default_factory=list)
     broken: bool = False
@@ -65,7 +65,7 @@ class Receiving:
     edus: IncomingEdus
 
     async def receive(self, *edus: Any) -> list[object]:
-        """What is heard of them."""
+        """Return what the listener received."""
         await self.edus.receive(ORIGIN, [raw(edu) for edu in edus])
         heard, self.listener.heard = self.listener.heard, []
         return heard
@@ -84,8 +84,8 @@ async def receiving(database: Database) -> AsyncIterator[Receiving]:
         yield Receiving(room, here, listener, IncomingEdus(database, here.graph, listener))
 
 
-async def test_who_types_must_be_in_the_room(receiving: Receiving) -> None:
-    """And the room must be here."""
+async def test_typing_requires_membership_of_a_known_room(receiving: Receiving) -> None:
+    """Typing of other users and in other rooms is ignored."""
     room_id = receiving.room.room_id
     types = Typing(room_id, BOB, True)
     stranger = Typing(room_id, "@stranger:b.example", True)
@@ -93,8 +93,8 @@ async def test_who_types_must_be_in_the_room(receiving: Receiving) -> None:
     assert await receiving.receive(*map(typing, (stranger, types, elsewhere))) == [types]
 
 
-async def test_receipts_are_kept_and_told(receiving: Receiving, database: Database) -> None:
-    """Those of rooms that are here."""
+async def test_receipts_are_stored_and_listeners_notified(receiving: Receiving, database: Database) -> None:
+    """Receipts of unknown rooms are ignored."""
     room_id = receiving.room.room_id
     reads = Receipt(room_id, BOB, "$e", 5)
     in_thread = Receipt(room_id, BOB, "$f", 6, "$t")
@@ -108,8 +108,8 @@ async def test_receipts_are_kept_and_told(receiving: Receiving, database: Databa
         ]
 
 
-async def test_a_server_that_the_acl_denies_is_not_heard(receiving: Receiving) -> None:
-    """Its typing and receipts of that room are ignored; what else it says is not."""
+async def test_the_acl_applies_to_typing_and_receipts(receiving: Receiving) -> None:
+    """Both are ignored for a room that denies the server; presence is not."""
     denying(receiving.room)
     acl = receiving.room.state()["m.room.server_acl", ""]
     await receiving.graph.graph.receive("a.example", [dict(acl.event)])
@@ -121,8 +121,8 @@ async def test_a_server_that_the_acl_denies_is_not_heard(receiving: Receiving) -
     assert heard == [Presence((online,))]
 
 
-async def test_what_else_there_is_is_passed_on(receiving: Receiving) -> None:
-    """Device lists, keys, and types that somebody here may know."""
+async def test_device_updates_and_custom_edus_reach_the_listener(receiving: Receiving) -> None:
+    """Device lists, signing keys, and types that the specification does not define."""
     heard = await receiving.receive(
         device_list_update(BOB, "D", 1, ()),
         {"edu_type": "m.signing_key_update", "content": {"user_id": BOB}},
@@ -135,25 +135,25 @@ async def test_what_else_there_is_is_passed_on(receiving: Receiving) -> None:
     ]
 
 
-async def test_one_that_is_wrong_does_not_harm_the_others(receiving: Receiving) -> None:
-    """It is ignored: the transaction is answered as if it had been right."""
+async def test_an_invalid_edu_does_not_affect_the_others(receiving: Receiving) -> None:
+    """It is ignored."""
     types = Typing(receiving.room.room_id, BOB, True)
     wrong = typing(Typing(receiving.room.room_id, CAROL, True))
     assert await receiving.receive(None, wrong, {"edu_type": "m.typing"}, typing(types)) == [types]
 
 
-async def test_a_message_to_devices_is_taken_in_once(receiving: Receiving) -> None:
-    """However often the transaction comes."""
+async def test_a_to_device_message_is_handled_once(receiving: Receiving) -> None:
+    """Repetitions of its transaction are recognised by its id."""
     message = ToDevice(BOB, "t", "m1", {US: {"*": {"x": 1}}})
     assert await receiving.receive(to_device(message), to_device(message)) == [message]
     assert await receiving.receive(to_device(message)) == []
     assert await receiving.edus.prune() == 0
 
 
-async def test_a_message_to_devices_that_could_not_be_written_fails_the_transaction(
+async def test_a_to_device_message_that_could_not_be_stored_fails_the_transaction(
     receiving: Receiving,
 ) -> None:
-    """So that it comes again, and counts as new then."""
+    """The transaction is repeated, and the message counts as new then."""
     message = ToDevice(BOB, "t", "m1", {US: {"*": {"x": 1}}})
     receiving.listener.broken = True
     with pytest.raises(OSError, match="disk"):

@@ -1,4 +1,4 @@
-"""Reading whatever a transaction holds as an EDU, and asking the ACLs of rooms."""
+"""Parsing of arbitrary input as an EDU, and server ACLs."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ JSON = st.recursive(
 
 
 @given(edu=st.fixed_dictionaries({"edu_type": st.sampled_from(TYPES), "content": JSON}) | JSON)
-def test_nothing_that_a_peer_sends_raises(edu: Any) -> None:
-    """Hostile input is `Malformed`, never an error of ours."""
+def test_no_input_raises(edu: Any) -> None:
+    """Invalid input is `Malformed`; it never raises."""
     read(edu, "b.example")
 
 
@@ -61,20 +61,20 @@ def test_nothing_that_a_peer_sends_raises(edu: Any) -> None:
         {"edu_type": "m.typing", "content": []},
     ],
 )
-def test_what_is_no_edu_at_all(edu: object) -> None:
-    """It is an object with a type and a content."""
+def test_an_edu_is_an_object_with_a_type_and_a_content(edu: object) -> None:
+    """Anything else is `Malformed`."""
     assert isinstance(read(edu, "b.example"), Malformed)
 
 
-def test_an_unknown_type_is_left_to_who_knows_it() -> None:
-    """Unknown types are ignored and do not fail; CIS nodes have one of their own."""
+def test_an_unknown_type_is_a_custom_edu() -> None:
+    """Unknown types do not fail; CIS nodes use one of their own."""
     assert read({"edu_type": "io.cis.agent.heartbeat", "content": {"a": 1}}, "b.example") == Other(
         "io.cis.agent.heartbeat", {"a": 1}
     )
 
 
-def test_typing_counts_where_the_acl_allows_its_server() -> None:
-    """Where it does not, and of a room that this server is not in, it is ignored."""
+def test_typing_is_dropped_where_the_acl_denies_its_server() -> None:
+    """It is also dropped for a room that this server does not know."""
     typing = Typing(ONE, BOB, True)
     assert rooms_of(typing) == {ONE}
     assert within_acls(typing, "b.example", {ONE: NO_ACL}) == typing
@@ -82,8 +82,8 @@ def test_typing_counts_where_the_acl_allows_its_server() -> None:
     assert within_acls(typing, "b.example", {}) is None
 
 
-def test_receipts_are_asked_for_room_by_room() -> None:
-    """All receipts in a room that denies the server go, and those of other rooms stay."""
+def test_receipts_are_filtered_room_by_room() -> None:
+    """All receipts in a room that denies the server are dropped; those of other rooms stay."""
     one, two = Receipt(ONE, BOB, "$e", 1), Receipt(TWO, BOB, "$e", 1)
     receipts = Receipts((one, two))
     assert rooms_of(receipts) == {ONE, TWO}
@@ -91,8 +91,8 @@ def test_receipts_are_asked_for_room_by_room() -> None:
     assert within_acls(receipts, "b.example", {ONE: DENIED}) is None
 
 
-def test_what_is_in_no_room_no_acl_is_asked_of() -> None:
-    """Presence is between servers."""
+def test_acls_do_not_apply_to_presence() -> None:
+    """Presence belongs to no room."""
     presence = Presence((PresenceOfUser(BOB, "online"),))
     assert rooms_of(presence) == frozenset()
     assert within_acls(presence, "b.example", {}) == presence

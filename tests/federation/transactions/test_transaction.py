@@ -1,4 +1,4 @@
-"""The form of a transaction and of its answer."""
+"""The form of a transaction and of its response."""
 
 import json
 
@@ -8,8 +8,8 @@ from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
 from federation.transactions.transaction import MAX_EDUS, MAX_PDUS, NotATransaction, Transaction, answer, read
 
 
-def test_pdus_and_edus_are_lists_that_may_be_absent() -> None:
-    """What is in them is not looked at here."""
+def test_pdus_and_edus_are_optional_lists() -> None:
+    """Their items are not checked here."""
     assert read({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction((1,), ("x",))
     assert read({}) == Transaction((), ())
 
@@ -24,8 +24,8 @@ def test_pdus_and_edus_are_lists_that_may_be_absent() -> None:
         ({"edus": [{}] * (MAX_EDUS + 1)}, "M_TOO_LARGE"),
     ],
 )
-def test_what_is_no_transaction_is_refused(body: object, errcode: str) -> None:
-    """With an error that says why."""
+def test_an_invalid_transaction_is_refused(body: object, errcode: str) -> None:
+    """The error has Matrix's error code."""
     refused = read(body)
     assert isinstance(refused, NotATransaction)
     assert refused.errcode == errcode
@@ -36,8 +36,8 @@ def test_limits_are_inclusive() -> None:
     assert isinstance(read({"pdus": [{}] * 50, "edus": [{}] * 100}), Transaction)
 
 
-def test_the_answer_says_what_went_wrong() -> None:
-    """With the rule's number. What failed softly was taken in. And it is said that all of it is done with."""
+def test_the_response_has_an_error_for_each_refused_event() -> None:
+    """The error has the number of the violated rule. A soft-failed event counts as accepted."""
     results = {
         "$a": ACCEPTED,
         "$b": SoftFailed("6", "no"),

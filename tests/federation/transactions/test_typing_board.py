@@ -1,12 +1,12 @@
-"""Who is typing where, and until when that is believed."""
+"""The users typing in each room, and their deadlines."""
 
 from federation.transactions.ephemeral import TypingBoard
 
 A, B = "@a:x", "@b:x"
 
 
-def test_who_types_is_seen_until_the_time_is_over() -> None:
-    """Put again, it lasts longer, and is no news."""
+def test_typing_ends_at_its_deadline() -> None:
+    """Repeating it moves the deadline and is not a change."""
     board = TypingBoard()
     assert board.deadline() is None
     assert board.put("!r", B, 50)
@@ -21,8 +21,8 @@ def test_who_types_is_seen_until_the_time_is_over() -> None:
     assert board.deadline() is None
 
 
-def test_who_stops_is_gone_at_once() -> None:
-    """And does not end a second time."""
+def test_a_user_who_stops_is_removed_at_once() -> None:
+    """The user does not expire afterwards."""
     board = TypingBoard()
     board.put("!r", A, 50)
     assert board.remove("!r", A)
@@ -33,8 +33,8 @@ def test_who_stops_is_gone_at_once() -> None:
     assert board.users("!r") == ()
 
 
-def test_it_does_not_grow_for_ever() -> None:
-    """Neither by users and rooms, nor by one who is put again and again."""
+def test_the_size_is_bounded() -> None:
+    """Users, rooms and repeated notifications are all limited."""
     board = TypingBoard(most=3, most_in_room=2)
     assert board.put("!r", A, 1)
     assert board.put("!r", B, 1)

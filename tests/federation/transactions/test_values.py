@@ -1,9 +1,9 @@
-"""What an EDU says once it is read."""
+"""Parsed EDUs."""
 
 from federation.transactions.edu_values import ToDevice
 
 
-def test_what_was_sent_to_a_device_is_not_shown_by_accident() -> None:
-    """A message to a device is nobody else's business: its representation, as in a log, leaves it out."""
+def test_the_content_of_a_to_device_message_is_not_in_its_repr() -> None:
+    """The content is private and must not get into a log."""
     message = ToDevice("@a:a.example", "m.room.encrypted", "1", {"@b:b.example": {"*": {"secret": "x"}}})
     assert "secret" not in repr(message)
