@@ -1,1 +1,1 @@
-"""What we send other servers: queue, destination state machine, pacing, retry."""
+"""Sends events and EDUs to other servers: queues, the state machine of a destination, pacing and retries."""

@@ -1,10 +1,11 @@
-"""One server that events are sent to: a machine. What waits for it lies in Postgres; this decides what goes
-when.
+"""The state machine of one destination server: decides what is sent to it and when. The queue itself is in
+Postgres.
 
-One transaction is in flight at a time, with at most 50 PDUs and 100 EDUs; one that got no answer is sent
-again unchanged, because the peer may have answered. After an hour without success nothing but that one is
-held in memory any more; then, as after a restart, what waits is counted before the next attempt. Of a room
-with a long queue only the newest event is sent, from which the peer can pull the others.
+One transaction is in flight at a time, with at most 50 PDUs and 100 EDUs. A transaction without a response
+is sent again unchanged, because the peer may have processed it. After an hour without success only that
+transaction stays in memory; then, as after a restart, the queued events are counted before the next
+attempt. Of a room with a long queue only the newest event is sent, from which the peer can fetch the
+others.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,32 +43,34 @@ from federation.outbox.send_queue import EduRef, SendQueue
 MOST_PDUS: Final = 50
 MOST_EDUS: Final = 100
 MOST_BACKLOG: Final = 500
-"""A room's queue up to this is sent whole after an outage: at fifty a second that takes ten seconds. Of a
-longer one the newest event goes, and the peer pulls what it wants of the rest."""
+"""After an outage, a room's queue of up to this many events is sent completely: at fifty a second that
+takes ten seconds. Of a longer queue only the newest event is sent, and the peer fetches what it needs of
+the rest."""
 MOST_OBJECTIONS: Final = 5
-"""A server that objects to so many single events in a row objects to something else."""
+"""A server that refuses so many single events in a row has another reason to refuse them; it is treated as
+unavailable."""
 
 
 class State(StrEnum):
     IDLE = "idle"
-    """Nothing waits, or it is being loaded."""
+    """The queue is empty, or its items are being loaded."""
     PACED = "paced"
-    """What waits has to wait for the peer to work off what it was sent."""
+    """Queued events are held back until the peer has processed earlier ones."""
     SENDING = "sending"
     BACKING_OFF = "backing_off"
-    """An attempt failed, or none was made since the start."""
+    """The last attempt failed, or none was made since the start."""
     SURVEYING = "surveying"
-    """What waits in Postgres is being counted."""
+    """The queue in Postgres is being counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a person is shown. `catching_up`: there is more in Postgres than is held here."""
+    """The state for the operator. `catching_up`: Postgres has more queued items than are in memory."""
 
     state: State
     catching_up: bool
     in_flight: Send | None
-    """What was sent and has not been answered."""
+    """The transaction without a response."""
     failures: int
     failing_since: int | None
     retry_at: int | None
@@ -75,7 +78,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What is done, and where it may lead."""
+    """The action for an input and the states in which it may leave the machine."""
 
     action: "Callable[[Destination, Any, int], list[Effect]]"
     to: frozenset[State]
@@ -86,13 +89,13 @@ def _to(action: "Callable[[Destination, Any, int], list[Effect]]", *states: Stat
 
 
 _FREE: Final = (State.IDLE, State.PACED, State.SENDING)
-# What failed is still in flight, or there is everything to be counted.
+# The failed transaction is still in flight, or the queue has to be counted first.
 _RETRIED: Final = (State.BACKING_OFF, State.SENDING, State.SURVEYING)
 
 
 class Destination:
-    """`now_ms` is milliseconds since 1970, and must never run backwards. The first deadline is at once, or
-    when the remembered outage says."""
+    """`now_ms` is milliseconds since 1970 and must never decrease. The first attempt is due at once, or at
+    the `retry_at` of the stored outage."""
 
     def __init__(self, outage: Outage | None = None) -> None:
         self.state = State.BACKING_OFF
@@ -103,20 +106,21 @@ class Destination:
         self._number = 0
         self._limit = MOST_PDUS + MOST_EDUS
         self._objections = 0
-        # What is in Postgres is not known here. Of what is queued while it is counted the rooms are noted.
+        # True while it is unknown what is queued in Postgres. Rooms that get new events during the count
+        # are collected in `_touched`.
         self._behind = True
         self._touched: set[str] = set()
 
     def receive(self, message: Input, now_ms: int) -> list[Effect]:
-        """What to do about it."""
+        """Handle an input and return the effects to perform, in order."""
         transition = self.TRANSITIONS.get((self.state, type(message)))
-        assert transition is not None, f"{type(message).__name__} while {self.state}: nobody asked for that"
+        assert transition is not None, f"{type(message).__name__} while {self.state}: unexpected input"
         effects = transition.action(self, message, now_ms)
         assert self.state in transition.to, f"{type(message).__name__} led to {self.state}"
         return effects
 
     def deadline(self) -> int | None:
-        """When `Timer` is wanted; anything else may come before."""
+        """Return when a `Timer` input is due, or None. Other inputs may arrive earlier."""
         if self.state is State.BACKING_OFF:
             return self._schedule.retry_at
         if self.state not in {State.PACED, State.SENDING}:
@@ -129,8 +133,8 @@ class Destination:
         return min(times, default=None)
 
     def is_at_rest(self) -> bool:
-        """Nothing waits, or the server has been away for long and all that waits is in Postgres: another
-        machine could take its place."""
+        """Whether the machine can be discarded: nothing is queued, or the server has been unavailable for
+        long and the whole queue is in Postgres."""
         is_away = self.state is State.BACKING_OFF and self._schedule.failing_since is not None
         return self.state is State.IDLE or (is_away and self._behind)
 
@@ -144,18 +148,18 @@ class Destination:
             self._schedule.retry_at if self.state is State.BACKING_OFF else None,
         )
 
-    # ---- what came -----------------------------------------------------------------------------------
+    # ---- inputs --------------------------------------------------------------------------------------
 
     def _keep(self, queued: Queued, now_ms: int) -> list[Effect]:
         if not self._behind:
             stale = self._queue.add(queued.pdus, queued.edus)
             return [*_stale(stale), *self._loads()]
         if self.state is State.SURVEYING:
-            # It may have been committed after the count began. What was committed before that is counted.
+            # The events may have been committed after the count began; earlier ones are counted.
             self._touched.update(pdu.room_id for pdu in queued.pdus)
         passing = [edu for edu in queued.edus if edu.ephemeral]
         if self._schedule.failing_since is None:
-            # Nothing is known against the server: they wait only until all that is in Postgres is counted.
+            # The server is not known to fail: the EDUs are delayed only until the queue is counted.
             return _stale(self._queue.add((), passing))
         return _stale(passing)
 
@@ -169,7 +173,8 @@ class Destination:
     def _load_and_go(self, loaded: Loaded, now_ms: int) -> list[Effect]:
         loads = self._load(loaded, now_ms)
         if self._queue.is_loading():
-            # Sent with what is being loaded, it makes the transaction that it would have made before a kill.
+            # Sending everything together makes the same transaction, with the same id, that would have
+            # been sent before the process was killed.
             return loads
         return [*loads, *self._go(now_ms)]
 
@@ -242,10 +247,10 @@ class Destination:
     def _ignore(self, timer: Timer, now_ms: int) -> list[Effect]:
         return []
 
-    # ---- what follows --------------------------------------------------------------------------------
+    # ---- decisions -----------------------------------------------------------------------------------
 
     def _go(self, now_ms: int) -> list[Effect]:
-        """Nothing is under way: what comes next?"""
+        """Decide what to do next while no request is running."""
         if self._behind:
             self.state = State.SURVEYING
             return [Survey()]
@@ -281,7 +286,7 @@ class Destination:
         remember = Remember(self._schedule.away(failed, now_ms))
         if self._behind or not self._schedule.is_long(now_ms):
             return [remember]
-        # Nothing is held but what is in flight: the outage may last for months.
+        # Only the transaction in flight stays in memory: the outage may last for months.
         stale = self._queue.clear()
         self._paces.clear()
         self._behind = True
@@ -290,8 +295,8 @@ class Destination:
         return [remember, *_stale(stale)]
 
     def _divide(self, failed: Failed, now_ms: int) -> list[Effect]:
-        """Find by halves what the peer objects to, and leave that out, so that the rest is not held up."""
-        assert self._in_flight is not None, "a transaction failed"
+        """Bisect the transaction to find the item that the peer refuses, and drop only that one."""
+        assert self._in_flight is not None, "only a sent transaction can fail"
         count = len(self._in_flight.pdus) + len(self._in_flight.edus)
         if count > 1:
             refused = self._landed()
@@ -304,7 +309,7 @@ class Destination:
         return [*self._forget(self._landed(), Fate.OBJECTED), *self._go(now_ms)]
 
     def _landed(self) -> Send:
-        assert self._in_flight is not None, "only what was sent is answered"
+        assert self._in_flight is not None, "only a sent transaction gets a response"
         landed, self._in_flight = self._in_flight, None
         return landed
 
@@ -323,9 +328,9 @@ class Destination:
     def _probes(self, now_ms: int) -> list[Effect]:
         return [Probe(*place) for place in self._paces.probes(self._queue.waiting(), now_ms)]
 
-    # ---- the table -----------------------------------------------------------------------------------
+    # ---- transitions ---------------------------------------------------------------------------------
 
-    # What is not in it cannot happen: only what was sent is answered, only what was asked for is told.
+    # Other combinations cannot occur: a response follows a request, and a result follows its effect.
     TRANSITIONS: ClassVar[Mapping[tuple[State, type[Input]], Transition]] = {
         (State.IDLE, Queued): _to(_keep_and_go, *_FREE),
         (State.PACED, Queued): _to(_keep_and_go, State.PACED, State.SENDING),

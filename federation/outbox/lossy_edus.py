@@ -1,7 +1,7 @@
-"""EDUs on their way to one server that are not worth a row in the database: typing, receipts, presence.
+"""Queued EDUs for one server that are kept in memory only: typing, receipts and presence.
 
-A newer one takes the place of the one that waits under the same name, and what has waited too long is not
-sent at all. Of too many the oldest go.
+A newer EDU replaces a queued one with the same key, expired EDUs are not sent, and beyond a limit the
+oldest are dropped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from federation.outbox.send_queue import MOST_EPHEMERAL, EduRef
 from federation.transactions.edu_making import Outgoing
 
 MOST_HELD: Final = 2 * MOST_EPHEMERAL
-"""More than can wait in a `SendQueue` and be in flight at the same time."""
+"""More than can be queued in a `SendQueue` and in flight at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,17 @@ class _Waiting:
 
 
 class PassingEdus:
-    """Positions are its own: they say nothing of those in the database."""
+    """Its positions are independent of those in the database."""
 
     def __init__(self) -> None:
         self._last = 0
         self._held: dict[int, _Waiting] = {}
-        # Of those that may still be replaced.
+        # The positions of EDUs that may still be replaced.
         self._by_name: dict[str, int] = {}
 
     def put(self, edu: Outgoing, now_ms: int) -> EduRef | None:
-        """What has been queued; None when it has taken another one's place."""
-        assert edu.lives_ms is not None, "what must arrive is queued in the database"
+        """Add an EDU and return its reference, or None if it replaced a queued one."""
+        assert edu.lives_ms is not None, "an EDU that must be delivered is queued in the database"
         position = self._by_name.get(edu.replaces) if edu.replaces is not None else None
         waiting = _Waiting(edu, now_ms + edu.lives_ms)
         if position is not None:
@@ -47,7 +47,7 @@ class PassingEdus:
         return EduRef(self._last, ephemeral=True)
 
     def take(self, refs: Iterable[EduRef], now_ms: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """What is to be sent of these now: type and content. From now on nothing takes their places."""
+        """Return type and content of those EDUs that have not expired. They can no longer be replaced."""
         taken = []
         for ref in refs:
             waiting = self._held.get(ref.position)

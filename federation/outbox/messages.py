@@ -1,6 +1,6 @@
-"""What the machine of one destination is told, and what it wants done. See `destination`.
+"""Inputs and effects of the state machine of a destination (`destination.py`).
 
-Effects are carried out in their order. Times are milliseconds since 1970.
+Effects are performed in their order. Times are milliseconds since 1970.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from federation.outbox.send_queue import EduRef, Lane, PduRef
 
 
 class Fate(StrEnum):
-    """Why something leaves the queue. The values are metric labels."""
+    """Why an item was removed from the queue. The values are metric labels."""
 
     DELIVERED = "delivered"
     OBJECTED = "objected"
@@ -20,7 +20,8 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What must survive a restart."""
+    """How long a destination has been failing and when to retry it. It is stored, so that it survives a
+    restart."""
 
     failing_since: int
     failures: int
@@ -32,7 +33,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """These have been committed to the queue; the ephemeral EDUs are only held by the shell."""
+    """Items that were committed to the queue. Ephemeral EDUs are held in memory by the sender only."""
 
     pdus: tuple[PduRef, ...] = ()
     edus: tuple[EduRef, ...] = ()
@@ -40,7 +41,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The answer to `Load`: the oldest of the lane's queue, `send_queue.LOAD` of them or all there are."""
+    """The result of `Load`: the oldest `send_queue.LOAD` items of the lane's queue, or all of them."""
 
     lane: Lane
     positions: tuple[int, ...]
@@ -55,21 +56,21 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The answer to `Survey`: every room that has something in the queue."""
+    """The result of `Survey`: each room with queued events."""
 
     rooms: tuple[Backlog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """200. `processed`: the peer is known to answer only when the events are in their rooms."""
+    """The peer responded with 200. `processed`: its response says that the events are in their rooms."""
 
     processed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The transaction was not accepted. `jitter`: a random number between 0 and 1."""
+    """The transaction was not accepted. `jitter` is a random number between 0 and 1."""
 
     failure: Failure
     jitter: float
@@ -77,12 +78,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An authenticated request came from that server."""
+    """The destination sent this server an authenticated request, so it is online."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """A sign that the peer has this event of ours: see `room_pace`."""
+    """The peer is known to have this event; see `pacing.py`."""
 
     room_id: str
     position: int
@@ -90,7 +91,7 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The answer to `Probe`. An error means that it is not known to have it."""
+    """The result of `Probe`. After an error `has_it` is False."""
 
     room_id: str
     position: int
@@ -99,7 +100,7 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """The deadline came."""
+    """The machine's deadline has passed."""
 
 
 Input = Queued | Loaded | Surveyed | Answered | Failed | Heard | Progressed | Probed | Timer
@@ -110,8 +111,8 @@ Input = Queued | Loaded | Surveyed | Answered | Failed | Heard | Progressed | Pr
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Put these into a transaction. A number that was seen before means the very same transaction again,
-    under the same id: the peer may have answered it. 0 is the one that was in flight before a restart."""
+    """Send these items in a transaction. A repeated number means the same transaction with the same id,
+    which the peer may have processed already. 0 is the transaction that was in flight before a restart."""
 
     number: int
     pdus: tuple[PduRef, ...]
@@ -120,7 +121,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Take these out of the queue."""
+    """Remove these items from the queue."""
 
     pdus: tuple[PduRef, ...]
     edus: tuple[EduRef, ...]
@@ -129,19 +130,19 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Answer with `Loaded`."""
+    """Load the lane's oldest items; the result is a `LoadResult`."""
 
     lane: Lane
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Answer with `Surveyed`."""
+    """Count the queue of each room; the result is a `SurveyResult`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Take all PDUs of the room that are older than this out of the queue."""
+    """Remove all PDUs of the room before position `keep` from the queue."""
 
     room_id: str
     keep: int
@@ -149,7 +150,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask the peer for this event (`GET /event/{eventId}`), and answer with `Probed`."""
+    """Request this event from the peer (`GET /event/{eventId}`); the result is a `ProbeResult`."""
 
     room_id: str
     position: int
@@ -157,7 +158,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Write this down for after a restart; None when there is nothing to remember."""
+    """Store the outage so that it survives a restart; None deletes it."""
 
     outage: Outage | None
 

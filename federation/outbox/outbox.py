@@ -1,11 +1,11 @@
-"""Everything that this server sends to others: queued with what it is about, sent by one process at a time.
+"""Sends events and EDUs to other servers. They are queued in Postgres together with the data they belong
+to.
 
-A sender runs for every server for which something waits. Which process it runs in is decided by an advisory
-lock; what it has to do lies in Postgres, so that a process that is killed is followed by another one that
-goes on where it was.
+One sender runs for each server with queued items. An advisory lock decides in which process it runs. When
+that process is killed, another one continues from the queue in Postgres.
 
-What a process tells the others when it has queued something for a server that one of them sends to, or has
-heard of it.
+A process notifies the others when it has queued items for a server that one of them sends to, or has
+received a request from that server.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ MOST_BYTES: Final = 7_900
 class Notice(NamedTuple):
     destination: str
     messages: tuple[Input, ...]
-    """For whoever sends to it."""
+    """For the sender of that destination."""
 
 
 def notices(destination: str, left: Sequence[Input]) -> Iterator[str]:
-    """As few as will do. The passing EDUs stay out: what they are is known to the process that made them, and
-    by the time another could send them they are worth little."""
+    """Encode the messages for another process, in as few notifications as possible. Ephemeral EDUs are
+    left out: only this process has their content, and they would be late."""
     queued = [message for message in left if isinstance(message, Queued)]
     pdus = [[pdu.position, pdu.room_id] for one in queued for pdu in one.pdus]
     edus = [edu.position for one in queued for edu in one.edus if not edu.ephemeral]
@@ -81,16 +81,16 @@ def read_notice(text: str) -> Notice:
 
 TOPIC: Final = "outbox"
 SWEEP: Final = 15.0
-"""Seconds between two looks at all queues: for what was queued without a notice, what a process has left that
-has ended, and to count."""
+"""Seconds between two sweeps over all queues. A sweep finds items that were queued without a notice or
+left by a process that ended, and counts them."""
 OVERSLEPT_MS: Final = 30_000
 LONGEST_SETTLING: Final = 2.0
-"""Seconds for which closing waits for Postgres."""
+"""Seconds for which `close` waits for the senders to delete delivered rows from Postgres."""
 RESTART: Final = 5.0
-"""Seconds before a sender that failed is replaced."""
+"""Seconds before a failed sender is replaced."""
 
 MOST_FRESH: Final = 4 * 1024 * 1024
-"""Bytes of events that wait and are remembered. Others are read from the queue."""
+"""Bytes of queued events that are cached. Others are read from the database."""
 
 
 class Outbox:
@@ -108,7 +108,8 @@ class Outbox:
         linger: float = LINGER,
         patience: float = TIMEOUT,
     ) -> None:
-        """`patience`: seconds that a server has for answering a transaction."""
+        """`timeout`: seconds that a server has to respond to a transaction. Runs between `start` and
+        `close`."""
         self._server_name = server_name
         self._database = database
         self._client = client
@@ -120,9 +121,9 @@ class Outbox:
         self._linger = linger
         self._patience = patience
         self._end_subscription: Callable[[], None] = lambda: None
-        # None until it has started, and once it is closed: nothing is sent then.
+        # None before `start` and after `close`: nothing is sent then.
         self._epoch: str | None = None
-        # Until they are sent: what has just been written need not be read.
+        # Events that this process has just queued: they need not be read from the database.
         self._fresh: Fresh = WeightedCache(MOST_FRESH, lambda pdu: len(pdu.canonical))
         self._contacts = Contacts()
         self._waited_for: set[str] = set()
@@ -132,18 +133,18 @@ class Outbox:
         self._sweep_now = asyncio.Event()
 
     async def start(self) -> None:
-        """Go on with whatever waits."""
+        """Begin to send, including what was queued before."""
         async with self._database.autocommit() as connection:
             self._epoch = await outbox.fetch_epoch(connection)
         self._end_subscription = self._database.session.subscribe(TOPIC, self._notified)
         self._tasks.supervise("outbox", self._keep_sweeping)
 
     async def close(self) -> None:
-        """Stop in the middle of things; nothing is lost by it. It takes some seconds at most."""
+        """Stop sending. Requests are cancelled and nothing is lost. Takes `CLOSE_TIMEOUT` at most."""
         self._epoch = None
         self._end_subscription()
         for sender in self._senders.values():
-            # Left in the queue, what was delivered would be sent once more.
+            # A stopping sender deletes delivered rows, which would otherwise be sent once more.
             sender.stop()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=LONGEST_SETTLING)
@@ -152,7 +153,8 @@ class Outbox:
     # -- queueing --
 
     def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
-        """Servers and the events that they are to get, to be written together with the events."""
+        """Return (server, event id) for each queue row to be written in the transaction that stores the
+        events."""
         return [
             (destination, event.pdu.event_id)
             for event in committed
@@ -160,7 +162,7 @@ class Outbox:
         ]
 
     def queued(self, committed: Sequence[Committed], places: Sequence[outbox.QueuedPdu]) -> None:
-        """That has been committed: the senders are told of it, and find the events here."""
+        """Notify the senders of committed queue rows and cache their events."""
         self._see(committed)
         pdus = {event.pdu.event_id: event.pdu for event in committed}
         queued: dict[str, list[PduRef]] = {}
@@ -172,21 +174,21 @@ class Outbox:
             self._tell(destination, Queued(pdus=tuple(refs)))
 
     def _see(self, committed: Sequence[Committed]) -> None:
-        """Whether or not they are committed: what their servers refer to they have."""
+        """A server has the events to which its own events refer."""
         for event in committed:
             if event.origin is not None:
                 self.seen_by(event.origin, event.pdu.prev_events)
 
     async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: Outgoing) -> None:
-        """Queue an EDU that must arrive, in the transaction that it belongs to."""
-        assert edu.lives_ms is None, "what may be lost is passed on"
+        """Queue an EDU that must be delivered, in the caller's database transaction."""
+        assert edu.lives_ms is None, "an EDU that may be lost is sent with send_lossy"
         to = sorted(self._reachable(destinations))
         content = encode(dict(edu.content))
         for row in await outbox.queue_edu(connection, to, edu.edu_type, content, self._now_ms()):
             self._tell_after_commit(connection, row.destination, Queued(edus=(EduRef(row.position),)))
 
     def pass_on(self, destinations: Collection[str], edu: Outgoing) -> None:
-        """Send an EDU that is worth nothing once it is late. Servers that don't answer don't get it."""
+        """Send an EDU that may be lost. Servers that do not respond do not receive it."""
         for destination in self._reachable(destinations):
             sender = self._sender(destination)
             if sender is not None:
@@ -195,55 +197,55 @@ class Outbox:
     def _reachable(self, destinations: Iterable[str]) -> set[str]:
         return {name for name in destinations if name != self._server_name and self._may_contact(name)}
 
-    # -- signs of life --
+    # -- the state of servers --
 
     def heard_from(self, server: str) -> None:
-        """An authenticated request came from there: it is alive, and what waits for it is sent."""
+        """Record that an authenticated request arrived from the server: it is online, so its queue is
+        sent."""
         self._contacts.heard(server, self._now_ms())
         sender = self._senders.get(server)
         if sender is not None:
             sender.tell(Heard())
         elif server in self._waited_for:
-            # Another process sends to it. It is told, but not of each request that comes: once until the next
-            # sweep.
+            # Another process sends to it. It is notified, but only once until the next sweep.
             self._waited_for.discard(server)
             self._tell(server, Heard())
 
     def retry(self, server: str) -> None:
-        """Try a server now that somebody has put right; here, or in the process that sends to it. As when it
-        is heard from, there are five seconds between two attempts, and its word on when to come back counts.
-        """
+        """Retry a server now, in this process or in the one that sends to it. As after a request from the
+        server, attempts are at least five seconds apart, and its `retry_after_ms` is respected."""
         if self._reachable([server]):
             self._tell(server, Heard())
 
     def seen_by(self, server: str, event_ids: Iterable[str]) -> None:
-        """That server has these events: it has referred to them, or a user of it has read them."""
+        """Record that the server has these events: it has referred to them, or one of its users has read
+        them."""
         sender = self._senders.get(server)
         if sender is not None:
             sender.seen(event_ids)
 
     def view(self) -> dict[str, View]:
-        """How it stands with each server to which this process sends."""
+        """Return the state of each destination to which this process sends."""
         views = {destination: sender.view() for destination, sender in self._senders.items()}
         return {destination: view for destination, view in views.items() if view is not None}
 
     def first_sent(self, server: str) -> FirstSent | None:
-        """Of the transaction that is in flight to a server, if this process sends it."""
+        """Return when the transaction in flight to the server was first sent, if this process sends it."""
         sender = self._senders.get(server)
         return None if sender is None else sender.first_sent()
 
     def contact(self, server: str) -> Contact:
-        """When this process reached it last, and heard from it."""
+        """Return when this process last reached the server and last received a request from it."""
         return self._contacts.of(server)
 
     def contacts(self) -> frozenset[str]:
-        """The servers of which it knows that."""
+        """Return the servers that this process has had contact with."""
         return self._contacts.servers()
 
     # -- senders --
 
     def _tell_after_commit(self, connection: Connection, destination: str, message: Queued) -> None:
-        """Where it is not known whether the transaction was committed, a sweep finds what it has queued."""
+        """If it is unknown whether the transaction was committed, the next sweep finds its rows."""
         self._database.after_commit(connection, partial(self._tell, destination, message))
 
     def _tell(self, destination: str, message: Input) -> None:
@@ -252,7 +254,8 @@ class Outbox:
             sender.tell(message)
 
     def _sender(self, destination: str) -> DestinationSender | None:
-        """None: nothing is sent now."""
+        """Return the sender for the destination, starting it if needed; None while the outbox is not
+        running."""
         if self._epoch is None:
             return None
         sender = self._senders.get(destination)
@@ -277,7 +280,7 @@ class Outbox:
         return sender
 
     async def _run(self, destination: str, sender: DestinationSender) -> None:
-        """One sender from beginning to end."""
+        """Run a sender under the destination's lease until it ends."""
         has_failed = False
         try:
             lease = await self._database.session.try_lease(f"outbox {destination}")
@@ -296,13 +299,13 @@ class Outbox:
                     )
                     await asyncio.sleep(RESTART)
         except ConnectionLost:
-            # Another process may be sending by now. A sweep finds what waits.
+            # The lease may be held by another process now. A sweep finds the queued items.
             self._sweep_now.set()
             return
         finally:
             self._drop(destination, sender)
         if has_failed or sender.left_over():
-            # Another one counts anew what waits.
+            # A new sender counts the queue again.
             self._sender(destination)
 
     def _drop(self, destination: str, sender: DestinationSender) -> None:
@@ -310,7 +313,7 @@ class Outbox:
             del self._senders[destination]
 
     def _ended(self, destination: str, sender: DestinationSender, task: asyncio.Task[None]) -> None:
-        # One that was cancelled before it began could not do so itself.
+        # A task that was cancelled before it began did not run its `finally`.
         self._drop(destination, sender)
         if self._running.get(destination) is task:
             del self._running[destination]
@@ -343,7 +346,7 @@ class Outbox:
             depths = await outbox.list_depths(connection)
             away = await outages.list_outages(connection)
         now = self._now_ms()
-        # A server that is tried again much later takes no sender, and so no lock of Postgres, until then.
+        # A server whose retry is far away needs no sender, and so no advisory lock, until then.
         next_sweeps = now + int(2_000 * self._sweep_every)
         self._waited_for = self._reachable(waiting)
         for destination in sorted(self._waited_for):
@@ -355,8 +358,8 @@ class Outbox:
             self._wake_overslept(one.destination, one.lag_ms)
 
     def _wake_overslept(self, destination: str, lag_ms: int) -> None:
-        """A sender that has nothing to do while something waits was not told by the process that queued it.
-        Its successor counts."""
+        """Restart a sender that is idle while items are queued: a notification was lost. The new sender
+        counts the queue."""
         sender = self._senders.get(destination)
         view = None if sender is None else sender.view()
         if view is not None and view.state is State.IDLE and lag_ms > OVERSLEPT_MS:

@@ -1,8 +1,8 @@
-"""The queue of one destination in Postgres: what waits in it, the transactions that are made of it, and the
-deletion of what was delivered.
+"""The queue of one destination in Postgres: reads queued items, builds transactions from them and deletes
+delivered ones.
 
-Nothing is written before a transaction is sent: its id is made from the rows that it carries. So every
-statement here may be carried out again, in whatever state the one before it was lost.
+Nothing is written before a transaction is sent: its id is derived from the rows that it contains. So each
+statement here may be repeated, whether or not the previous execution had an effect.
 """
 
 import asyncio
@@ -28,17 +28,18 @@ from storage.federation.outbox import OutageRow, StoredEdu, StoredPdu
 T = TypeVar("T")
 
 PAUSE: Final = 1.0
-"""Seconds before Postgres is tried again, beyond those for which the pool tries."""
+"""Seconds before the next attempt to reach Postgres, in addition to the attempts of the pool."""
 MOST_AT_ONCE: Final = 1_000
-"""Rows that one statement deletes."""
+"""Number of rows that one statement deletes."""
 
 Fresh: TypeAlias = WeightedCache[int, StoredPdu]
-"""Events by their positions, which all queues share: what this process has just queued need not be read."""
+"""Cache of events by position, shared by all queues: events that this process has just queued need not be
+read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What is to be sent. `places` are the events in it, by id."""
+    """A transaction to be sent. `refs` are the events in it, by id."""
 
     transaction_id: str
     body: bytes = field(repr=False)
@@ -48,8 +49,8 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class FirstSent:
-    """Of the transaction that is in flight: `number` is the machine's. `transaction_id` is None until it has
-    been made."""
+    """When the transaction in flight was first sent. `number` is that of the `Send` effect;
+    `transaction_id` is None until the transaction was built."""
 
     number: int
     at_ms: int
@@ -76,10 +77,10 @@ class DestinationQueue:
         self._delivered_edus: list[int] = []
         self.first_sent: FirstSent | None = None
 
-    # -- what waits --
+    # -- queued items --
 
     async def outage(self) -> Outage | None:
-        """What is remembered of the destination from before a restart."""
+        """Return the stored outage of the destination, if it was failing before a restart."""
         row = await self._run(lambda connection: outages.fetch_outage(connection, self._destination))
         return None if row is None else Outage(*row)
 
@@ -95,7 +96,7 @@ class DestinationQueue:
         return Surveyed(tuple(Backlog(*room) for room in rooms))
 
     async def load(self, lane: Lane) -> Loaded:
-        """The oldest of a room, or of the EDUs."""
+        """Return the oldest queued events of a room, or the oldest EDUs."""
         await self.settle()
 
         async def oldest(connection: Connection) -> list[int]:
@@ -106,16 +107,17 @@ class DestinationQueue:
         return Loaded(lane, tuple(await self._run(oldest)))
 
     async def skip(self, room_id: str, keep: int) -> int:
-        """Delete what is older than that position; how many there were."""
+        """Delete the room's events before that position; return how many were deleted."""
         return await self._run(
             lambda connection: outbox.skip_pdus(connection, self._destination, room_id, keep)
         )
 
-    # -- what is sent --
+    # -- transactions --
 
     async def transaction(self, send: Send, passing: PassingEdus, now_ms: int) -> Transaction:
-        """The same for the same rows, whenever and by whichever process it is made. What is in no queue has
-        a random id, which is the same as long as the transaction is in flight."""
+        """Build the transaction. The same rows give the same id at any time and in any process. A
+        transaction without rows has a random id, which stays the same while the transaction is in flight.
+        """
         if self.first_sent is None or self.first_sent.number != send.number:
             self.first_sent = FirstSent(send.number, now_ms)
         durable = [edu.position for edu in send.edus if not edu.ephemeral]
@@ -150,7 +152,7 @@ class DestinationQueue:
         )
 
     def _remembered(self, wanted: Iterable[PduRef]) -> list[StoredPdu] | None:
-        """None: not all of them are."""
+        """Return the events if all of them are cached, else None."""
         found = []
         for pdu in wanted:
             stored = self._fresh.get(pdu.position)
@@ -159,22 +161,22 @@ class DestinationQueue:
             found.append(stored)
         return sorted(found)
 
-    # -- what was delivered --
+    # -- removal --
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is left to be deleted."""
+        """Whether all removed items are deleted from Postgres."""
         return not self._delivered_pdus and not self._delivered_edus
 
     def forget(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
-        """They need not be sent again. `settle` deletes them, many at once."""
+        """Mark items that need not be sent again. `flush` deletes them in batches."""
         for pdu in pdus:
             self._fresh.pop(pdu.position, None)
             self._delivered_pdus.append((pdu.room_id, pdu.position))
         self._delivered_edus += (edu.position for edu in edus if not edu.ephemeral)
 
     async def settle(self) -> None:
-        """Delete what was delivered. After a kill it would be sent once more."""
+        """Delete removed items from Postgres. If the process is killed before, they are sent once more."""
         while not self.is_settled:
             pdus, edus = self._delivered_pdus[:MOST_AT_ONCE], self._delivered_edus[:MOST_AT_ONCE]
 
@@ -190,11 +192,11 @@ class DestinationQueue:
             del self._delivered_pdus[: len(pdus)], self._delivered_edus[: len(edus)]
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """However long Postgres is away meanwhile."""
+        """Run `work`, retrying until Postgres is available."""
         while True:
             try:
                 async with self._database.autocommit() as connection:
                     return await work(connection)
             except ConnectionLost as error:
-                self._observer.problem("Events wait to be sent, because Postgres is away.", error)
+                self._observer.problem("Sending is delayed, because Postgres is unavailable.", error)
                 await asyncio.sleep(PAUSE)

@@ -1,9 +1,7 @@
-"""When a server that failed is tried again, and what is remembered of that over a restart.
+"""When a failed server is retried, and when servers were last in contact.
 
-When other servers were last reached and heard from, and why not: what a person is shown.
-
-Kept by each process for itself and gone with it. What must survive, since when a server does not answer, is
-in the database.
+The contact times are shown to operators. Each process keeps its own, in memory. The start of an outage has
+to survive a restart and is stored in the database.
 """
 
 from dataclasses import dataclass
@@ -16,20 +14,21 @@ from federation.outbox.messages import Failed, Outage
 FIRST_MS: Final = 5_000
 LONGEST_MS: Final = 3_600_000
 OUTAGE_MS: Final = 3_600_000
-"""After so long without success, catching up takes the place of sending everything in its turn."""
+"""After so long without success the queue is counted again, and long queues are not sent completely."""
 SOONEST_RETRY_MS: Final = 5_000
-"""Between two attempts, however often the server is heard from: it may reach us while we don't reach it."""
+"""Minimum time between two attempts, however many requests the server sends: it may reach this server
+while this server cannot reach it."""
 LONGEST_BUSY_MS: Final = 60_000
 
 
 def delay_ms(failures: int, jitter: float) -> int:
-    """After so many failures in a row: 5 seconds, doubled each time, up to an hour.
+    """Return the delay after so many failures in a row: 5 seconds, doubled each time, up to an hour.
 
-    `jitter`, a random number between 0 and 1, moves it by up to a quarter either way: all servers that a
-    restart has cut off would come back at the same moment otherwise.
+    `jitter`, a random number between 0 and 1, changes it by up to a quarter in either direction: otherwise
+    all destinations that fail at the same moment would be retried at the same moment.
     """
-    assert failures > 0, "nothing has failed"
-    assert 0 <= jitter <= 1, "jitter is a share"
+    assert failures > 0, "a delay follows a failure"
+    assert 0 <= jitter <= 1, "jitter is between 0 and 1"
     doubled = FIRST_MS * 2 ** min(failures - 1, 20)
     return min(int(min(doubled, LONGEST_MS) * (0.75 + jitter / 2)), LONGEST_MS)
 
@@ -46,26 +45,27 @@ class RetrySchedule:
         self._attempted_at = now_ms
 
     def away(self, failed: Failed, now_ms: int) -> Outage:
-        """It does not answer, or not us."""
+        """Record that the server did not respond, or refused this server. Return the outage to be stored."""
         self.failures += 1
         since = self.failing_since = now_ms if self.failing_since is None else self.failing_since
         self._wait(failed, delay_ms(self.failures, failed.jitter), now_ms)
         return Outage(since, self.failures, self.retry_at)
 
     def busy(self, failed: Failed, now_ms: int) -> None:
-        """It answers that it has too much to do. That is no outage, and not worth remembering."""
+        """Record that the server responded with 429. That is not an outage and is not stored."""
         self.failures += 1
         self._wait(failed, min(delay_ms(self.failures, failed.jitter), LONGEST_BUSY_MS), now_ms)
         self.failing_since = None
 
     def heard(self) -> None:
-        """The schedule starts anew, and the next attempt is soon; but not before the server's own word for
-        it. Since when it fails is not forgotten: hearing is not reaching."""
+        """Record a request from the server: back-off starts again, and the next attempt is soon, but not
+        before the server's `retry_after_ms`. `failing_since` stays: the server may still be unreachable.
+        """
         self.failures = 0
         self.retry_at = min(self.retry_at, max(self._attempted_at + SOONEST_RETRY_MS, self._not_before))
 
     def well(self) -> None:
-        """It answers, whatever it says."""
+        """Record that the server responded, with whatever result."""
         self.failures = 0
         self.failing_since = None
 
@@ -73,11 +73,11 @@ class RetrySchedule:
         return now_ms >= self.retry_at
 
     def is_long(self, now_ms: int) -> bool:
-        """Whether it has failed for so long that what waits for it is not held any more."""
+        """Whether the server has failed for so long that its queue is no longer held in memory."""
         return self.failing_since is not None and now_ms - self.failing_since >= OUTAGE_MS
 
     def _wait(self, failed: Failed, wait: int, now_ms: int) -> None:
-        # The peer's word on when to come back counts, within reason.
+        # The peer's `retry_after_ms` is respected up to a limit.
         self._not_before = now_ms + min(failed.failure.retry_after_ms or 0, LONGEST_MS)
         self.retry_at = max(now_ms + wait, self._not_before)
 
@@ -87,15 +87,16 @@ MOST: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Times are milliseconds since 1970; None: not since this process runs."""
+    """The last contacts with a server. Times are milliseconds since 1970; None: not since the process
+    started."""
 
     reached_at: int | None = None
-    """It answered a transaction with 200."""
+    """It responded to a transaction with 200."""
     failed_at: int | None = None
     failure: str | None = None
-    """What comes after the server's name in a sentence. It stays when the next attempt succeeds."""
+    """The predicate of a sentence with the server's name as subject. It stays after a later success."""
     heard_at: int | None = None
-    """An authenticated request came from it."""
+    """It sent this server an authenticated request."""
 
 
 NO_CONTACT: Final = Contact()
@@ -114,7 +115,7 @@ class Contacts:
         self._contacts[server] = Contact(last.reached_at, now_ms, failure, last.heard_at)
 
     def heard(self, server: str, now_ms: int) -> None:
-        # With each request that comes.
+        # Called for each incoming request, so it must be fast.
         known = self._contacts.get(server) or NO_CONTACT
         self._contacts[server] = Contact(known.reached_at, known.failed_at, known.failure, now_ms)
 

@@ -1,4 +1,4 @@
-"""What a failed transaction means for the next attempt."""
+"""Classifies failed transactions for the next attempt."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,11 +12,11 @@ class FailureKind(StrEnum):
     """The values are metric labels."""
 
     AWAY = "away"
-    """Not there, in trouble, or not willing to speak with us: the same again, later."""
+    """Unreachable, failing, or refusing this server: the same transaction is sent again later."""
     BUSY = "busy"
-    """There, and asks to be given time."""
+    """Online, and responds with 429."""
     OBJECTED = "objected"
-    """There, and objects to something in this very transaction: the same again would fail again."""
+    """Online, and refuses something in this transaction: sending it again would fail again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ OBJECTIONS: Final = frozenset({400, 413})
 
 
 def failure_of(error: PeerError) -> Failure:
-    """An objection is one only in Matrix's own words: a proxy answers 400 to anything."""
+    """Classify the error. 400 and 413 count as refusals only with a Matrix error code: a proxy may respond
+    with 400 to anything."""
     if not isinstance(error, PeerRefused):
         return Failure(FailureKind.AWAY)
     if error.status == 429:

@@ -1,7 +1,8 @@
-"""What waits to be sent to one server, as far as it is held in memory: the heads of the queues in Postgres.
+"""The part of one server's queue that is held in memory: the oldest items of each room in Postgres.
 
-Each room has a lane of its own, so that a flood in one does not hold up the others; so have the EDUs that
-must arrive. A lane holds a piece of its queue and loads the next one when that is nearly used up.
+Each room has a lane of its own, so that many events in one room do not delay the others; the EDUs that
+must be delivered have another one. A lane holds a part of its queue and loads the next part when few items
+are left.
 """
 
 import heapq
@@ -11,19 +12,19 @@ from itertools import islice
 from typing import Final
 
 MOST_HELD: Final = 100
-"""How many of a lane are held before the rest is left in Postgres."""
+"""How many items of a lane are held; more are left in Postgres."""
 LOAD_BELOW: Final = 50
 LOAD: Final = 200
-"""How many the shell gives at once: the oldest that are queued. More than can be held and in flight together,
-so that there is always something new among them."""
+"""How many items one load returns, the oldest first. More than can be held and in flight together, so that
+there are always new ones among them."""
 MOST_LANES: Final = 500
-"""How many lanes hold something at the same time. Of the others only the name is held until their turn."""
+"""How many lanes hold items at the same time. Of the others only the name is held until a lane is free."""
 MOST_EPHEMERAL: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PduRef:
-    """An event in the queue of one destination. Positions grow from event to event of a room."""
+    """An event in the queue of one destination. Positions increase from event to event of a room."""
 
     position: int
     room_id: str
@@ -31,23 +32,25 @@ class PduRef:
 
 @dataclass(frozen=True, slots=True)
 class EduRef:
-    """An EDU in the queue. An ephemeral one (typing, receipt, presence) is worth nothing once it is late."""
+    """An EDU in the queue. An ephemeral one (typing, receipt, presence) is in memory only and may be
+    lost."""
 
     position: int
     ephemeral: bool = False
 
 
 Lane = str | None
-"""A room id, or None for the EDUs that must arrive."""
+"""A room id, or None for the EDUs that must be delivered."""
 
 
 @dataclass(slots=True)
 class _Lane:
     held: list[int] = field(default_factory=list)
-    # There may be more behind what is held.
+    # There may be more items in Postgres.
     more: bool = False
     loading: bool = False
-    # What has been taken and is not back yet, or went for good while a load was under way that may bring it.
+    # Items that were taken and not returned; items that were removed during a load whose result may
+    # contain them.
     away: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
 
@@ -63,11 +66,12 @@ class SendQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits, here or in Postgres, and nothing is in flight that has to arrive."""
+        """Whether nothing is queued, here or in Postgres, and nothing that must be delivered is in
+        flight."""
         return not self._lanes and not self._ephemeral
 
     def add(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> tuple[EduRef, ...]:
-        """What has been queued. The ephemeral ones that are too many are given back."""
+        """Add queued items. Return the ephemeral EDUs that were dropped because there are too many."""
         for pdu in pdus:
             self._put(pdu.room_id, pdu.position)
         for edu in edus:
@@ -80,16 +84,16 @@ class SendQueue:
         return tuple(stale)
 
     def put_away(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
-        """These are in flight although they were not taken from here."""
+        """Record items in flight that were not taken from this queue."""
         for name, position in _places(pdus, edus):
             self._lanes.setdefault(name, _Lane()).away.add(position)
 
     def expect(self, lane: Lane) -> None:
-        """There is something of it in Postgres."""
+        """Record that Postgres has items of the lane."""
         self._lanes.setdefault(lane, _Lane()).more = True
 
     def to_load(self) -> list[Lane]:
-        """The lanes that need their next piece now. The one that was loaded last comes last in its turn."""
+        """Return the lanes that need their next part now, least recently loaded first."""
         wanted = []
         free = MOST_LANES - self._holding()
         for name, lane in list(self._lanes.items()):
@@ -108,28 +112,28 @@ class SendQueue:
         return any(lane.loading for lane in self._lanes.values())
 
     def loaded(self, name: Lane, positions: Sequence[int]) -> None:
-        """The oldest of a lane's queue, `LOAD` of them or all there are."""
+        """Add the result of a load: the oldest `LOAD` items of the lane's queue, or all of them."""
         lane = self._lanes.get(name)
         if lane is None or not lane.loading:
-            return  # forgotten since it was asked for
+            return  # the queue was cleared since the load began
         known = lane.away.union(lane.held, lane.gone)
         lane.held = sorted([*lane.held, *(one for one in set(positions) if one not in known)])
         lane.loading = False
         lane.gone.clear()
-        # Whatever was queued while the load was under way may have come too late for it.
+        # Items that were queued during the load may be missing from its result.
         lane.more = lane.more or len(positions) >= LOAD
         self._tidy(name)
 
     def waiting(self) -> Mapping[str, int]:
-        """How many of each room are held and could be sent."""
+        """Return the number of held events that could be sent, for each room."""
         return {name: len(lane.held) for name, lane in self._lanes.items() if name is not None and lane.held}
 
     def is_complete(self) -> bool:
-        """Nothing waits in Postgres that is not held here."""
+        """Whether all queued items are held in memory."""
         return not any(lane.more or lane.loading for lane in self._lanes.values())
 
     def take_pdus(self, most: int, allowances: Mapping[str, int]) -> tuple[PduRef, ...]:
-        """The oldest of those rooms that have an allowance, each no more than it."""
+        """Take the oldest events of the rooms in `allowances`, at most the allowance of each room."""
         streams = [
             [(position, name) for position in self._lanes[name].held[:allowance]]
             for name, allowance in allowances.items()
@@ -142,7 +146,7 @@ class SendQueue:
         return tuple(taken)
 
     def take_edus(self, most: int) -> tuple[EduRef, ...]:
-        """Those that must arrive before those that need not."""
+        """Take the oldest EDUs, those that must be delivered first."""
         taken: list[EduRef] = []
         lane = self._lanes.get(None)
         if lane is not None:
@@ -154,7 +158,7 @@ class SendQueue:
         return (*taken, *ephemeral)
 
     def give_back(self, pdus: Iterable[PduRef], edus: Sequence[EduRef]) -> None:
-        """What was taken waits again, in its place."""
+        """Return taken items to their positions in the queue."""
         for name, position in _places(pdus, edus):
             lane = self._lanes[name]
             lane.away.discard(position)
@@ -162,7 +166,7 @@ class SendQueue:
         self._ephemeral[:0] = [edu for edu in edus if edu.ephemeral]
 
     def forget(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
-        """What was taken will never wait again."""
+        """Remove taken items for good."""
         for name, position in _places(pdus, edus):
             lane = self._lanes[name]
             lane.away.discard(position)
@@ -171,7 +175,8 @@ class SendQueue:
             self._tidy(name)
 
     def clear(self) -> tuple[EduRef, ...]:
-        """Hold nothing any more; it is all in Postgres, but for the ephemeral EDUs, which are given back."""
+        """Drop everything held in memory. The items are in Postgres, except the ephemeral EDUs, which are
+        returned."""
         stale = tuple(self._ephemeral)
         self._lanes.clear()
         self._ephemeral.clear()

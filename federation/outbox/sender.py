@@ -1,4 +1,4 @@
-"""Sends to one server: tells its machine what happens, and does what it decides."""
+"""Sends to one server: passes inputs to its state machine and performs the effects."""
 
 import asyncio
 import contextlib
@@ -46,15 +46,16 @@ from storage.concurrency import BackgroundTasks
 
 EVENT: Final = "/_matrix/federation/v1/event/{eventId}"
 LINGER: Final = 60.0
-"""Seconds for which a sender with nothing to do stays: a conversation must not begin anew with each message.
-"""
+"""Seconds after which an idle sender ends: it should not be started again for each message of a
+conversation."""
 SETTLE: Final = 0.3
-"""Seconds for which what was delivered may stay in the queue, so that much of it is deleted at once. After a
-kill it is sent once more."""
+"""Seconds for which delivered items may stay in Postgres, so that many are deleted at once. If the process
+is killed meanwhile, they are sent once more."""
 MOST_SENT: Final = 2_000
-"""How many events that were sent are remembered by their ids."""
+"""How many sent events are kept by id, to recognise signs that the peer has them."""
 MOST_SIGNS: Final = 1_000
-"""How many messages wait before signs of life and progress are dropped: another one comes soon."""
+"""From this number of unhandled inputs on, `PeerRequest` and `PeerProgress` are dropped: others follow
+soon."""
 
 
 class DestinationSender:
@@ -92,7 +93,7 @@ class DestinationSender:
         self._sent: LRUCache[str, PduRef] = LRUCache(MOST_SENT)
         self._event_ids: LRUCache[PduRef, str] = LRUCache(MOST_SENT)
 
-    # -- what it is told --
+    # -- inputs --
 
     def tell(self, message: Input) -> None:
         if isinstance(message, Heard | Progressed) and len(self._inbox) >= MOST_SIGNS:
@@ -101,39 +102,39 @@ class DestinationSender:
         self._wake.set()
 
     def pass_on(self, edu: Outgoing) -> None:
-        """Send an EDU that is worth nothing once it is late."""
+        """Send an EDU that may be lost."""
         ref = self._passing.put(edu, self._now())
         if ref is not None:
             self.tell(Queued(edus=(ref,)))
 
     def seen(self, event_ids: Iterable[str]) -> None:
-        """The peer has shown that it has these events."""
+        """Record that the peer has these events."""
         for event_id in event_ids:
             ref = self._sent.get(event_id)
             if ref is not None:
                 self.tell(Progressed(ref.room_id, ref.position))
 
     def stop(self) -> None:
-        """End soon, with what was delivered deleted from the queue."""
+        """Make `run` end soon, with delivered items deleted from the queue."""
         self._is_stopping = True
         self._wake.set()
 
     def view(self) -> View | None:
-        """None until it has begun."""
+        """Return the state for the operator; None before `run` has begun."""
         return None if self._machine is None else self._machine.view()
 
     def first_sent(self) -> FirstSent | None:
-        """Of the transaction that is in flight, when it was made here."""
+        """Return when the transaction in flight was first sent."""
         return self._queue.first_sent
 
     def left_over(self) -> tuple[Input, ...]:
-        """What it was told and has not handled."""
+        """Return the inputs that were not handled."""
         return tuple(self._inbox)
 
-    # -- what it does --
+    # -- effects --
 
     async def run(self) -> None:
-        """Until there has been nothing to do for a while."""
+        """Send until there has been nothing to do for `linger` seconds or `stop` is called."""
         machine = self._machine = Destination(await self._queue.outage())
         state: State | None = None
         try:
@@ -149,8 +150,8 @@ class DestinationSender:
             await self._tasks.close()
 
     async def _next(self, machine: Destination) -> Input | None:
-        """The next message, or that the machine's time has come. None: nothing has happened for long, or it
-        is to stop."""
+        """Return the next input, which is a `Timer` at the machine's deadline; None when `run` should
+        end."""
         while not self._inbox and not self._is_stopping:
             due = machine.deadline()
             times = [] if due is None else [time.monotonic() + (due - self._now()) / 1000]
@@ -221,14 +222,14 @@ class DestinationSender:
             problem, failure = error, error.problem
             result = Failed(failure_of(error), self._jitter())
         except Exception as error:
-            # Left without a result the machine would wait for one for ever.
+            # Without a result the machine would wait for ever.
             self._observer.problem(f"A transaction to {self._destination} could not be sent.", error)
-            failure = "could not be sent a transaction, by a fault of this node that its log tells of"
+            failure = "could not be sent a transaction because of an internal error; see the log of this node"
             result = Failed(Failure(FailureKind.AWAY), self._jitter())
         else:
             objected = objections(answer)
             result = Answered(processed=answer.get(PROCESSED) is True)
-        # First: an observer may fail, and the queue goes on.
+        # Before the observer is called, which may raise.
         self.tell(result)
         if failure is None:
             self._contacts.reached(self._destination, self._now_ms())
@@ -254,11 +255,11 @@ class DestinationSender:
             except PeerError:
                 has_it = False
             except Exception as error:
-                # Left without a result the room would never be probed again.
+                # Without a result the room would never be probed again.
                 self._observer.problem(f"A probe of {self._destination} failed.", error)
         self.tell(Probed(probe.room_id, probe.position, has_it))
 
     def _now(self) -> int:
-        """It never runs backwards, whatever the system's clock does."""
+        """Return the time in milliseconds, which never decreases even if the system clock does."""
         self._latest = max(self._latest, self._now_ms())
         return self._latest

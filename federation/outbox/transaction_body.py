@@ -1,4 +1,5 @@
-"""The id and the body of `PUT /send/{txnId}`. Server-server API, "Transactions"."""
+"""Builds the id and the body of `PUT /send/{txnId}`, and reads its response. Server-server API,
+"Transactions"."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,14 +10,15 @@ from federation.matrix.canonical_json import encode, encode_again
 
 
 def target(transaction_id: str) -> RequestTarget:
-    """Where it is put."""
+    """Return the path of the request."""
     return request_target(SEND, txnId=transaction_id)
 
 
 def id_of(epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int, str, bytes]]) -> str:
-    """The id of a transaction with these rows of the queues: position and event id, or position, type and
-    content. The same rows of the same database make the same id, so that a server recognises what a process
-    that was killed had sent it; nothing else makes it, also where positions are given out twice."""
+    """Derive a transaction id from rows of the queues: (position, event id) and (position, type, content).
+
+    The same rows of the same database give the same id, so that a server recognises a transaction that a
+    killed process had sent. Other rows give another id, even if positions are used again."""
     rows = hashlib.sha256(epoch.encode())
     for position, event_id in pdus:
         rows.update(b"\npdu %d %b" % (position, event_id.encode()))
@@ -29,7 +31,7 @@ def id_of(epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int,
 def body(
     origin: str, origin_server_ts: int, pdus: Sequence[bytes], edus: Sequence[Mapping[str, Any]]
 ) -> bytes:
-    """Canonical JSON, put together from events that have been written so before: that is most of it."""
+    """Return canonical JSON, joined from events that are already encoded, which are most of it."""
     members = []
     if edus:
         members.append(b'"edus":' + encode([dict(edu) for edu in edus]))
@@ -40,7 +42,8 @@ def body(
 
 
 def objections(answer: Mapping[str, Any]) -> dict[str, str]:
-    """What the peer would not take, by event id, in its words. It has the transaction all the same."""
+    """Return the error of each event that the peer refused, by event id. The peer has the transaction
+    nevertheless."""
     pdus = answer.get("pdus")
     return {
         event_id: error

@@ -1,4 +1,4 @@
-"""Another server that takes transactions, and can be told to be slow, to refuse, or to be gone."""
+"""A server that receives transactions and can be made slow, refusing or unreachable."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ SEND = "/_matrix/federation/v1/send/"
 
 @dataclass
 class ReceivingServer:
-    """A handler for `LoopbackServer`. `refusals` answers the next transactions, one each: a status, and 0 for
-    breaking off the connection. `holds` keeps all answers back until it is set. `has` says for an event id
-    whether `GET /event` finds it."""
+    """A handler for `LoopbackServer`. `refusals` are the statuses of the next responses, where 0 aborts
+    the connection. Responses are held back until `holds` is set. `has` decides whether `GET /event` finds
+    an event id."""
 
     transactions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     refusals: deque[int] = field(default_factory=deque)
@@ -69,17 +69,18 @@ class ReceivingServer:
             await self._changed.wait_for(lambda: condition(self))
 
     async def until_received(self, count: int) -> None:
-        """So many different events."""
+        """Wait until so many different events have been received."""
         await self.until(lambda _: len(self.received) >= count)
 
     @property
     def ids(self) -> list[str]:
-        """Of the transactions, in the order in which they came."""
+        """The ids of the transactions, in the order of their arrival."""
         return [transaction_id for transaction_id, _ in self.transactions]
 
     @property
     def received(self) -> list[str]:
-        """What a server has that recognises a repeated transaction: the bodies of the events, each once."""
+        """The bodies of the received events, each once, as for a server that recognises repeated
+        transactions."""
         taken: dict[str, dict[str, Any]] = {}
         for transaction_id, body in self.transactions:
             taken.setdefault(transaction_id, body)

@@ -1,10 +1,10 @@
-"""What is remembered of the contact with other servers."""
+"""The last contacts with other servers."""
 
 from federation.outbox.retry_schedule import MOST, NO_CONTACT, Contact, Contacts
 
 
-def test_the_newest_of_each_kind_counts() -> None:
-    """A success does not take away why it failed before: a server that fails every other time shows it."""
+def test_the_latest_contact_of_each_kind_is_kept() -> None:
+    """A success does not delete the last failure: a server that fails every other time shows it."""
     contacts = Contacts()
     assert contacts.of("a.test") == NO_CONTACT
     contacts.failed("a.test", 1, "does not answer")
@@ -17,8 +17,8 @@ def test_the_newest_of_each_kind_counts() -> None:
     assert contacts.servers() == {"a.test", "b.test"}
 
 
-def test_who_was_silent_for_the_longest_is_forgotten() -> None:
-    """Whoever makes up server names does not fill the memory."""
+def test_the_oldest_contacts_are_evicted() -> None:
+    """Invented server names cannot fill the memory."""
     contacts = Contacts()
     contacts.heard("first.test", 0)
     for number in range(MOST):

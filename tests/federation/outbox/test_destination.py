@@ -1,4 +1,4 @@
-"""One server that events are sent to: every state × every input, and its whole life against a model."""
+"""The state machine of a destination: each state with each input, and random histories against a model."""
 
 import random
 from collections import Counter
@@ -55,7 +55,7 @@ def failed(kind: FailureKind = FailureKind.AWAY, after: int | None = None) -> Fa
 
 
 def idle() -> Destination:
-    """Started ten seconds ago, and nothing waits."""
+    """Started ten seconds ago, with an empty queue."""
     machine = Destination()
     assert machine.receive(Timer(), NOW - 10_000) == [Survey()]
     assert machine.receive(Surveyed(), NOW - 10_000) == [Load(None)]
@@ -71,7 +71,7 @@ def sending(count: int = 1) -> Destination:
 
 
 def paced() -> Destination:
-    """As many as may be on their way are, and ten more wait."""
+    """The window of the room is full, and ten more events are queued."""
     machine = sending(WINDOW + 10)
     machine.receive(Answered(), NOW)
     machine.receive(Answered(), NOW)
@@ -116,12 +116,12 @@ INPUTS: dict[type[Any], Input] = {
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("kind", get_args(Input), ids=lambda kind: kind.__name__)
 def test_every_state_and_every_input(state: State, kind: type[Input]) -> None:
-    """The table says where each leads, and what it does not have is a bug of the shell."""
+    """The transition table defines where each input leads; an input that it lacks is a bug of the sender."""
     machine = IN_STATE[state]()
     assert machine.state is state
     transition = Destination.TRANSITIONS.get((state, kind))
     if transition is None:
-        with pytest.raises(AssertionError, match="nobody asked"):
+        with pytest.raises(AssertionError, match="unexpected input"):
             machine.receive(INPUTS[kind], NOW + 1)
         assert machine.state is state
     else:
@@ -129,8 +129,8 @@ def test_every_state_and_every_input(state: State, kind: type[Input]) -> None:
         assert machine.state in transition.to
 
 
-def test_what_the_table_leaves_out() -> None:
-    """Only what was sent is answered, and only what was asked for is told."""
+def test_the_transitions_that_the_table_lacks() -> None:
+    """A response follows a transaction, and a survey result follows a survey."""
     missing = {(state, kind) for state in State for kind in get_args(Input)} - set(Destination.TRANSITIONS)
     assert missing == {
         *((state, kind) for state in State if state is not State.SENDING for kind in (Answered, Failed)),
@@ -138,8 +138,8 @@ def test_what_the_table_leaves_out() -> None:
     }
 
 
-def test_what_is_queued_is_sent_at_once() -> None:
-    """Without waiting for more: more gathers while it is in flight."""
+def test_queued_items_are_sent_at_once() -> None:
+    """More items collect while a transaction is in flight."""
     machine = idle()
     assert machine.receive(Queued(pdus(1), (EduRef(2), EduRef(3, ephemeral=True))), NOW) == [
         Send(1, pdus(1), (EduRef(2), EduRef(3, ephemeral=True)))
@@ -155,8 +155,8 @@ def test_what_is_queued_is_sent_at_once() -> None:
     assert machine.deadline() is None
 
 
-def test_what_is_queued_alone_goes_at_once() -> None:
-    """One transaction after another; the same again when it failed; and not beyond the pace of its room."""
+def test_a_single_event_is_sent_at_once() -> None:
+    """After a failure the same transaction is sent again, and the pace of the room applies."""
     alone = idle()
     for number in range(1, 4):
         effects = alone.receive(Queued(pdus(number)), NOW)
@@ -188,8 +188,8 @@ def test_a_transaction_has_at_most_fifty_and_a_hundred() -> None:
     assert send.pdus == tuple(rooms[:50])
 
 
-def test_no_answer_means_the_same_again() -> None:
-    """The peer may have processed it; the same number, so that it answers what it answered then."""
+def test_a_failed_transaction_is_repeated_unchanged() -> None:
+    """The peer may have processed it. The same number makes it the same transaction."""
     machine = sending()
     first = Send(1, pdus(1), ())
     assert machine.receive(failed(), NOW) == [Remember(Outage(NOW, 1, NOW + 5_000))]
@@ -206,8 +206,9 @@ def test_no_answer_means_the_same_again() -> None:
     ]
 
 
-def test_hearing_from_it_wakes() -> None:
-    """But not more often than every five seconds: it may reach us while we don't reach it."""
+def test_a_request_from_the_peer_triggers_a_retry() -> None:
+    """But attempts are at least five seconds apart: the peer may reach this server without being
+    reachable."""
     machine = sending()
     machine.receive(failed(), NOW)
     machine.receive(Timer(), NOW + 5_000)
@@ -219,8 +220,8 @@ def test_hearing_from_it_wakes() -> None:
     assert machine.receive(failed(), NOW + 11_000) == [Remember(Outage(NOW, 1, NOW + 16_000))]
 
 
-def test_a_busy_server_is_given_the_time_that_it_asks_for() -> None:
-    """Whether it is heard from or not. It is no outage."""
+def test_retry_after_of_a_busy_server_is_respected() -> None:
+    """Even if it sends requests meanwhile. Being busy is not an outage."""
     machine = sending()
     assert machine.receive(failed(FailureKind.BUSY, 30_000), NOW) == []
     assert machine.receive(Heard(), NOW + 20_000) == []
@@ -231,8 +232,8 @@ def test_a_busy_server_is_given_the_time_that_it_asks_for() -> None:
     assert machine.receive(failed(FailureKind.BUSY), NOW + 40_000) == [Remember(None)]
 
 
-def test_what_the_peer_objects_to_is_found_and_left_out() -> None:
-    """By halves; the rest arrives, and the next transactions grow again."""
+def test_a_refused_event_is_found_by_bisection_and_dropped() -> None:
+    """The others are delivered, and later transactions grow again."""
     bad = 6
     machine = idle()
     effects = machine.receive(Queued(pdus(*range(1, 9))), NOW)
@@ -253,8 +254,8 @@ def test_what_the_peer_objects_to_is_found_and_left_out() -> None:
     assert tries <= 9
 
 
-def test_who_objects_to_everything_objects_to_something_else() -> None:
-    """A few events are given up, not all of them; then it is an outage like another."""
+def test_a_peer_that_refuses_everything_is_unavailable() -> None:
+    """Only a few events are dropped before it is treated as an outage."""
     machine = idle()
     effects = machine.receive(Queued(pdus(*range(1, 60))), NOW)
     given_up = 0
@@ -266,8 +267,8 @@ def test_who_objects_to_everything_objects_to_something_else() -> None:
 
 
 def test_a_room_is_paced() -> None:
-    """Eighty on their way, then only what the peer works off, or what time does when it does not say how far
-    it is; another room is not held up."""
+    """At most eighty events are in flight; more follow those that the peer has processed, or is assumed to
+    have processed. Other rooms are not delayed."""
     machine = idle()
     [first] = machine.receive(Queued(pdus(*range(WINDOW + 10))), NOW)
     assert isinstance(first, Send)
@@ -288,12 +289,12 @@ def test_a_room_is_paced() -> None:
     assert third.pdus == pdus(*range(WINDOW, WINDOW + 10))
 
 
-def test_the_peer_is_asked_how_far_it_is() -> None:
-    """And its answer lets more go at once."""
+def test_a_successful_probe_lets_more_events_be_sent() -> None:
+    """They are sent at once."""
     machine = sending(WINDOW + 10)
     assert machine.deadline() is None
     machine.receive(Answered(), NOW)
-    # Half of the window lies with the peer and more waits: soon it is time to ask, while the next is sent.
+    # Half of the window is staged and more is queued: a probe is due soon, while the next events are sent.
     assert machine.deadline() == NOW + 200
     [probe] = machine.receive(Timer(), NOW + 200)
     assert isinstance(probe, Probe)
@@ -308,8 +309,8 @@ def test_the_peer_is_asked_how_far_it_is() -> None:
     assert send.pdus == pdus(*range(WINDOW + 1, WINDOW + 11))
 
 
-def test_the_first_seconds_are_careful() -> None:
-    """Just before the restart a full window may have been sent."""
+def test_few_events_are_sent_right_after_a_start() -> None:
+    """A full window may have been sent just before the restart."""
     machine = Destination()
     machine.receive(Timer(), NOW)
     machine.receive(Surveyed((Backlog(ROOM, 90, 90),)), NOW)
@@ -320,15 +321,15 @@ def test_the_first_seconds_are_careful() -> None:
     assert WINDOW + FIRST_AFTER_START < 100
 
 
-def test_other_signs_count_too() -> None:
-    """An event of the peer that refers to ours, or a receipt."""
+def test_progress_of_the_peer_lets_more_events_be_sent() -> None:
+    """Progress is an event of the peer that refers to ours, or a receipt."""
     machine = paced()
     [send] = machine.receive(Progressed(ROOM, 40), NOW)
     assert isinstance(send, Send)
 
 
-def test_a_peer_that_answers_when_it_is_done_is_not_paced() -> None:
-    """Another node of ours."""
+def test_a_peer_that_responds_after_processing_is_not_paced() -> None:
+    """Palaver nodes do so."""
     machine = idle()
     effects = machine.receive(Queued(pdus(*range(100))), NOW)
     sent = 0
@@ -341,7 +342,7 @@ def test_a_peer_that_answers_when_it_is_done_is_not_paced() -> None:
 
 
 def long_outage() -> tuple[Destination, int]:
-    """Down for more than an hour, with something in flight."""
+    """Unreachable for more than an hour, with a transaction in flight."""
     machine = sending()
     now = NOW
     while now < NOW + OUTAGE_MS or machine.state is not State.BACKING_OFF:
@@ -355,8 +356,8 @@ def long_outage() -> tuple[Destination, int]:
     return machine, now
 
 
-def test_in_an_outage_ephemeral_things_are_dropped() -> None:
-    """Nobody wants to know who was typing an hour ago. The rest stays in Postgres, and is not held."""
+def test_ephemeral_edus_are_dropped_in_an_outage() -> None:
+    """Everything else stays in Postgres and is not held in memory."""
     machine, now = long_outage()
     typing = EduRef(9, ephemeral=True)
     assert machine.receive(Queued(pdus(7, 8), (typing, EduRef(10))), now) == [
@@ -371,8 +372,8 @@ def test_in_an_outage_ephemeral_things_are_dropped() -> None:
     assert effects[1:] == [Forget((), (typing,), Fate.STALE)]
 
 
-def test_what_wakes_a_sender_is_sent_also_if_it_is_ephemeral() -> None:
-    """It comes before anything has been counted, and nothing is known against the server."""
+def test_an_ephemeral_edu_that_starts_a_sender_is_sent() -> None:
+    """It arrives before the queue has been counted, and the server is not known to fail."""
     machine, typing = Destination(), EduRef(9, ephemeral=True)
     assert machine.receive(Queued((), (typing,)), NOW) == []
     assert machine.receive(Timer(), NOW) == [Survey()]
@@ -382,8 +383,9 @@ def test_what_wakes_a_sender_is_sent_also_if_it_is_ephemeral() -> None:
     assert Send(1, (), (typing, receipt)) in effects
 
 
-def test_after_an_outage_it_is_counted_and_caught_up() -> None:
-    """What was in flight goes first and unchanged; a short queue is sent whole, of a long one the newest."""
+def test_after_an_outage_the_queue_is_counted() -> None:
+    """The transaction in flight is sent first and unchanged; a short queue is sent completely, of a long
+    one the newest event."""
     machine, now = long_outage()
     machine.receive(Queued(pdus(700, room="!new")), now)
     assert machine.receive(Heard(), now + 10_000) == [Survey()]
@@ -404,9 +406,9 @@ def test_after_an_outage_it_is_counted_and_caught_up() -> None:
     ]
 
 
-def test_a_restart_goes_on_where_it_was() -> None:
-    """With the outage that was remembered. Nothing is sent before the oldest of every room is known: so the
-    first transaction is the one that was in flight, if nothing else was queued since."""
+def test_a_restart_resumes() -> None:
+    """The stored outage is respected. Nothing is sent before the oldest items of each room are loaded: so
+    the first transaction is the one that was in flight, unless more was queued since."""
     machine = Destination(Outage(NOW - 5, 3, NOW + 20_000))
     assert machine.deadline() == NOW + 20_000
     assert machine.receive(Timer(), NOW) == []
@@ -419,8 +421,8 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert send == Send(1, (*pdus(1), *pdus(3, room="!other"), *pdus(4)), (EduRef(2),))
 
 
-def test_a_person_sees_how_it_stands() -> None:
-    """For `palaver queue`."""
+def test_the_view_of_a_destination() -> None:
+    """`palaver queue` shows it."""
     machine = sending(3)
     view = machine.view()
     assert (view.state, view.catching_up, view.retry_at) == (State.SENDING, False, None)
@@ -434,23 +436,23 @@ def test_a_person_sees_how_it_stands() -> None:
 Seen = set[tuple[State, type[Input], State]]
 
 
-def told(machine: Destination, message: Input, at: int = NOW + 1) -> tuple[State, type[Input], State]:
+def receive(machine: Destination, message: Input, at: int = NOW + 1) -> tuple[State, type[Input], State]:
     before = machine.state
     machine.receive(message, at)
     return before, type(message), machine.state
 
 
-def by_hand() -> Seen:
-    """Each input in each state, and what seldom happens by chance."""
-    seen = {told(IN_STATE[state](), INPUTS[kind]) for state, kind in Destination.TRANSITIONS}
+def scripted() -> Seen:
+    """Return the transitions of each input in each state, and those that random histories rarely reach."""
+    seen = {receive(IN_STATE[state](), INPUTS[kind]) for state, kind in Destination.TRANSITIONS}
     full = sending(WINDOW)
     full.receive(Answered(), NOW)
     full.receive(Answered(), NOW)
     return seen | {
-        told(full, Queued(pdus(500))),
-        told(sending(), failed(FailureKind.OBJECTED)),
-        told(loading(), Loaded(ROOM, positions(101, 131)), NOW + 60_000),
-        told(loading_the_rest(), Loaded(ROOM, positions(101, 131))),
+        receive(full, Queued(pdus(500))),
+        receive(sending(), failed(FailureKind.OBJECTED)),
+        receive(loading(), Loaded(ROOM, positions(101, 131)), NOW + 60_000),
+        receive(loading_the_rest(), Loaded(ROOM, positions(101, 131))),
     }
 
 
@@ -459,7 +461,7 @@ def positions(start: int, end: int) -> tuple[int, ...]:
 
 
 def loading() -> Destination:
-    """The pace of a room is spent, and what waits of it is being loaded."""
+    """The room's window is full, and its queued events are being loaded."""
     machine = idle()
     machine.receive(Queued(pdus(*range(1, 131))), NOW)
     machine.receive(Answered(), NOW)
@@ -468,18 +470,18 @@ def loading() -> Destination:
 
 
 def loading_the_rest() -> Destination:
-    """What was held of it has been sent meanwhile."""
+    """As `loading`, but all held events of the room have been sent."""
     machine = loading()
     machine.receive(Progressed(ROOM, 25), NOW)
     machine.receive(Answered(), NOW)
     return machine
 
 
-def test_its_whole_life() -> None:
-    """Against a model of Postgres and of a Synapse, with failures, restarts and outages at random: everything
-    arrives once and in order, or is skipped, objected to or stale; never is too much of a room on its way;
-    and every transition that the table promises happens."""
-    seen = by_hand()
+def test_random_histories_against_a_model() -> None:
+    """With a model of Postgres and of Synapse, and with random failures, restarts and outages, each event
+    is delivered once and in order, or is skipped, refused or stale; never are too many events of a room in
+    flight; and each transition in the table occurs."""
+    seen = scripted()
     for seed in range(60):
         model = OutboxModel(random.Random(seed))
         model.live()

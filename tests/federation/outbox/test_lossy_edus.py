@@ -1,4 +1,4 @@
-"""EDUs that are held in memory only."""
+"""EDUs that are queued in memory only."""
 
 import pytest
 
@@ -12,8 +12,8 @@ TYPES, STOPS = typing(Typing(ROOM, BOB, True)), typing(Typing(ROOM, BOB, False))
 READS = receipt(Receipt(ROOM, BOB, "$e", 1))
 
 
-def test_a_newer_one_takes_the_place_of_the_one_that_waits() -> None:
-    """Under its position, so that nothing new has been queued."""
+def test_a_newer_edu_replaces_a_queued_one() -> None:
+    """It gets the same position, so nothing new is queued."""
     edus = PassingEdus()
     ref = edus.put(TYPES, 0)
     assert ref == EduRef(1, ephemeral=True)
@@ -22,8 +22,8 @@ def test_a_newer_one_takes_the_place_of_the_one_that_waits() -> None:
     assert edus.take([ref], 2) == [("m.typing", STOPS.content)]
 
 
-def test_what_is_on_its_way_is_not_replaced() -> None:
-    """It may have arrived; the newer one goes after it."""
+def test_an_edu_in_flight_is_not_replaced() -> None:
+    """It may have been delivered; the newer one is sent after it."""
     edus = PassingEdus()
     first = edus.put(TYPES, 0)
     assert first is not None
@@ -36,8 +36,8 @@ def test_what_is_on_its_way_is_not_replaced() -> None:
     assert edus.put(STOPS, 1) is not None
 
 
-def test_what_has_waited_too_long_is_not_sent() -> None:
-    """Who typed a minute ago does not type any more."""
+def test_an_expired_edu_is_not_sent() -> None:
+    """A typing notification is useless after a minute."""
     edus = PassingEdus()
     ref = edus.put(TYPES, 0)
     assert ref is not None
@@ -45,8 +45,8 @@ def test_what_has_waited_too_long_is_not_sent() -> None:
     assert edus.take([EduRef(99, ephemeral=True)], 0) == []
 
 
-def test_what_was_forgotten_is_gone() -> None:
-    """Its name is free again."""
+def test_a_removed_edu_is_not_sent() -> None:
+    """Its key is free again."""
     edus = PassingEdus()
     ref = edus.put(TYPES, 0)
     assert ref is not None
@@ -54,8 +54,8 @@ def test_what_was_forgotten_is_gone() -> None:
     assert edus.put(STOPS, 0) == EduRef(2, ephemeral=True)
 
 
-def test_one_without_a_name_stands_for_itself() -> None:
-    """Of some every one counts."""
+def test_an_edu_without_a_key_is_not_replaced() -> None:
+    """All of them are sent."""
     edus = PassingEdus()
     beat = Outgoing("io.cis.agent.heartbeat", {}, None, 1_000)
     assert [edus.put(beat, 0), edus.put(beat, 0)] == [EduRef(1, ephemeral=True), EduRef(2, ephemeral=True)]
@@ -63,14 +63,14 @@ def test_one_without_a_name_stands_for_itself() -> None:
     assert len(edus.take([EduRef(2, ephemeral=True)], 0)) == 1
 
 
-def test_what_must_arrive_is_not_held_here() -> None:
+def test_an_edu_that_must_be_delivered_is_refused() -> None:
     """A restart would lose it."""
-    with pytest.raises(AssertionError, match="must arrive"):
+    with pytest.raises(AssertionError, match="must be delivered"):
         PassingEdus().put(to_device(ToDevice(BOB, "t", "m", {})), 0)
 
 
-def test_of_too_many_the_oldest_go() -> None:
-    """A server that is away takes no memory for what it will not get."""
+def test_beyond_the_limit_the_oldest_are_dropped() -> None:
+    """An unreachable server uses bounded memory."""
     edus = PassingEdus()
     refs = [edus.put(Outgoing("t", {"n": number}, None, 1_000), 0) for number in range(MOST_HELD + 2)]
     held = [ref for ref in refs if ref is not None]

@@ -1,4 +1,4 @@
-"""Inputs and effects are values."""
+"""Inputs and effects of the state machine."""
 
 from dataclasses import FrozenInstanceError
 from typing import get_args
@@ -10,7 +10,7 @@ from federation.outbox.messages import Effect, Fate, Forget, Heard, Input, Outag
 
 
 def test_messages_are_values() -> None:
-    """Equal when they say the same, and nobody changes one on its way."""
+    """They are compared by value and immutable."""
     assert Queued() == Queued()
     assert len({Heard(), Heard(), Timer()}) == 2
     outage = Outage(1, 2, 3)
@@ -21,6 +21,6 @@ def test_messages_are_values() -> None:
 
 
 def test_every_input_is_in_the_machines_table() -> None:
-    """And nothing else is."""
+    """And the table has no other inputs."""
     assert {kind for _, kind in Destination.TRANSITIONS} == set(get_args(Input))
     assert not set(get_args(Input)) & set(get_args(Effect))

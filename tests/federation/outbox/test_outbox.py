@@ -1,4 +1,4 @@
-"""The outbox against servers on loopback, over TLS and Postgres."""
+"""The outbox with servers on loopback, over TLS, and Postgres."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ from tests.support.rooms import ALICE, public_room
 PEER = "peer.test"
 
 
-class Unhappy(Exception):
-    """Why a transaction does not end well."""
+class FailureCase(Exception):
+    """How a transaction fails."""
 
 
 def now_ms() -> int:
@@ -57,8 +57,8 @@ async def us(database: Database, client: FederationClient) -> AsyncIterator[Send
         yield running
 
 
-async def test_what_was_committed_is_sent_in_its_order(us: Sending, peer: ReceivingServer) -> None:
-    """Once, and then it has left the queue."""
+async def test_committed_events_are_sent_in_order(us: Sending, peer: ReceivingServer) -> None:
+    """Each once; then the queue is empty."""
     room = public_room("11")
     await us.send(says(room, "1", "2"), PEER)
     await us.send(says(room, "3"), PEER)
@@ -72,22 +72,22 @@ async def test_what_was_committed_is_sent_in_its_order(us: Sending, peer: Receiv
         assert await table.list_destinations(connection) == []
 
 
-async def test_what_was_not_committed_is_not_sent(us: Sending, peer: ReceivingServer) -> None:
-    """Queue and event are one: where the event was never there, nobody hears of it."""
+async def test_events_that_were_not_committed_are_not_sent(us: Sending, peer: ReceivingServer) -> None:
+    """Queue rows and events are committed together."""
     room = public_room("11")
     first, second = says(room, "1", "2")
-    with contextlib.suppress(Unhappy):
+    with contextlib.suppress(FailureCase):
         async with us.database.transaction() as connection:
             await write(connection, [first])
             await queue(connection, us.outbox, committed([first], PEER), us.clock())
-            raise Unhappy
+            raise FailureCase
     await us.send([second], PEER)
     await peer.until_received(1)
     assert peer.received == ["2"]
 
 
 async def test_one_transaction_at_a_time_of_at_most_fifty_events(us: Sending, peer: ReceivingServer) -> None:
-    """Synapse answers 429 to a second one."""
+    """Synapse responds with 429 to a concurrent one."""
     peer.holds.clear()
     every = [says(room, *(f"{number}.{word}" for word in range(20))) for number, room in enumerate(rooms(7))]
     for pdus in every:
@@ -100,11 +100,9 @@ async def test_one_transaction_at_a_time_of_at_most_fifty_events(us: Sending, pe
     assert len(set(peer.ids)) == len(peer.ids)
 
 
-async def test_a_transaction_that_was_not_accepted_is_sent_again_as_it_was(
-    us: Sending, peer: ReceivingServer
-) -> None:
-    """Under the same id and with the same body, whatever was queued meanwhile: the peer may have it."""
-    # aiohttp itself tries a PUT once more on a new connection when the one that it had kept breaks off.
+async def test_a_failed_transaction_is_sent_again_unchanged(us: Sending, peer: ReceivingServer) -> None:
+    """With the same id and body, whatever was queued meanwhile: the peer may have processed it."""
+    # aiohttp itself repeats a PUT on a new connection when its kept-alive connection is broken.
     peer.refusals += [500, 0, 0, 502]
     room = public_room("11")
     await us.send(says(room, "1"), PEER)
@@ -119,8 +117,8 @@ async def test_a_transaction_that_was_not_accepted_is_sent_again_as_it_was(
     assert us.seen.ended[:3] == [Outcome.FAILED, Outcome.UNREACHABLE, Outcome.FAILED]
 
 
-async def test_a_server_that_is_heard_from_is_tried_at_once(us: Sending, peer: ReceivingServer) -> None:
-    """An hour's back-off ends with the first request that comes from there."""
+async def test_a_request_from_a_server_ends_its_back_off(us: Sending, peer: ReceivingServer) -> None:
+    """It may be up to an hour long."""
     peer.refusals += [500] * 10
     await us.send(says(public_room("11"), "1"), PEER)
     for attempt in range(1, 11):
@@ -140,9 +138,8 @@ async def test_a_server_that_is_heard_from_is_tried_at_once(us: Sending, peer: R
         assert await fetch_outage(connection, PEER) is None
 
 
-async def test_a_server_is_tried_again_when_somebody_says_so(us: Sending, peer: ReceivingServer) -> None:
-    """Who has put it right does not wait for the end of the back-off. Servers that we do not speak with, and
-    ourselves, are left alone."""
+async def test_an_operator_can_retry_a_server(us: Sending, peer: ReceivingServer) -> None:
+    """This ends the back-off. Servers that may not be contacted, and this server, are ignored."""
     peer.refusals += [500] * 10
     await us.send(says(public_room("11"), "1"), PEER)
     for attempt in range(1, 11):
@@ -157,8 +154,8 @@ async def test_a_server_is_tried_again_when_somebody_says_so(us: Sending, peer: 
     assert OWN_NAME not in us.outbox._senders
 
 
-async def test_the_contact_with_a_server_is_known(us: Sending, peer: ReceivingServer) -> None:
-    """When it was reached last, why it was not before, and when it was heard from."""
+async def test_contacts_are_recorded(us: Sending, peer: ReceivingServer) -> None:
+    """The last success, the last failure with its reason, and the last incoming request."""
     peer.refusals.append(502)
     assert us.outbox.contact(PEER) == NO_CONTACT
     await us.send(says(public_room("11"), "1"), PEER)
@@ -176,8 +173,8 @@ async def test_the_contact_with_a_server_is_known(us: Sending, peer: ReceivingSe
     assert us.outbox.contacts() == {PEER}
 
 
-async def test_a_server_that_asks_for_time_gets_it(us: Sending, peer: ReceivingServer) -> None:
-    """429: the same transaction, a little later."""
+async def test_429_repeats_the_transaction_later(us: Sending, peer: ReceivingServer) -> None:
+    """It is the same transaction."""
     peer.refusals.append(429)
     await us.send(says(public_room("11"), "1"), PEER)
     await us.until_failed(PEER)
@@ -186,10 +183,10 @@ async def test_a_server_that_asks_for_time_gets_it(us: Sending, peer: ReceivingS
     assert len(set(peer.ids)) == 1
 
 
-async def test_an_answer_that_comes_too_late_is_none(
+async def test_a_late_response_counts_as_none(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """The peer has the transaction all the same, and recognises it when it comes again."""
+    """The peer has the transaction and recognises it when it is repeated."""
     peer.holds.clear()
     async with sending(database, client, patience=0.1) as us:
         await us.send(says(public_room("11"), "1"), PEER)
@@ -201,10 +198,10 @@ async def test_an_answer_that_comes_too_late_is_none(
     assert peer.transactions[0] == peer.transactions[1]
 
 
-async def test_a_server_that_is_away_does_not_hold_up_another(
+async def test_an_unreachable_server_does_not_delay_others(
     us: Sending, peer: ReceivingServer, neighbourhood: Neighbourhood
 ) -> None:
-    """Each has a queue of its own."""
+    """Each server has its own queue."""
     await us.send(says(public_room("11"), "1"), "nowhere.test", PEER)
     await peer.until_received(1)
     await us.seen.until(lambda seen: seen.states.get("nowhere.test") is State.BACKING_OFF)
@@ -214,10 +211,10 @@ async def test_a_server_that_is_away_does_not_hold_up_another(
         assert await table.list_destinations(connection) == ["nowhere.test"]
 
 
-async def test_only_servers_that_we_may_speak_with_are_queued_for(
+async def test_events_are_queued_only_for_servers_that_may_be_contacted(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """Closed by default: what could never be sent would wait for ever. And nobody sends to himself."""
+    """Others would stay queued for ever. This server does not send to itself."""
     async with sending(database, client, may_contact=lambda name: name == PEER) as us:
         await us.send(says(public_room("11"), "1"), "stranger.test", OWN_NAME, PEER)
         await peer.until_received(1)
@@ -225,8 +222,11 @@ async def test_only_servers_that_we_may_speak_with_are_queued_for(
             assert set(await table.list_destinations(connection)) <= {PEER}
 
 
-async def test_after_an_outage_a_long_queue_is_not_sent_whole(us: Sending, peer: ReceivingServer) -> None:
-    """Of a room with a long queue the newest event goes, and the peer pulls the rest; a short one is sent."""
+async def test_after_an_outage_a_long_queue_is_not_sent_completely(
+    us: Sending, peer: ReceivingServer
+) -> None:
+    """Of a room with a long queue the newest event is sent, and the peer fetches the others; a short queue
+    is sent completely."""
     peer.refusals.append(500)
     long, short = rooms(2)
     await us.send(says(short, "short 1"), PEER)
@@ -242,11 +242,11 @@ async def test_after_an_outage_a_long_queue_is_not_sent_whole(us: Sending, peer:
     assert (Fate.STALE, MOST_BACKLOG + 9) in us.seen.left
 
 
-async def test_a_room_is_paced_by_what_the_peer_has_worked_off(
+async def test_a_room_is_paced_by_what_the_peer_has_processed(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """A 200 only means that events are staged: of one room fewer than a hundred are on their way, and the
-    peer is asked how far it has come."""
+    """A 200 only means that events are staged: fewer than a hundred events of one room are in flight, and
+    the peer is probed."""
     peer.processed = False
     peer.has = lambda event_id: False
     async with sending(database, client, now_ms) as us:
@@ -259,7 +259,7 @@ async def test_a_room_is_paced_by_what_the_peer_has_worked_off(
 
 
 class FailsOnce:
-    """A witness of requests that fails at the first probe."""
+    """A witness of requests that raises at the first probe."""
 
     def __init__(self) -> None:
         self.has_failed = False
@@ -275,7 +275,7 @@ class FailsOnce:
 async def test_a_probe_that_fails_is_followed_by_another(
     database: Database, neighbourhood: Neighbourhood, peer: ReceivingServer
 ) -> None:
-    """Whatever it fails of: a room whose probe never ended would never be probed again."""
+    """Whatever the exception; otherwise the room would never be probed again."""
     peer.processed = False
     server = await neighbourhood.server(peer, PEER)
     neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")
@@ -294,8 +294,8 @@ async def test_a_probe_that_fails_is_followed_by_another(
         assert us.seen.problems == [f"A probe of {PEER} failed."]
 
 
-async def test_signs_that_the_peer_has_an_event_let_the_next_go(us: Sending, peer: ReceivingServer) -> None:
-    """It has referred to it, or one of its users has read it."""
+async def test_progress_of_the_peer_lets_more_events_be_sent(us: Sending, peer: ReceivingServer) -> None:
+    """It has referred to an event, or one of its users has read it."""
     peer.processed = False
     peer.has = lambda event_id: False
     pdus = says(public_room("11"), *map(str, range(100)))
@@ -308,8 +308,8 @@ async def test_signs_that_the_peer_has_an_event_let_the_next_go(us: Sending, pee
         await peer.until_received(sent + 1)
 
 
-async def test_what_an_event_of_the_peer_follows_the_peer_has(us: Sending, peer: ReceivingServer) -> None:
-    """Taking such an event in is the surest of all signs."""
+async def test_a_received_event_confirms_its_prev_events(us: Sending, peer: ReceivingServer) -> None:
+    """The server of an event has the events that it refers to."""
     peer.processed = False
     peer.has = lambda event_id: False
     room = public_room("11")
@@ -323,8 +323,10 @@ async def test_what_an_event_of_the_peer_follows_the_peer_has(us: Sending, peer:
         await peer.until_received(sent + 1)
 
 
-async def test_edus_that_must_arrive_are_kept(us: Sending, peer: ReceivingServer) -> None:
-    """In the transaction of what they belong to, until the peer has them."""
+async def test_edus_that_must_be_delivered_are_queued_in_the_database(
+    us: Sending, peer: ReceivingServer
+) -> None:
+    """In the transaction of the data they belong to, until the peer has them."""
     peer.refusals.append(500)
     message = ToDevice(BOB, "t", "m1", {"@p:peer.test": {"*": {"body": "x"}}})
     async with us.database.transaction() as connection:
@@ -338,15 +340,15 @@ async def test_edus_that_must_arrive_are_kept(us: Sending, peer: ReceivingServer
     assert len(set(peer.ids)) == 1
 
 
-async def test_a_passing_edu_is_the_first_thing_that_is_sent(us: Sending, peer: ReceivingServer) -> None:
-    """Most often it is: who reads a message says so after a while, and has had nothing else to say."""
+async def test_an_ephemeral_edu_can_start_a_sender(us: Sending, peer: ReceivingServer) -> None:
+    """For example a receipt after a long silence."""
     us.outbox.pass_on([PEER], receipt(Receipt("!r:us.test", BOB, "$1", 1)))
     await peer.until(lambda peer: peer.edus)
     assert [edu["edu_type"] for edu in peer.edus] == ["m.receipt"]
 
 
-async def test_passing_edus_are_collapsed(us: Sending, peer: ReceivingServer) -> None:
-    """What waits is replaced by what is newer, and nothing of it is in the database."""
+async def test_ephemeral_edus_are_coalesced(us: Sending, peer: ReceivingServer) -> None:
+    """A queued EDU is replaced by a newer one, and none is in the database."""
     peer.holds.clear()
     await us.send(says(public_room("11"), "1"), PEER)
     await peer.until(lambda peer: peer.transactions)
@@ -360,11 +362,11 @@ async def test_passing_edus_are_collapsed(us: Sending, peer: ReceivingServer) ->
     assert reads["content"]["!r:us.test"]["m.read"][BOB]["event_ids"] == ["$4"]
 
 
-async def test_an_outbox_goes_on_where_the_one_before_was(
+async def test_a_new_outbox_resumes_the_previous_one(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """Also in the middle of a transaction: what was in it comes again, under its id where nothing else was
-    queued since."""
+    """Even in the middle of a transaction, which is repeated with the same id unless more was queued
+    since."""
     peer.holds.clear()
     room = public_room("11")
     clock = Clock()
@@ -386,10 +388,10 @@ async def test_an_outbox_goes_on_where_the_one_before_was(
         assert await table.list_destinations(connection) == [], "what was delivered is not sent once more"
 
 
-async def test_an_outage_is_not_forgotten_by_a_restart(
+async def test_an_outage_survives_a_restart(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """A dead server is not tried by every process that starts."""
+    """A new process does not try an unreachable server at once."""
     peer.refusals.append(500)
     clock = Clock()
     async with sending(database, client, clock) as us:
@@ -407,7 +409,7 @@ async def test_an_outage_is_not_forgotten_by_a_restart(
 async def test_two_processes_never_send_to_one_server(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """What one queues for a server that the other sends to is sent by that one, at once."""
+    """Items that one process queues are sent at once by the process that sends to the server."""
     room = public_room("11")
     async with sending(database, client) as one, sending(database, client) as two:
         await one.send(says(room, "1"), PEER)
@@ -424,10 +426,10 @@ async def test_two_processes_never_send_to_one_server(
 
 
 @pytest.mark.parametrize("how", ["heard from", "told to"])
-async def test_the_process_that_sends_hears_of_a_sign_of_life_elsewhere(
+async def test_the_sending_process_is_notified_of_requests_at_another_process(
     database: Database, client: FederationClient, peer: ReceivingServer, how: str
 ) -> None:
-    """A request comes to any process, and so does a person's command."""
+    """Any process may receive a request or an operator's command."""
     peer.refusals += [500, 500]
     clock = Clock()
     async with sending(database, client, clock) as one:
@@ -449,10 +451,11 @@ async def test_the_process_that_sends_hears_of_a_sign_of_life_elsewhere(
             await one.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
 
 
-async def test_who_loses_the_session_sends_no_more_until_it_has_another(
+async def test_a_lost_session_stops_sending_until_it_is_restored(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """Another process may hold the locks by then. What was in flight comes again under its id."""
+    """Another process may hold the locks meanwhile. The transaction in flight is repeated with the same
+    id."""
     peer.holds.clear()
     async with sending(database, client) as us:
         await us.send(says(public_room("11"), "1"), PEER)
@@ -464,10 +467,10 @@ async def test_who_loses_the_session_sends_no_more_until_it_has_another(
     assert peer.transactions[0] == peer.transactions[1]
 
 
-async def test_a_sender_with_nothing_to_do_ends(
+async def test_an_idle_sender_ends(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """It leaves the server to whichever process has something for it next, and nothing that was delivered."""
+    """Any process can then send to the server, and delivered items are deleted."""
     room = public_room("11")
     async with sending(database, client, linger=0.0) as us:
         await us.send(says(room, "1"), PEER)
@@ -481,10 +484,10 @@ async def test_a_sender_with_nothing_to_do_ends(
         await peer.until_received(2)
 
 
-async def test_a_server_that_is_away_for_long_takes_no_sender(
+async def test_a_server_in_a_long_outage_has_no_sender(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """Until it is tried again, or heard from. Of a thousand of them nothing is held, and no lock taken."""
+    """Until it is retried or sends a request. Many such servers use neither memory nor locks."""
     peer.refusals += [500] * 3
     async with sending(database, client, sweep=0.01, linger=0.0) as us:
         await us.send(says(public_room("11"), "1"), PEER)
@@ -506,7 +509,7 @@ async def test_a_server_that_is_away_for_long_takes_no_sender(
         await us.seen.until(lambda seen: seen.left)
 
 
-async def test_how_much_waits_and_for_how_long_is_told(
+async def test_queue_depths_are_reported(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
     """For each server, every few seconds."""
@@ -520,7 +523,7 @@ async def test_how_much_waits_and_for_how_long_is_told(
 async def test_a_sweep_that_fails_is_followed_by_another(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """Whatever it fails of: what nothing was told of is only found by a sweep."""
+    """Whatever the exception: only a sweep finds items without a notification."""
     async with sending(database, client, sweep=0.01) as us:
         (pdu,) = says(public_room("11"), "1")
         working, failed = us.seen.depths, asyncio.Event()
@@ -538,10 +541,10 @@ async def test_a_sweep_that_fails_is_followed_by_another(
         await peer.until_received(1)
 
 
-async def test_closing_does_not_wait_for_a_database_that_does_not_answer(
+async def test_closing_does_not_wait_for_an_unresponsive_database(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """What was delivered and could not be deleted comes again; and another process can send at once."""
+    """Delivered items that could not be deleted are sent again, and another process can send at once."""
     peer.holds.clear()
     other = await connect_once(database.address)
     try:
@@ -562,10 +565,10 @@ async def test_closing_does_not_wait_for_a_database_that_does_not_answer(
     assert peer.ids[0] == peer.ids[1]
 
 
-async def test_a_sender_that_was_not_told_is_replaced(
+async def test_a_sender_that_missed_a_notification_is_replaced(
     database: Database, client: FederationClient, peer: ReceivingServer
 ) -> None:
-    """A notification can be lost. Whoever finds something waiting for an idle sender has it counted anew."""
+    """When items are queued for an idle sender, a new one counts the queue."""
     room = public_room("11")
     async with sending(database, client, sweep=0.01) as us:
         await us.send(says(room, "1"), PEER)
@@ -578,10 +581,10 @@ async def test_a_sender_that_was_not_told_is_replaced(
         await peer.until_received(2)
 
 
-async def test_what_the_peer_would_not_take_is_told(
+async def test_refused_events_are_reported(
     database: Database, client: FederationClient, neighbourhood: Neighbourhood
 ) -> None:
-    """It has the transaction all the same."""
+    """The peer has the transaction nevertheless."""
     server = await neighbourhood.server(answering({"pdus": {"$e": {"error": "No."}}}), "picky.test")
     neighbourhood.names.add("_matrix-fed._tcp.picky.test", "SRV", f"0 0 {server.port} picky.test.")
     async with sending(database, neighbourhood.reach().client) as us:

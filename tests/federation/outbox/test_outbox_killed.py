@@ -1,4 +1,4 @@
-"""An outbox whose process is killed in the middle of sending."""
+"""An outbox whose process is killed while it sends."""
 
 import asyncio
 import contextlib
@@ -43,9 +43,9 @@ async def count_events(address: DatabaseAddress) -> int:
         await connection.close()
 
 
-async def test_nothing_is_lost_and_nothing_doubled(database_address: DatabaseAddress) -> None:
-    """Killed while a transaction is on its way: all that was committed arrives, in its order. What was on its
-    way comes again in a transaction that carries the same events or more, and the peer knows them."""
+async def test_a_kill_loses_and_duplicates_nothing(database_address: DatabaseAddress) -> None:
+    """All committed events arrive in order. Those in flight are repeated in a transaction with the same
+    events or more, and the peer recognises them."""
     peer = ReceivingServer()
     async with LoopbackServer(peer).running(None) as server:
         async with process(database_address, server.port, COUNT) as first:
@@ -56,7 +56,7 @@ async def test_nothing_is_lost_and_nothing_doubled(database_address: DatabaseAdd
         sent = len(peer.transactions)
         peer.holds.set()
         async with process(database_address, server.port, 0):
-            # By then whatever the first process was about to commit is committed or gone.
+            # By then the first process's last transaction is committed or rolled back.
             await peer.until(lambda peer: len(peer.transactions) > sent)
             committed = await count_events(database_address)
             await peer.until_received(committed)
@@ -67,7 +67,7 @@ async def test_nothing_is_lost_and_nothing_doubled(database_address: DatabaseAdd
 
 
 async def test_the_same_batch_has_the_same_id_after_a_kill(database_address: DatabaseAddress) -> None:
-    """The peer has it, and its answer did not come."""
+    """The peer has the transaction, but its response was lost."""
     peer = ReceivingServer()
     async with LoopbackServer(peer).running(None) as server:
         peer.holds.clear()

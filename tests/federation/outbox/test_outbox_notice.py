@@ -7,8 +7,8 @@ from federation.outbox.send_queue import EduRef, PduRef
 PEER = "peer.test"
 
 
-def test_what_was_queued_is_told() -> None:
-    """All of it in one notice, but for the EDUs that only this process has."""
+def test_queued_items_make_one_notice() -> None:
+    """Ephemeral EDUs are left out: only this process has their content."""
     queued = [
         Queued((PduRef(1, "!ä:a.example"),), (EduRef(1, ephemeral=True),)),
         Queued((PduRef(2, "!b:a.example"),), (EduRef(3),)),
@@ -20,21 +20,21 @@ def test_what_was_queued_is_told() -> None:
     )
 
 
-def test_that_a_server_was_heard_of_is_told() -> None:
-    """Once, however often it was; what the time is everybody sees for himself."""
+def test_requests_from_a_server_make_one_notice() -> None:
+    """However many there were."""
     (text,) = notices(PEER, [Heard(), Timer(), Heard()])
     assert read_notice(text) == (PEER, (Heard(),))
     assert len(list(notices(PEER, [Heard(), Queued((PduRef(1, "!a:a.example"),))]))) == 2
 
 
-def test_nothing_is_told_of_nothing() -> None:
-    """Passing EDUs alone are not worth a notice."""
+def test_ephemeral_edus_alone_make_no_notice() -> None:
+    """Their content is in this process only."""
     assert list(notices(PEER, [])) == []
     assert list(notices(PEER, [Queued(edus=(EduRef(1, ephemeral=True),))])) == []
 
 
 def test_a_large_notice_is_divided() -> None:
-    """Postgres takes less than 8,000 bytes."""
+    """A Postgres notification has less than 8,000 bytes."""
     pdus = tuple(PduRef(number, "!" + "r" * 200 + ":a.example") for number in range(200))
     edus = tuple(EduRef(number) for number in range(300))
     texts = list(notices(PEER, [Queued(pdus, edus)]))

@@ -1,4 +1,4 @@
-"""A database that was restored from a backup, and what the other servers have had since."""
+"""A database that was restored from a backup."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ async def node(address: DatabaseAddress, client: FederationClient) -> AsyncItera
 async def test_after_a_restore_nothing_is_missed(
     database_address: DatabaseAddress, neighbourhood: Neighbourhood, tmp_path: Path
 ) -> None:
-    """What is sent afterwards stands where something else stood in the database that was backed up. A peer
-    that took it for the same transaction would drop it."""
+    """Events sent afterwards use positions that other events had before. If they had the same transaction
+    id, the peer would drop them as repeated."""
     peer = ReceivingServer()
     server = await neighbourhood.server(peer, PEER)
     neighbourhood.names.add(f"_matrix-fed._tcp.{PEER}", "SRV", f"0 0 {server.port} {PEER}.")

@@ -1,4 +1,4 @@
-"""What waits for one server in Postgres, and the transactions that are made of it."""
+"""The queue of one server in Postgres, and the transactions built from it."""
 
 from collections.abc import Sequence
 
@@ -41,8 +41,8 @@ async def queued_edu(database: Database, content: bytes = b"{}") -> EduRef:
     return EduRef(row.position)
 
 
-async def test_what_waits_is_counted_and_loaded(database: Database) -> None:
-    """By room, and the oldest of each."""
+async def test_queued_items_are_counted_and_loaded(database: Database) -> None:
+    """Counted by room; the oldest of each are loaded."""
     one, two = await queued(database, says(public_room("11"), "1", "2"))
     edu = await queued_edu(database)
     room_id, queue = one.room_id, queue_of(database)
@@ -53,8 +53,8 @@ async def test_what_waits_is_counted_and_loaded(database: Database) -> None:
     assert await queue.load(room_id) == Loaded(room_id, (two.position,))
 
 
-async def test_an_outage_is_remembered(database: Database) -> None:
-    """Until it is over."""
+async def test_an_outage_is_stored(database: Database) -> None:
+    """Until it ends."""
     outage = Outage(1, 2, 3)
     assert await queue_of(database).outage() is None
     await queue_of(database).remember(outage)
@@ -63,8 +63,8 @@ async def test_an_outage_is_remembered(database: Database) -> None:
     assert await queue_of(database).outage() is None
 
 
-async def test_a_transaction_that_is_sent_again_is_the_same(database: Database) -> None:
-    """The same number means the same transaction, another one a new one."""
+async def test_a_repeated_transaction_is_the_same(database: Database) -> None:
+    """The same number means the same transaction, another number a new one."""
     pdus = says(public_room("11"), "1", "2")
     one, two = await queued(database, pdus)
     edu = await queued_edu(database, b'{"message_id":"m"}')
@@ -84,8 +84,8 @@ async def test_a_transaction_that_is_sent_again_is_the_same(database: Database) 
     assert other.transaction_id != first.transaction_id
 
 
-async def test_the_same_rows_make_the_same_id_in_any_process(database: Database) -> None:
-    """Of the same database. What is passed on beside them does not count."""
+async def test_the_same_rows_give_the_same_id_in_any_process(database: Database) -> None:
+    """For the same database. Ephemeral EDUs do not affect the id."""
     refs = await queued(database, says(public_room("11"), "1", "2"))
     edu = await queued_edu(database)
     sent = await queue_of(database).transaction(Send(7, refs, (edu,)), PassingEdus(), NOW)
@@ -102,8 +102,8 @@ async def test_the_same_rows_make_the_same_id_in_any_process(database: Database)
     assert len({sent.transaction_id, *(other.transaction_id for other in others)}) == 4
 
 
-async def test_a_transaction_that_is_in_no_queue_has_a_random_id(database: Database) -> None:
-    """Typing notifications, receipts and presence alone; it keeps its id as long as it is in flight."""
+async def test_a_transaction_without_rows_has_a_random_id(database: Database) -> None:
+    """For typing, receipts and presence alone; the id stays the same while the transaction is in flight."""
     passing = PassingEdus()
     types = passing.put(typing(Typing("!r:us.test", "@b:us.test", True)), NOW)
     assert types is not None
@@ -116,8 +116,9 @@ async def test_a_transaction_that_is_in_no_queue_has_a_random_id(database: Datab
     assert len(ids) == 3
 
 
-async def test_what_this_process_has_queued_is_not_read(database: Database) -> None:
-    """As long as it has to be sent; and only if all of it is remembered."""
+async def test_cached_events_are_not_read(database: Database) -> None:
+    """Events stay cached until they are removed; the database is read unless all events of a transaction
+    are cached."""
     pdus = says(public_room("11"), "1", "2")
     one, two = await queued(database, pdus)
     fresh: Fresh = WeightedCache(100, lambda pdu: len(pdu.canonical))
@@ -136,7 +137,7 @@ async def test_what_this_process_has_queued_is_not_read(database: Database) -> N
     assert len(fresh) == 0
 
 
-async def test_what_was_delivered_is_deleted_together(database: Database) -> None:
+async def test_delivered_items_are_deleted_in_batches(database: Database) -> None:
     """At the latest before the queue is read."""
     one, two, three = await queued(database, says(public_room("11"), "1", "2", "3"))
     edu, later = await queued_edu(database), await queued_edu(database)

@@ -1,4 +1,4 @@
-"""How many events of one room may be on their way to one server."""
+"""The limit of events of one room in flight to one server."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,8 +23,8 @@ def full() -> RoomPace:
     return pace
 
 
-def test_a_window_and_no_more() -> None:
-    """A Synapse throws away what waits in a room once a hundred wait there."""
+def test_at_most_a_window_is_in_flight() -> None:
+    """Synapse discards staged events of a room once there are a hundred."""
     pace = RoomPace()
     assert pace.allowance(NOW) == WINDOW < 100
     pace.sent(range(50), NOW)
@@ -33,16 +33,16 @@ def test_a_window_and_no_more() -> None:
     assert pace.allowance(NOW) == 0
 
 
-def test_what_is_sent_again_counts_once() -> None:
-    """A transaction that got no answer may lie there already."""
+def test_repeated_events_count_once() -> None:
+    """The peer may already have staged those of a transaction without a response."""
     pace = RoomPace()
     pace.sent(range(50), NOW)
     pace.sent(range(50), NOW)
     assert pace.allowance(NOW) == WINDOW - 50
 
 
-def test_time_frees_ten_a_second() -> None:
-    """What every living server does. Fractions are not lost, however often somebody looks."""
+def test_ten_events_a_second_are_assumed_processed() -> None:
+    """Fractions are not lost, however often the allowance is read."""
     pace = full()
     assert pace.allowance(NOW + 99) == 0
     assert pace.allowance(NOW + 100) == 1
@@ -52,8 +52,8 @@ def test_time_frees_ten_a_second() -> None:
 
 
 @given(count=st.integers(1, WINDOW), passed=st.integers(0, 9_000))
-def test_when_it_is_allowed_it_is(count: int, passed: int) -> None:
-    """Neither earlier nor later than said, or a timer would be set for nothing."""
+def test_allowed_at_is_exact(count: int, passed: int) -> None:
+    """Otherwise a timer would be set for nothing."""
     pace = full()
     pace.allowance(NOW + passed)
     at = pace.allowed_at(count)
@@ -62,8 +62,8 @@ def test_when_it_is_allowed_it_is(count: int, passed: int) -> None:
     assert at == 0 or at <= NOW + passed or earlier.allowance(at - 1) < count
 
 
-def test_a_sign_frees_all_up_to_it() -> None:
-    """A room is worked off in order; a sign about something that is not on its way says nothing."""
+def test_a_confirmed_event_confirms_all_before_it() -> None:
+    """A room is processed in order; confirmation of an event that is not in flight has no effect."""
     pace = full()
     pace.has(59, NOW)
     assert pace.allowance(NOW) == 60
@@ -72,8 +72,8 @@ def test_a_sign_frees_all_up_to_it() -> None:
     assert pace.allowance(NOW) == 60
 
 
-def test_the_peer_is_asked_for_one_in_the_middle() -> None:
-    """So that more is on its way before it has worked off all."""
+def test_the_event_in_the_middle_is_probed() -> None:
+    """So that more can be sent before the peer has processed all."""
     pace = full()
     assert pace.probe(NOW + FIRST_PROBE_MS - 1) is None
     position = pace.probe(NOW + FIRST_PROBE_MS)
@@ -85,8 +85,9 @@ def test_the_peer_is_asked_for_one_in_the_middle() -> None:
     assert pace.probe(NOW + 10_000) is None
 
 
-def test_what_is_unknown_is_not_asked_for() -> None:
-    """Nobody knows what it was. It fades with time, or with a sign about something later."""
+def test_unknown_events_are_not_probed() -> None:
+    """Events from before the start have no known ids. They count as processed after a while, or when a
+    later event is confirmed."""
     pace = RoomPace(70, NOW)
     assert pace.allowance(NOW) == WINDOW - 70
     assert pace.probe(NOW + 10) is None
@@ -97,8 +98,8 @@ def test_what_is_unknown_is_not_asked_for() -> None:
     assert pace.allowance(NOW + FIRST_PROBE_MS) == WINDOW - 1
 
 
-def test_what_is_in_flight_is_not_asked_for() -> None:
-    """The peer need not have got it yet."""
+def test_events_without_a_response_are_not_probed() -> None:
+    """The peer may not have received them yet."""
     pace = RoomPace()
     pace.staged(range(32), NOW)
     pace.sent(range(32, WINDOW), NOW)
@@ -109,8 +110,8 @@ def test_what_is_in_flight_is_not_asked_for() -> None:
     assert in_flight.probe(NOW + FIRST_PROBE_MS) is None
 
 
-def test_a_late_answer_counts_from_when_it_came() -> None:
-    """While it was not there, nothing of it need have been worked off."""
+def test_a_late_response_counts_from_its_arrival() -> None:
+    """Before that the events need not have been processed."""
     pace = RoomPace()
     pace.sent(range(50), NOW)
     assert pace.allowance(NOW + 60_000) == WINDOW
@@ -118,16 +119,16 @@ def test_a_late_answer_counts_from_when_it_came() -> None:
     assert pace.allowance(NOW + 60_000) == WINDOW - 50
 
 
-def test_nothing_is_asked_while_there_is_room() -> None:
-    """An ordinary conversation costs nothing."""
+def test_no_probe_while_the_window_is_less_than_half_full() -> None:
+    """An ordinary conversation causes no probes."""
     pace = RoomPace()
     pace.staged(range(WINDOW // 2 - 1), NOW)
     assert pace.probe(NOW + FIRST_PROBE_MS) is None
     assert pace.probe_at is None
 
 
-def test_it_is_asked_less_often_the_longer_it_takes() -> None:
-    """A fifth of a second, doubled up to two; anew once it had something."""
+def test_the_interval_of_probes_doubles() -> None:
+    """From a fifth of a second up to two; a successful probe resets it."""
     pace, now, waits = full(), NOW + FIRST_PROBE_MS, []
     for _ in range(6):
         position = pace.probe(now)
@@ -147,8 +148,8 @@ def test_it_is_asked_less_often_the_longer_it_takes() -> None:
     assert pace.probe_at == now + FIRST_PROBE_MS
 
 
-def test_it_is_asked_nearer_to_the_beginning_the_less_far_it_has_got() -> None:
-    """However slow it is, it soon has something to say yes to; then it is asked for more again."""
+def test_after_a_failed_probe_an_earlier_event_is_probed() -> None:
+    """Even a slow peer soon has a probed event; then later ones are probed again."""
     pace, now, asked = full(), NOW + FIRST_PROBE_MS, []
     for has_it in (False, False, False, True, False):
         position = pace.probe(now)
@@ -159,8 +160,8 @@ def test_it_is_asked_nearer_to_the_beginning_the_less_far_it_has_got() -> None:
     assert asked == [WINDOW // 2, WINDOW // 4, WINDOW // 8, WINDOW // 16, 6 + (WINDOW - 6) // 8]
 
 
-def test_what_the_peer_says_outranks_time() -> None:
-    """A Synapse that is slower than anybody would believe must not have a hundred waiting."""
+def test_probe_results_take_precedence_over_assumed_progress() -> None:
+    """A Synapse that is slower than assumed must not have a hundred events staged."""
     pace, now = full(), NOW + FIRST_PROBE_MS
     while now < NOW + STUCK_MS:
         position = pace.probe(now)
@@ -168,14 +169,14 @@ def test_what_the_peer_says_outranks_time() -> None:
         pace.probed(position, now, has_it=False)
         assert pace.allowance(now) == 0
         now = pace.probe_at or now
-    # One that takes its time over the answer, too.
+    # The same with a slow response to the probe.
     slow = full()
     slow.probe(NOW + FIRST_PROBE_MS)
     assert slow.allowance(NOW + FIRST_PROBE_MS + TRUSTED_MS) == 0
 
 
-def test_a_peer_that_never_says_yes_is_not_left_alone() -> None:
-    """It may have rejected what it is asked for; so after a while time counts again, until it says yes."""
+def test_progress_is_assumed_again_when_all_probes_fail() -> None:
+    """The peer may have rejected the probed event; assumed progress counts until a probe succeeds."""
     pace, now = full(), NOW + FIRST_PROBE_MS
     while now < NOW + STUCK_MS + TRUSTED_MS + 1_000:
         position = pace.probe(now)
@@ -190,8 +191,8 @@ def test_a_peer_that_never_says_yes_is_not_left_alone() -> None:
     assert pace.allowance(now) == pace.allowance(now + TRUSTED_MS) > freed
 
 
-def test_an_answer_to_another_question_is_none() -> None:
-    """One that was asked before everything was forgotten."""
+def test_the_result_of_an_unknown_probe_is_ignored() -> None:
+    """It may have begun before everything was cleared."""
     pace = full()
     pace.probe(NOW + FIRST_PROBE_MS)
     pace.probed(7, NOW, has_it=True)
@@ -201,8 +202,8 @@ def test_an_answer_to_another_question_is_none() -> None:
     assert never_asked.is_idle(NOW)
 
 
-def test_a_clock_that_stands_still_or_jumps_back_frees_nothing() -> None:
-    """It is only slower then."""
+def test_a_clock_that_stops_or_jumps_back_only_delays() -> None:
+    """It never allows more events."""
     pace = full()
     assert pace.allowance(NOW - 10_000) == 0
     assert pace.allowance(NOW) == 0

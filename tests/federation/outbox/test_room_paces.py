@@ -1,4 +1,4 @@
-"""The paces of all rooms on their way to one server."""
+"""The limits of all rooms in flight to one server."""
 
 from federation.outbox.pacing import (
     FIRST_AFTER_START,
@@ -22,13 +22,13 @@ def filled(*rooms: str) -> RoomPaces:
     return paces
 
 
-def test_a_room_that_was_not_sent_has_all() -> None:
-    """And one whose window is spent holds up no other."""
+def test_an_unsent_room_has_a_full_allowance() -> None:
+    """A room with a full window does not delay others."""
     assert filled("a").allowances({"a": 5, "b": 5}, NOW) == {"b": WINDOW}
 
 
-def test_what_is_freed_goes_in_small_batches() -> None:
-    """Not one by one, unless there is only one."""
+def test_a_full_room_continues_in_small_batches() -> None:
+    """Not event by event, unless only one is queued."""
     paces = filled("a")
     assert paces.allowances({"a": 50}, NOW + 900) == {}
     assert paces.allowances({"a": 50}, NOW + 1000) == {"a": SMALL_BATCH}
@@ -36,15 +36,15 @@ def test_what_is_freed_goes_in_small_batches() -> None:
     assert filled("a").allowances({"a": 1}, NOW + 100) == {"a": 1}
 
 
-def test_when_the_first_room_is_free() -> None:
-    """The time for a timer."""
+def test_allowed_at_is_that_of_the_first_room() -> None:
+    """It sets the timer."""
     paces = filled("a", "b")
     assert paces.allowed_at({"a": 50, "b": 3}) == NOW + 300
     assert paces.allowed_at({"c": 3}) is None
 
 
-def test_a_few_are_asked_for_at_a_time() -> None:
-    """Those of rooms where something waits; the next when one of them has been answered."""
+def test_the_number_of_concurrent_probes_is_limited() -> None:
+    """Only rooms with queued events are probed; the next probe starts when one has ended."""
     rooms = [f"r{at}" for at in range(MOST_PROBES + 2)]
     paces = filled("other", *rooms)
     assert paces.probe_at(rooms) == NOW + FIRST_PROBE_MS
@@ -59,16 +59,16 @@ def test_a_few_are_asked_for_at_a_time() -> None:
     assert [room for room, _ in paces.probes(rooms, NOW + FIRST_PROBE_MS)] == [rooms[MOST_PROBES]]
 
 
-def test_signs_about_unknown_rooms_say_nothing() -> None:
-    """They may come late."""
+def test_progress_in_unknown_rooms_is_ignored() -> None:
+    """It may be reported late."""
     paces = filled()
     paces.has("a", 1, NOW)
     paces.probed("a", 1, NOW, has_it=True)
     assert paces.allowances({"a": 1}, NOW) == {"a": WINDOW}
 
 
-def test_what_is_worked_off_is_forgotten() -> None:
-    """Or every room that ever was would be kept."""
+def test_idle_rooms_are_removed() -> None:
+    """Otherwise every room would be kept for ever."""
     paces = filled("a")
     paces.has("a", WINDOW - 1, NOW)
     paces.sent([PduRef(1, "b")], NOW)
@@ -77,8 +77,8 @@ def test_what_is_worked_off_is_forgotten() -> None:
     assert set(paces._paces) == set()
 
 
-def test_at_the_beginning_a_window_may_be_on_its_way() -> None:
-    """From before a restart; the belief in that fades with time, and with a sign."""
+def test_at_the_start_a_full_window_is_assumed_in_flight() -> None:
+    """From before a restart; time or a confirmed event reduces it."""
     paces = RoomPaces()
     paces.begin(NOW)
     paces.begin(NOW + 5_000)
@@ -92,8 +92,8 @@ def test_at_the_beginning_a_window_may_be_on_its_way() -> None:
     assert paces.allowances({"a": 90}, NOW) == {"a": WINDOW - FIRST_AFTER_START + 1}
 
 
-def test_what_a_server_has_is_on_its_way_no_more() -> None:
-    """Whether it was alone or not, and of each room that it was of."""
+def test_processed_events_are_no_longer_in_flight() -> None:
+    """For one event and for several, in each room."""
     paces = filled("a")
     paces.processed([PduRef(WINDOW - 1, "a")], NOW)
     assert paces.allowances({"a": WINDOW}, NOW) == {"a": WINDOW}

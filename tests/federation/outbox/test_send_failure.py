@@ -1,4 +1,4 @@
-"""What a failed transaction means."""
+"""The classification of failed transactions."""
 
 import pytest
 
@@ -34,12 +34,13 @@ from federation.outbox.send_failure import Failure, FailureKind, failure_of
         (PeerRefused("a", 413, "M_TOO_LARGE", ""), FailureKind.OBJECTED),
     ],
 )
-def test_kinds(error: PeerError, kind: FailureKind) -> None:
-    """Only what the peer says in Matrix's words of this very transaction is an objection to it."""
+def test_classification(error: PeerError, kind: FailureKind) -> None:
+    """Only an error with a Matrix error code about this very transaction counts as a refusal of its
+    content."""
     assert failure_of(error) == Failure(kind)
 
 
-def test_when_to_come_back() -> None:
-    """As the peer says."""
+def test_retry_after_is_kept() -> None:
+    """As the peer sent it."""
     assert failure_of(PeerRefused("a", 429, None, "", 7000)) == Failure(FailureKind.BUSY, 7000)
     assert failure_of(PeerRefused("a", 503, None, "", 7000)) == Failure(FailureKind.AWAY, 7000)

@@ -1,4 +1,4 @@
-"""The heads of the queues in Postgres."""
+"""The part of the queue that is held in memory."""
 
 from federation.outbox.send_queue import (
     LOAD,
@@ -21,8 +21,8 @@ def everything(queue: SendQueue, most: int = 1000) -> list[int]:
     return [pdu.position for pdu in taken]
 
 
-def test_the_oldest_of_all_rooms_first() -> None:
-    """And of each room no more than it is allowed."""
+def test_the_oldest_events_of_all_rooms_are_taken_first() -> None:
+    """And of each room at most its allowance."""
     queue = SendQueue()
     queue.add([*pdus("a", 1, 4, 5), *pdus("b", 2, 3, 6)], [])
     assert queue.waiting() == {"a": 3, "b": 3}
@@ -32,8 +32,8 @@ def test_the_oldest_of_all_rooms_first() -> None:
     assert queue.waiting() == {}
 
 
-def test_what_must_arrive_before_what_need_not() -> None:
-    """Of EDUs, too, only so many."""
+def test_edus_that_must_be_delivered_are_taken_first() -> None:
+    """The number of EDUs is limited too."""
     queue = SendQueue()
     queue.add([], [EduRef(1, ephemeral=True), EduRef(2), EduRef(3)])
     assert queue.take_edus(2) == (EduRef(2), EduRef(3))
@@ -41,8 +41,8 @@ def test_what_must_arrive_before_what_need_not() -> None:
     assert queue.take_edus(2) == ()
 
 
-def test_what_failed_waits_again_in_its_place() -> None:
-    """Before what came later."""
+def test_returned_items_keep_their_position() -> None:
+    """They are sent before later ones."""
     queue = SendQueue()
     queue.add(pdus("a", 1, 2, 3), [EduRef(1, ephemeral=True), EduRef(2)])
     first, edus = queue.take_pdus(2, {"a": 2}), queue.take_edus(9)
@@ -53,7 +53,7 @@ def test_what_failed_waits_again_in_its_place() -> None:
 
 
 def test_a_long_queue_stays_in_postgres() -> None:
-    """A lane holds a piece of it and loads the next in time; what was queued meanwhile is not missed."""
+    """A lane holds a part of it and loads the next part in time; items queued meanwhile are not missed."""
     queue = SendQueue()
     queue.add(pdus("a", *range(MOST_HELD + 20)), [])
     assert queue.waiting() == {"a": MOST_HELD}
@@ -72,8 +72,8 @@ def test_a_long_queue_stays_in_postgres() -> None:
     assert everything(queue)[-1] == 500
 
 
-def test_what_is_loaded_is_not_sent_twice() -> None:
-    """What is held, what is in flight, and what was delivered while the load was under way."""
+def test_loaded_items_are_not_sent_twice() -> None:
+    """Neither held items, nor items in flight, nor items that were delivered during the load."""
     queue = SendQueue()
     queue.expect("a")
     assert queue.to_load() == ["a"]
@@ -88,7 +88,7 @@ def test_what_is_loaded_is_not_sent_twice() -> None:
 
 
 def test_a_full_load_is_followed_by_another() -> None:
-    """There may be more behind it."""
+    """There may be more items."""
     queue = SendQueue()
     queue.expect(None)
     assert queue.to_load() == [None]
@@ -100,8 +100,8 @@ def test_a_full_load_is_followed_by_another() -> None:
     assert queue.is_complete()
 
 
-def test_what_came_in_the_wrong_order_is_sorted() -> None:
-    """A transaction that began earlier may end later."""
+def test_items_are_sorted_by_position() -> None:
+    """A transaction that began earlier may commit later."""
     queue = SendQueue()
     queue.expect("a")
     queue.to_load()
@@ -109,16 +109,16 @@ def test_what_came_in_the_wrong_order_is_sorted() -> None:
     assert everything(queue) == [3, 5, 7]
 
 
-def test_ephemeral_ones_do_not_pile_up() -> None:
-    """The oldest are given back."""
+def test_the_number_of_ephemeral_edus_is_limited() -> None:
+    """The oldest are returned."""
     queue = SendQueue()
     edus = [EduRef(at, ephemeral=True) for at in range(MOST_EPHEMERAL + 3)]
     assert queue.add([], edus) == tuple(edus[:3])
     assert queue.clear() == tuple(edus[3:])
 
 
-def test_what_was_in_flight_before_a_restart_is_not_taken_again() -> None:
-    """Postgres still has it until it is answered."""
+def test_items_in_flight_are_not_taken_again() -> None:
+    """Postgres still has them until there is a response."""
     queue = SendQueue()
     queue.put_away(pdus("a", 1), [EduRef(2)])
     for lane in ("a", None):
@@ -132,8 +132,8 @@ def test_what_was_in_flight_before_a_restart_is_not_taken_again() -> None:
     assert everything(queue) == [1]
 
 
-def test_forgetting_all_leaves_late_answers_without_effect() -> None:
-    """What was asked for before is counted anew."""
+def test_a_load_result_after_clear_is_ignored() -> None:
+    """The queue is counted again."""
     queue = SendQueue()
     queue.expect("a")
     queue.to_load()
@@ -143,8 +143,8 @@ def test_forgetting_all_leaves_late_answers_without_effect() -> None:
     assert queue.is_complete()
 
 
-def test_a_room_that_is_through_takes_no_place() -> None:
-    """Or every room that ever was would be kept."""
+def test_an_empty_lane_is_removed() -> None:
+    """Otherwise every room would be kept for ever."""
     queue = SendQueue()
     queue.add(pdus("a", 1), [])
     queue.forget(queue.take_pdus(1, {"a": 1}), [])
@@ -154,8 +154,8 @@ def test_a_room_that_is_through_takes_no_place() -> None:
     assert queue._lanes == {}
 
 
-def test_it_is_empty_when_nothing_is_left() -> None:
-    """Held, expected, in flight or ephemeral."""
+def test_is_empty() -> None:
+    """Held, expected, in-flight and ephemeral items all count."""
     queue = SendQueue()
     assert queue.is_empty
     queue.add(pdus("a", 1), [])
@@ -171,8 +171,8 @@ def test_it_is_empty_when_nothing_is_left() -> None:
     assert not queue.is_empty
 
 
-def test_only_so_many_rooms_hold_something_at_once() -> None:
-    """Of the others the name is known, and each is loaded in its turn, the one that waits longest first."""
+def test_the_number_of_lanes_with_items_is_limited() -> None:
+    """Of the others only the name is known; each is loaded in turn, the longest waiting first."""
     queue = SendQueue()
     rooms = [f"!{number}" for number in range(MOST_LANES + 2)]
     for number, room in enumerate(rooms):
@@ -194,8 +194,8 @@ def test_only_so_many_rooms_hold_something_at_once() -> None:
     assert queue.is_complete()
 
 
-def test_the_lane_that_was_loaded_last_is_the_last_in_its_turn() -> None:
-    """A flood in one room leaves the others their share."""
+def test_lanes_are_loaded_in_turn() -> None:
+    """A room with many events does not delay the others."""
     queue = SendQueue()
     for room in ("a", "b"):
         queue.expect(room)

@@ -1,4 +1,4 @@
-"""The sender to one server by itself; `test_outbox` shows it at work."""
+"""The sender of one server; `test_outbox.py` tests it within the outbox."""
 
 import asyncio
 
@@ -44,8 +44,8 @@ def sender_of(
     )
 
 
-async def test_it_ends_when_there_is_nothing_to_do(database: Database, neighbourhood: Neighbourhood) -> None:
-    """After everything that waits has been sent."""
+async def test_an_idle_sender_ends(database: Database, neighbourhood: Neighbourhood) -> None:
+    """After it has sent all queued items."""
     peer, seen = ReceivingServer(), Seen()
     refs = await queued(database, says(public_room("11"), "1", "2"))
     sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
@@ -60,10 +60,10 @@ async def test_it_ends_when_there_is_nothing_to_do(database: Database, neighbour
     assert sender.left_over() == ()
 
 
-async def test_a_clock_that_is_set_back_does_not_matter(
+async def test_a_clock_that_is_set_back_has_no_effect(
     database: Database, neighbourhood: Neighbourhood
 ) -> None:
-    """The machine's time never runs backwards."""
+    """The machine's time never decreases."""
     peer, clock = ReceivingServer(), Clock()
     sender = sender_of(database, await client_of(neighbourhood, peer), Seen(), clock)
     before = sender._now()
@@ -71,15 +71,15 @@ async def test_a_clock_that_is_set_back_does_not_matter(
     assert sender._now() == before
 
 
-async def test_a_mistake_of_ours_is_a_failed_attempt(
+async def test_an_unexpected_exception_is_a_failed_attempt(
     database: Database, neighbourhood: Neighbourhood
 ) -> None:
-    """It is reported, and tried again like any other: a sender that waits for ever would be worse."""
+    """It is reported and the transaction retried; the sender must not wait for ever."""
     peer, seen = ReceivingServer(), Seen()
     client = await client_of(neighbourhood, peer)
     await queued(database, says(public_room("11"), "1"))
     sender = sender_of(database, client, seen, Clock())
-    client._own_keys = lambda: 1 / 0  # type: ignore[assignment,return-value]  # something nobody foresaw
+    client._own_keys = lambda: 1 / 0  # type: ignore[assignment,return-value]  # an unexpected exception
     running = asyncio.create_task(sender.run())
     try:
         await seen.until(lambda seen: seen.states.get(PEER) is State.BACKING_OFF)
@@ -89,10 +89,10 @@ async def test_a_mistake_of_ours_is_a_failed_attempt(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_who_looks_on_and_fails_holds_nothing_up(
+async def test_an_exception_of_the_observer_does_not_stop_the_sender(
     database: Database, neighbourhood: Neighbourhood
 ) -> None:
-    """What a transaction came to is known before anybody is told."""
+    """The machine gets the result before the observer is called."""
     peer, seen = ReceivingServer(), Seen()
     refs = await queued(database, says(public_room("11"), "1", "2"))
     sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
@@ -102,8 +102,10 @@ async def test_who_looks_on_and_fails_holds_nothing_up(
     assert seen.left == [(Fate.DELIVERED, 2)]
 
 
-async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood: Neighbourhood) -> None:
-    """A request that has not been answered is given up."""
+async def test_requests_are_cancelled_with_the_sender(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """A request without a response is abandoned."""
     peer, seen = ReceivingServer(), Seen()
     peer.holds.clear()
     await queued(database, says(public_room("11"), "1"))
@@ -118,10 +120,10 @@ async def test_what_is_under_way_ends_with_it(database: Database, neighbourhood:
     assert sender.left_over() == ()
 
 
-async def test_a_fault_of_the_machine_ends_the_sender(
+async def test_an_exception_of_the_machine_ends_the_sender(
     database: Database, neighbourhood: Neighbourhood
 ) -> None:
-    """Nothing asked for this answer: the machine says so, and the outbox replaces the sender."""
+    """Here an unexpected input raises; the outbox replaces the sender."""
     seen = Seen()
     sender = sender_of(
         database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), linger=60.0
@@ -129,12 +131,12 @@ async def test_a_fault_of_the_machine_ends_the_sender(
     running = asyncio.create_task(sender.run())
     await seen.until(lambda seen: seen.states.get(PEER) is State.IDLE)
     sender.tell(Answered())
-    with pytest.raises(AssertionError, match="nobody asked"):
+    with pytest.raises(AssertionError, match="unexpected input"):
         await running
 
 
-async def test_it_ends_when_it_is_told_to_stop(database: Database, neighbourhood: Neighbourhood) -> None:
-    """With what was delivered deleted, so that nothing of it is sent again."""
+async def test_stop_ends_the_sender(database: Database, neighbourhood: Neighbourhood) -> None:
+    """Delivered items are deleted, so that they are not sent again."""
     peer, seen = ReceivingServer(), Seen()
     refs = await queued(database, says(public_room("11"), "1", "2"))
     sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock(), linger=60.0)
@@ -147,8 +149,10 @@ async def test_it_ends_when_it_is_told_to_stop(database: Database, neighbourhood
     assert len(refs) == len(peer.received)
 
 
-async def test_signs_of_life_do_not_pile_up(database: Database, neighbourhood: Neighbourhood) -> None:
-    """As long as nothing looks at them. What was queued is never dropped."""
+async def test_the_number_of_unhandled_requests_and_progress_is_limited(
+    database: Database, neighbourhood: Neighbourhood
+) -> None:
+    """Queued items are never dropped."""
     sender = sender_of(database, await client_of(neighbourhood, ReceivingServer()), Seen(), Clock())
     for _ in range(3 * MOST_SIGNS):
         sender.tell(Heard())

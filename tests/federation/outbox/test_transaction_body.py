@@ -1,4 +1,4 @@
-"""The id and the body of a transaction, and what its answer says."""
+"""The id and the body of a transaction, and its response."""
 
 import pytest
 
@@ -10,10 +10,9 @@ EVENTS = [encode({"type": "m.room.message", "content": {"body": "é"}}), encode(
 
 @pytest.mark.parametrize("edus", [[], [{"edu_type": "m.typing", "content": {"typing": True}}]])
 @pytest.mark.parametrize("pdus", [[], EVENTS[:1], EVENTS])
-def test_it_is_canonical_however_it_was_put_together(
-    pdus: list[bytes], edus: list[dict[str, object]]
-) -> None:
-    """It is signed as it stands, and the peer signs what it reads anew: the two must be the same bytes."""
+def test_the_body_is_canonical_json(pdus: list[bytes], edus: list[dict[str, object]]) -> None:
+    """The request's signature covers it, and the peer encodes what it parsed again: both must have the
+    same bytes."""
     made = body("a.example", 5, pdus, edus)
     read = decode(made)
     assert encode(read) == made
@@ -32,18 +31,18 @@ def test_it_is_canonical_however_it_was_put_together(
         ({}, {}),
     ],
 )
-def test_what_the_peer_would_not_take(answer: dict[str, object], expected: dict[str, str]) -> None:
-    """Only what it says in the form it should counts."""
+def test_errors_of_refused_events(answer: dict[str, object], expected: dict[str, str]) -> None:
+    """Only well-formed errors count."""
     assert objections(answer) == expected
 
 
-def test_its_target_is_written_like_every_other() -> None:
-    """Nothing in the id steers where it goes."""
+def test_the_transaction_id_is_escaped_in_the_path() -> None:
+    """It cannot change the path of the request."""
     assert target("a/b").uri == "/_matrix/federation/v1/send/a%2Fb"
 
 
-def test_an_id_stands_for_the_rows_of_one_database() -> None:
-    """Another epoch, other positions, other events, other content: another id."""
+def test_the_id_depends_on_database_and_rows() -> None:
+    """Another epoch, position, event or content gives another id."""
     pdus, edus = [(1, "$a"), (2, "$b")], [(3, "m.direct_to_device", b"{}")]
     made = id_of("epoch", pdus, edus)
     assert made == id_of("epoch", pdus, edus)
