@@ -1,1 +1,1 @@
-"""The `MatrixBackend` of a node that is a homeserver: what our own users do in rooms."""
+"""The `MatrixBackend` of a node that is a homeserver: what its local users do in rooms."""

@@ -1,4 +1,4 @@
-"""Making rooms, and naming them."""
+"""Creates rooms, and manages their aliases and their entries in the room directory."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,13 +15,16 @@ MOST_KEY_BYTES = 255
 
 class RoomMaking(HasParts):
     async def create_room(self, request: RoomRequest) -> CreatedRoom:
-        """The room, its name in the directory and the key under which it is found again are one commit."""
+        """Create a room, or return the room that the creator created with the same key before.
+
+        The room, its alias and its key are committed together. Users who could not be invited are in the
+        result."""
         self._refuse_strangers(request.creator)
         known = await self._made_before(request)
         not_invited = {}
         if known is None:
             strangers = [user for user in request.invite if await self._is_unknown(user)]
-            not_invited = dict.fromkeys(strangers, "There is no such user.")
+            not_invited = dict.fromkeys(strangers, "This user does not exist.")
             invited = [user for user in request.invite if user not in not_invited]
             request = replace(request, invite=invited)
             room_id, is_new = await self._make_room(request)
@@ -32,7 +35,7 @@ class RoomMaking(HasParts):
     async def _make_room(self, request: RoomRequest) -> tuple[str, bool]:
         creation = await self._planned(request)
         if creation.alias is not None and await self._resolve(creation.alias) is not None:
-            # By another process that was asked for the same room at the same moment, it may be.
+            # Another process may have handled the same request at the same moment.
             known = await self._made_before(request)
             if known is None:
                 raise _alias_taken(creation.alias)
@@ -48,7 +51,7 @@ class RoomMaking(HasParts):
                     connection, request.creator, request.key, room_id
                 ):
                     made_meanwhile = await fetch_created(connection, request.creator, request.key)
-                    raise MatrixError("M_ROOM_IN_USE", "Another process has just made that room.", 409)
+                    raise MatrixError("M_ROOM_IN_USE", "Another process has just created this room.", 409)
                 if creation.alias is not None:
                     row = Alias(creation.alias, room_id, request.creator, self._parts.now_ms())
                     if not await insert_alias(connection, row):
@@ -73,13 +76,17 @@ class RoomMaking(HasParts):
         if request.key is None:
             return None
         if "\0" in request.key or len(request.key.encode("utf-8", "replace")) > MOST_KEY_BYTES:
-            raise MatrixError("M_INVALID_PARAM", f"A key has at most {MOST_KEY_BYTES} bytes.", 400)
+            raise MatrixError(
+                "M_INVALID_PARAM",
+                f"The key of a room must have at most {MOST_KEY_BYTES} bytes and no NUL.",
+                400,
+            )
         async with self._parts.database.transaction(readonly=True) as connection:
             return await fetch_created(connection, request.creator, request.key)
 
     async def _invite_the_others(self, request: RoomRequest, room_id: str) -> dict[str, str]:
-        """Those who are not part of the first commit, because their servers have to be asked. Who was ever
-        invited is not invited again."""
+        """Invite the users whose servers have to sign the invite, which is not possible in the first
+        commit. Users who already have a membership are not invited again."""
         refused = {}
         for user in dict.fromkeys(request.invite):
             if user == request.creator or await self._membership_in(room_id, user) is not None:
@@ -99,7 +106,7 @@ class RoomMaking(HasParts):
     def _is_ours(self, user: str) -> bool:
         return domain(user) == self._parts.server_name
 
-    # -- names --
+    # -- aliases --
 
     async def resolve_alias(self, alias: str) -> tuple[str, Sequence[str]] | None:
         return await self._resolve(alias)
@@ -117,4 +124,4 @@ class RoomMaking(HasParts):
 
 def _alias_taken(alias: str) -> MatrixError:
     # "M_ROOM_IN_USE: Will be returned if the room alias supplied is already in use", with status 400.
-    return MatrixError("M_ROOM_IN_USE", f"{alias} is the name of another room.", 400)
+    return MatrixError("M_ROOM_IN_USE", f"The alias {alias} belongs to another room.", 400)

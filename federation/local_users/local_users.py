@@ -1,6 +1,6 @@
-"""Living in rooms: all that this server's users do, see and are told. It satisfies
-`bridge.matrix.backend.MatrixBackend`, which says what each operation does.
-"""
+"""The operations of local users: rooms, events, memberships, profiles, media and EDUs.
+
+`LocalUsers` implements `bridge.matrix.backend.MatrixBackend`, which documents each operation."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -33,11 +33,12 @@ from storage.rooms.sent_transactions import prune_sent
 from storage.rooms.stream import list_cursors
 
 REPEATS: Final = timedelta(days=7)
-"""For how long a transaction id is remembered."""
+"""How long the transaction ids of sent events are stored."""
 
 
 class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences):
-    """It runs between `start` and `close`, as do the parts that it is given."""
+    """The Matrix backend of a homeserver. Runs between `start` and `close`; so must the services it is
+    given."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         now_ms: Callable[[], int],
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:
-        """`report` is given a sentence about what could not be told to others."""
+        """`report` receives a sentence about each EDU that could not be sent."""
         own = OwnEphemeral(database, graph, outbox, news, now_ms=now_ms, report=report)
         super().__init__(
             Parts(
@@ -78,13 +79,13 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         await self._parts.own.close()
 
     async def prune(self) -> int:
-        """Forget the transaction ids that nobody will use again; how many they were."""
+        """Delete transaction ids older than `TRANSACTION_ID_RETENTION`; return how many were deleted."""
         async with self._parts.database.transaction() as connection:
             return await prune_sent(connection, REPEATS)
 
     async def lags(self) -> dict[str, int]:
-        """By how many places in the stream each reader is behind, by name; places that were never used count
-        too."""
+        """Return by how many stream positions each reader is behind, by name. Unused positions are
+        counted."""
         last = await self._parts.graph.stream.last_position()
         async with self._parts.database.transaction(readonly=True) as connection:
             cursors = await list_cursors(connection)
@@ -141,5 +142,5 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
             try:
                 opened = await stack.enter_async_context(self._parts.media.open(mxc))
             except PeerError as problem:
-                raise MatrixError("M_UNKNOWN", f"{problem.peer} does not give it.", 502) from problem
+                raise MatrixError("M_UNKNOWN", f"{problem.peer} did not provide {mxc}.", 502) from problem
             yield opened

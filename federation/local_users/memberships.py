@@ -1,4 +1,5 @@
-"""Who is in which room: joining, leaving, inviting and what moderators do. What is so already is done."""
+"""Memberships of local users: join, leave, knock and invite, and what moderators do. An operation whose
+effect is already reached does nothing."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -67,7 +68,8 @@ class Memberships(HasParts):
         ]
         async with self._parts.database.transaction(readonly=True) as connection:
             rooms = await fetch_rooms_of_user(connection, user, ["invite"])
-        # Of a room that everybody here has left nobody knows how it went on.
+        # This server no longer receives events of rooms that all its users have left, so invites there are
+        # outdated.
         inside = [
             Invite(room_id, user, event.sender, event.event_id)
             for room_id in rooms
@@ -99,33 +101,33 @@ class Memberships(HasParts):
         where: Collection[str | None],
         reason: str | None,
     ) -> None:
-        """Set somebody's membership, if it is one of those that can be changed to it."""
+        """Set the membership of a user whose current membership is one of `where`; otherwise do nothing."""
         self._refuse_strangers(sender)
         if not is_user_id(user):
-            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a user id.", 400)
+            raise MatrixError("M_INVALID_PARAM", f"{user[:255]} is not a valid user id.", 400)
         await self._room(room_id)
         if await self._membership_in(room_id, user) in where:
             content = {**_reason(reason), "membership": membership}
             await self._parts.graph.send_event(room_id, MEMBER, content, sender, user)
 
     async def _find(self, room: str, via: Sequence[str]) -> tuple[str, list[str]]:
-        """The room's id and servers to reach it by."""
+        """Return the room's id and servers through which it can be joined."""
         if is_room_id(room):
             return room, list(via)
         found = await self._resolve(room)
         if found is None:
-            raise MatrixError("M_NOT_FOUND", f"There is no room called {room[:255]}.", 404)
+            raise MatrixError("M_NOT_FOUND", f"The room alias {room[:255]} does not exist.", 404)
         return found[0], [*via, *found[1]]
 
     async def _is_here(self, room_id: str) -> bool:
         return await self._parts.graph.is_server_in_room(room_id, self._parts.server_name)
 
     async def _is_joined(self, room_id: str, user: str) -> bool:
-        """Of a user of this server, which is in the room by that."""
+        """Whether the local user is joined, so that this server is in the room too."""
         return await self._membership_in(room_id, user) == "join"
 
     async def _is_here_as(self, room_id: str, user: str, memberships: Collection[str]) -> bool:
-        """Whether this server is in the room and the user has such a membership there."""
+        """Whether this server is in the room and the user has one of these memberships."""
         return await self._is_here(room_id) and await self._membership_in(room_id, user) in memberships
 
 

@@ -1,6 +1,5 @@
-"""What this server's users do that is worth something for a moment: told to those here and to the servers of
-the rooms concerned, several times in a row as once.
-"""
+"""Typing, receipts, presence and custom EDUs of local users: passed to local listeners and to the servers
+of their rooms. Several changes in a short time are sent as one."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,21 +21,22 @@ from storage.federation.edus import ReceiptRow, write_receipts
 from storage.rooms.rooms import fetch_rooms_of_users
 
 TYPING_TOLD_AGAIN_MS: Final = 20_000
-"""Servers forget after some 60 seconds who does not type on."""
+"""How often typing is repeated. Receivers time it out after about 60 seconds."""
 PRESENCE_TOLD_AGAIN_MS: Final = 25 * 60_000
-"""Servers take who is silent for half an hour to be gone."""
+"""How often presence is repeated. Receivers time it out after half an hour."""
 GATHERED: Final = 0.2
-"""Seconds for which changes of presence and receipts are gathered before they go out."""
+"""Seconds for which changes of presence and receipts are collected before they are sent."""
 LOOKED_AT: Final = 60.0
-"""Seconds between two looks at whose presence has to be told again."""
+"""Seconds between two checks of which presence has to be repeated."""
 EDU_LIVES_MS: Final = 60_000
 MOST_PRESENT: Final = 100_000
 MOST_READ: Final = 10_000
 
 
 class OwnEphemeral:
-    """Whoever calls has seen that the users are ours and in the rooms. It runs between `start` and `close`.
-    `report` is given a sentence about what could not be told."""
+    """Sends the ephemeral data of local users. Runs between `start` and `close`.
+
+    The caller has checked that the users are local and joined to the rooms."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class OwnEphemeral:
     async def close(self) -> None:
         await self._tasks.close()
 
-    # -- what users do --
+    # -- operations --
 
     async def type(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> None:
         self._news.type_here(room_id, user, typing=typing, lasts_ms=lasts_ms)
@@ -91,13 +91,14 @@ class OwnEphemeral:
         self._something.set()
 
     def meet(self, user: str) -> None:
-        """The user has come into another room, where nobody knows yet whether the user is there."""
+        """Send the user's presence again, because the user has joined a room whose servers may not know
+        it."""
         if self._presence.get(user) is not None:
             self._changed.add(user)
             self._something.set()
 
     async def read(self, receipt: Receipt) -> None:
-        """Committed when it returns."""
+        """Store and send a read receipt. It is committed when this returns."""
         key = receipt.room_id, receipt.user_id, receipt.thread_id
         known = self._read.get(key)
         if known is not None and known.event_id == receipt.event_id:
@@ -113,23 +114,30 @@ class OwnEphemeral:
         self._something.set()
 
     async def send(self, room_id: str, edu_type: str, content: Mapping[str, Any], name: str) -> None:
-        """An EDU of a type of one's own."""
+        """Send an EDU of a custom type to the servers of a room. Queued EDUs with the same type, room and
+        `name` are replaced."""
         if edu_type.startswith("m."):
-            raise MatrixError("M_INVALID_PARAM", "EDUs of the specification are not sent by hand.", 400)
+            raise MatrixError(
+                "M_INVALID_PARAM", "EDU types of the specification (m.*) cannot be sent as custom EDUs.", 400
+            )
         try:
             size = len(encode(dict(content)))
         except NotCanonical as problem:
-            raise MatrixError("M_BAD_JSON", f"The EDU cannot be written: {problem}.", 400) from None
+            raise MatrixError(
+                "M_BAD_JSON", f"The EDU cannot be encoded as canonical JSON: {problem}.", 400
+            ) from None
         if size > MAX_OWN_EDU_BYTES:
-            raise MatrixError("M_TOO_LARGE", f"An EDU has at most {MAX_OWN_EDU_BYTES} bytes.", 413)
+            raise MatrixError(
+                "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_OWN_EDU_BYTES} bytes.", 413
+            )
         edu = Outgoing(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
         self._outbox.pass_on(await self._rooms.servers_in_room(room_id), edu)
 
     # -- to other servers --
 
     def _typing_changed(self, said: Ephemeral) -> None:
-        """Who has stopped, or has not typed on, is not typing elsewhere either."""
-        assert isinstance(said, TypingNow), "what is told under m.typing"
+        """Notify other servers of users who have stopped typing or whose typing has timed out."""
+        assert isinstance(said, TypingNow), "the update of m.typing"
         told = self._typing_told.get(said.room_id, {})
         for user in told.keys() - said.user_ids:
             del told[user]
@@ -142,7 +150,8 @@ class OwnEphemeral:
         self._outbox.pass_on(servers, making.typing(Typing(room_id, user, typing)))
 
     async def _send(self) -> None:
-        """What cannot be sent is not tried again: the next one is as good, and presence is repeated."""
+        """Send collected receipts and presence. A failure is not retried: the next update replaces this
+        one, and presence is repeated."""
         await self._something.wait()
         await asyncio.sleep(GATHERED)
         self._something.clear()
@@ -158,7 +167,7 @@ class OwnEphemeral:
             self._outbox.pass_on(servers.get(receipt.room_id, frozenset()), making.receipt(receipt))
 
     async def _send_presence(self) -> None:
-        """To every server that somebody is on whom the user meets."""
+        """Send changed presence to all servers that share a room with the user."""
         changed, self._changed = self._changed, set()
         if not changed:
             return
@@ -181,7 +190,7 @@ class OwnEphemeral:
         self.repeat()
 
     def repeat(self) -> None:
-        """Say again of those who are still there that they are."""
+        """Send again the presence of users who are not offline."""
         due = self._now_ms() - PRESENCE_TOLD_AGAIN_MS
         stale = {user for user, told in self._presence_told.items() if told <= due}
         if stale:

@@ -1,4 +1,4 @@
-"""What living in rooms takes: each `Protocol` says no more than is used."""
+"""The services and checks that all operations of local users share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,42 +40,43 @@ class Parts:
 
 
 class HasParts:
-    """What everything that users do has at hand."""
+    """Base class of the operations of local users."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # Users of this server, as far as it has been seen that they can be.
+        # Valid user ids of this server that were checked before.
         self._own: LRUCache[str, bool] = LRUCache(MOST_USERS)
 
     def _refuse_strangers(self, user: str) -> None:
-        """Nobody acts here for a user of another server: our signature would be on it."""
+        """Refuse users of other servers: an event of theirs would be signed by this server."""
         if self._own.get(user) is None:
             if domain(user) != self._parts.server_name or not is_user_id(user):
-                raise MatrixError("M_FORBIDDEN", f"{user[:255]} is no user of this server.", 403)
+                raise MatrixError("M_FORBIDDEN", f"{user[:255]} is not a user of this server.", 403)
             self._own[user] = True
 
     async def _room(self, room_id: str) -> RoomView:
         view = await self._parts.graph.room(room_id)
         if view is None:
-            raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
+            raise MatrixError("M_NOT_FOUND", "This server does not know this room.", 404)
         return view
 
     async def _entry(self, room_id: str, key: StateKey) -> Pdu | None:
-        """Of the current state."""
+        """Return an event of the room's current state."""
         return (await self._parts.graph.current_events(room_id, [key])).get(key)
 
     async def _membership_in(self, room_id: str, user: str) -> str | None:
-        """In a room whose state is known here."""
+        """Return the user's membership in a room that this server knows."""
         member = await self._entry(room_id, (MEMBER, user))
         membership = None if member is None else member.membership
         return membership if isinstance(membership, str) else None
 
     async def _shown(self, user: str) -> dict[str, Any]:
-        """What the member events of a user of this server say of the user. 404 when there is no such user."""
+        """Return the profile fields for the member events of a local user. 404 if the user does not
+        exist."""
         self._refuse_strangers(user)
         profile = await self._parts.profiles.profile(user)
         if profile is None:
-            raise MatrixError("M_NOT_FOUND", f"There is no user {user} here.", 404)
+            raise MatrixError("M_NOT_FOUND", f"The user {user} does not exist on this server.", 404)
         return {name: profile[name] for name in MOST_CHARACTERS if name in profile}
 
     async def _resolve(self, alias: str) -> tuple[str, Sequence[str]] | None:

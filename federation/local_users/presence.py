@@ -1,4 +1,4 @@
-"""What is worth something for a moment: who types, who is there, how far somebody has read."""
+"""Typing, presence, receipts, to-device messages and custom EDUs."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -25,11 +25,13 @@ class Presences(HasParts):
     async def set_presence(self, user: str, presence: PresenceState, *, status: str | None = None) -> None:
         self._refuse_strangers(user)
         if presence not in _STATES:
-            raise MatrixError("M_INVALID_PARAM", "There is no such presence.", 400)
+            raise MatrixError("M_INVALID_PARAM", "The presence must be online, unavailable or offline.", 400)
         if status is not None and (
             "\0" in status or len(status.encode("utf-8", "replace")) > MAX_STATUS_BYTES
         ):
-            raise MatrixError("M_INVALID_PARAM", f"A status has at most {MAX_STATUS_BYTES} bytes.", 400)
+            raise MatrixError(
+                "M_INVALID_PARAM", f"A status must have at most {MAX_STATUS_BYTES} bytes and no NUL.", 400
+            )
         is_active = presence == "online"
         self._parts.own.be(PresenceOfUser(user, presence, 0 if is_active else None, is_active, status))
 
@@ -39,9 +41,9 @@ class Presences(HasParts):
         await self._refuse_outsiders(room_id, user)
         event = (await self._parts.graph.events([event_id])).get(event_id)
         if event is None or event.room_id != room_id:
-            raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
+            raise MatrixError("M_NOT_FOUND", f"There is no event {event_id[:255]} in this room.", 404)
         if thread_id is not None and thread_id != "main" and not is_event_id(thread_id):
-            raise MatrixError("M_INVALID_PARAM", "A thread is named by an event, or is main.", 400)
+            raise MatrixError("M_INVALID_PARAM", "A thread id must be an event id or main.", 400)
         receipt = Receipt(room_id, user, event_id, self._parts.now_ms(), thread_id)
         await self._parts.own.read(receipt)
 
@@ -87,4 +89,4 @@ class Presences(HasParts):
         self._refuse_strangers(user)
         await self._room(room_id)
         if await self._membership_in(room_id, user) != "join":
-            raise MatrixError("M_FORBIDDEN", "The user is not in that room.", 403)
+            raise MatrixError("M_FORBIDDEN", "The user is not joined to this room.", 403)

@@ -1,7 +1,4 @@
-"""Reading rooms, for showing them to somebody: state, events, the timeline page by page.
-
-Where a page of a room's timeline ended, as text for whoever goes on reading.
-"""
+"""Reads rooms: state, events, relations, and the timeline page by page."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -24,11 +21,11 @@ def write(depth: int, origin_server_ts: int, event_id: str) -> str:
 
 
 def read(token: str) -> tuple[int, int, str]:
-    """MatrixError for what is none."""
+    """Parse the token of a page. Raises MatrixError if it is invalid."""
     depth, _, rest = token.partition("_")
     ts, _, event_id = rest.partition("_")
     if not is_event_id(event_id) or not _is_number(depth) or not _is_number(ts):
-        raise MatrixError("M_INVALID_PARAM", "That is no place in a timeline.", 400)
+        raise MatrixError("M_INVALID_PARAM", "The pagination token is invalid.", 400)
     return int(depth), int(ts), event_id
 
 
@@ -39,9 +36,9 @@ def _is_number(text: str) -> bool:
 
 MOST_AT_ONCE: Final = 1_000
 MOST_ASKED: Final = 3
-"""How many servers are asked for history, one after the other."""
+"""From how many servers history is requested, one after the other."""
 MOST_FETCHES: Final = 10
-"""How often for one page: a server gives some hundred events at once."""
+"""How many requests for history are made for one page: a server returns about a hundred events at once."""
 
 
 class Reading(HasParts):
@@ -94,10 +91,10 @@ class Reading(HasParts):
         reader: str | None = None,
     ) -> list[RoomEvent]:
         if "\0" in room_id or "\0" in event_id or (rel_type is not None and "\0" in rel_type):
-            return []  # nothing is called so, and Postgres takes no text with NUL
+            return []  # no identifier has a NUL, and Postgres does not store one
         limit = max(1, min(limit, MOST_AT_ONCE))
-        # A redaction takes the relation out of the content, so that there is none any more. Which events are
-        # redacted shows when they are looked at: if some are, more have to be.
+        # A redaction removes the relation from the content. Redacted events are found only after loading;
+        # if there are some, more events are loaded to fill the limit.
         for looked_at in (limit, MOST_AT_ONCE):
             async with self._parts.database.transaction(readonly=True) as connection:
                 ids = await fetch_relations(connection, room_id, event_id, rel_type, looked_at)
@@ -139,7 +136,7 @@ class Reading(HasParts):
         return Page(events, last and write(last.depth, last.origin_server_ts, last.event_id))
 
     async def _fetch_history(self, room_id: str, limit: int) -> bool:
-        """Whether one of the room's servers knew of something before what is known here."""
+        """Fetch earlier events from one of the room's servers. Return whether there were any."""
         graph, ours = self._parts.graph, self._parts.server_name
         servers = sorted(await graph.servers_in_room(room_id) - {ours})
         for server in islice(servers, MOST_ASKED):
@@ -151,7 +148,7 @@ class Reading(HasParts):
         return False
 
     async def _seen(self, room_id: str, event_ids: Sequence[EventId], reader: str | None) -> list[RoomEvent]:
-        """Those of the events that are of the room and that the reader may see, in their order."""
+        """Return those events that belong to the room and that the reader may see, in the given order."""
         known = await self._parts.graph.events(event_ids)
         pdus = [known[one] for one in event_ids if one in known and known[one].room_id == room_id]
         if not pdus:
@@ -164,11 +161,11 @@ class Reading(HasParts):
         return [as_seen(seen, original, version) for seen, original in zip(shown, pdus, strict=True)]
 
     async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:
-        """By the state before the event or by that after it: what changes the visibility, or the user's own
-        membership, is seen by whoever sees either side of it."""
+        """Check the state before the event and the state after it: an event that changes the visibility or
+        the reader's membership is visible if either state allows it."""
         graph = self._parts.graph
         for state in (await graph.state_at(pdu.event_id), await graph.state_after(pdu.event_id)):
-            # An outlier is part of a state, which the user may see.
+            # An outlier is part of a state, and state is visible to the reader.
             if state is None or await self._sees_with(reader, state, is_joined_now=is_joined_now):
                 return True
         return False

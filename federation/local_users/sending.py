@@ -1,4 +1,4 @@
-"""Sending events, setting state, redacting."""
+"""Sends events, sets state and redacts events."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,7 +29,7 @@ class Sending(HasParts):
     ) -> str:
         self._refuse_strangers(sender)
         if type_ == _REDACTION:
-            raise MatrixError("M_INVALID_PARAM", "Redactions have an operation of their own.", 400)
+            raise MatrixError("M_INVALID_PARAM", "Redactions are sent with the redact operation.", 400)
         _refuse_names(transaction_id, ts)
         event = await self._parts.graph.send_event(
             room_id, type_, content, sender, ts=ts, transaction_id=transaction_id
@@ -50,14 +50,17 @@ class Sending(HasParts):
         _refuse_names(None, ts)
         match type_:
             case "m.room.member":
-                raise MatrixError("M_INVALID_PARAM", "Memberships have operations of their own.", 400)
+                raise MatrixError(
+                    "M_INVALID_PARAM", "Memberships are changed with join, leave, invite, kick and ban.", 400
+                )
             case "m.room.encryption":
-                raise MatrixError("M_INVALID_PARAM", "Rooms of this server are not encrypted.", 400)
+                raise MatrixError("M_INVALID_PARAM", "This server does not support encrypted rooms.", 400)
             case "m.room.server_acl":
                 refuse_shutting_out(self._parts.server_name, dict(content))
         current = await self._entry(room_id, (type_, state_key))
         if current is not None:
-            # As it is seen: what was redacted may say the same and yet has to be said again.
+            # Compare the redacted form: a redacted event may have the same original content and has to be
+            # replaced.
             (shown,) = await self._parts.graph.shown_to_people([current])
             if is_same(dict(shown.content), dict(content)):
                 return shown.event_id
@@ -83,24 +86,30 @@ class Sending(HasParts):
         return event.event_id
 
     async def _refuse_redaction(self, room_id: str, sender: str, event_id: str) -> None:
-        """Servers apply a redaction whose sender is of the same server as the event's. That one of our users
-        does not take back what another has said is for us to see to."""
+        """Servers apply a redaction if its sender's server is that of the redacted event. So this server
+        must prevent its users from redacting each other's events without the power to do so."""
         target = (await self._parts.graph.events([event_id])).get(event_id)
         if target is None or target.room_id != room_id:
-            raise MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
+            raise MatrixError("M_NOT_FOUND", f"There is no event {event_id[:255]} in this room.", 404)
         if target.sender == sender:
             return
         version = (await self._room(room_id)).version
         state = await self._parts.graph.current_events(room_id, [CREATE, POWER_LEVELS])
         levels = PowerLevels(state.get(CREATE), state.get(POWER_LEVELS), version)
         if levels.of_user(sender) < levels.of_action("redact"):
-            raise MatrixError("M_FORBIDDEN", "You have not the power to redact what others have said.", 403)
+            raise MatrixError(
+                "M_FORBIDDEN", "The user has not the power level to redact events of others.", 403
+            )
 
 
 def _refuse_names(transaction_id: str | None, ts: int | None) -> None:
     if transaction_id is not None and (
         "\0" in transaction_id or not 0 < len(transaction_id.encode("utf-8", "replace")) <= MAX_BYTES
     ):
-        raise MatrixError("M_INVALID_PARAM", f"A transaction id has 1 to {MAX_BYTES} bytes.", 400)
+        raise MatrixError(
+            "M_INVALID_PARAM", f"A transaction id must have 1 to {MAX_BYTES} bytes and no NUL.", 400
+        )
     if ts is not None and not (type(ts) is int and 0 <= ts <= MAX_TS):
-        raise MatrixError("M_INVALID_PARAM", "That is no time in milliseconds.", 400)
+        raise MatrixError(
+            "M_INVALID_PARAM", "The timestamp must be a non-negative integer of milliseconds.", 400
+        )

@@ -1,4 +1,4 @@
-"""Rooms in spaces, and which servers a room is open to."""
+"""Adds rooms to spaces, and sets the server ACLs of rooms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,7 +43,8 @@ class Spaces(Sending):
     async def _where_allowed(
         self, room_id: str, user: str, content: Mapping[str, Any], space_id: str
     ) -> None:
-        """What a room says of its spaces is an ornament: the space's word counts."""
+        """Set the room's `m.space.parent` if the user may. It is optional: the space's `m.space.child`
+        decides."""
         try:
             await self.set_state(room_id, user, PARENT, content, space_id)
         except MatrixError as refused:
@@ -51,7 +52,7 @@ class Spaces(Sending):
                 raise
 
     async def _via(self, room_id: str) -> list[str]:
-        """Ourselves first, if we are there."""
+        """Return the servers of a room, this server first if it is among them."""
         ours = self._parts.server_name
         servers = await self._parts.graph.servers_in_room(room_id)
         return sorted(servers or {ours}, key=lambda server: (server != ours, server))

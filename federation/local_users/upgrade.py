@@ -1,4 +1,4 @@
-"""Closing a room and going on in another one."""
+"""Upgrades rooms: creates the replacement room and closes the old one."""
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -29,8 +29,10 @@ class Upgrading(Sending):
         additional_creators: Sequence[str] = (),
         also: Collection[str] = (),
     ) -> str:
-        """The new room has the names of the old one from its first commit on. What follows is said once,
-        however often this is called: whoever is killed in the middle calls it again."""
+        """Create the replacement room, and update the old room and the rooms that refer to it. The aliases
+        move in the commit that creates the new room.
+
+        Each step is done once. After a crash, calling this again does the missing ones."""
         shown = await self._shown(user)
         view = await self._room(room_id)
         new_room = await self._upgraded_before(room_id, user)
@@ -57,7 +59,7 @@ class Upgrading(Sending):
     async def _refuse_upgrade(self, room_id: str, user: str) -> None:
         closed = await self._entry(room_id, (_TOMBSTONE, ""))
         if closed is not None and closed.content.get("replacement_room"):
-            raise MatrixError("M_FORBIDDEN", "That room goes on in another one already.", 403)
+            raise MatrixError("M_FORBIDDEN", "This room has already been replaced by another one.", 403)
         event = NewEvent(_TOMBSTONE, user, tombstone("!x"), "")
         await self._parts.graph.prepare_event(room_id, event)
 
@@ -72,7 +74,7 @@ class Upgrading(Sending):
                 connection, new_id = new_room.connection, new_room.room_id
                 if not await insert_created(connection, user, _key(old.room_id), new_id):
                     made_meanwhile = await fetch_created(connection, user, _key(old.room_id))
-                    raise MatrixError("M_ROOM_IN_USE", "Another process is upgrading that room.", 409)
+                    raise MatrixError("M_ROOM_IN_USE", "Another process is upgrading this room.", 409)
                 await move_to_room(connection, old.room_id, new_id)
         except MatrixError:
             if made_meanwhile is None:
@@ -89,14 +91,14 @@ class Upgrading(Sending):
         state = await graph.current_state(room_id)
         known = await graph.events(state.values())
         pdus = [known[event_id] for event_id in state.values()]
-        # What was redacted is not taken along.
+        # Redacted content is not copied.
         return dict(zip(state, await graph.shown_to_people(pdus), strict=True))
 
-    # -- those that point to the old one --
+    # -- references to the old room --
 
     async def _lead_on(self, old: str, new: str, user: str) -> None:
-        """Spaces list the new room in place of the old one, rooms in an old space name the new one, and rooms
-        open to members of the old one are open to those of the new one: as far as the user may say so."""
+        """Replace the old room as child of spaces, as parent of rooms, and in join rules that admit its
+        members, where the user has the power to do so."""
         async with self._parts.database.transaction(readonly=True) as connection:
             rooms = await fetch_rooms_of_user(connection, user)
             spaces = await fetch_entries_of_rooms(connection, rooms, CHILD, old)
@@ -116,7 +118,7 @@ class Upgrading(Sending):
                 await self._if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
 
     async def _if_allowed(self, room_id: str, user: str, key: StateKey, content: Mapping[str, Any]) -> bool:
-        """Whether the user might say so."""
+        """Set a state event. Return whether the user was allowed to."""
         try:
             await self.set_state(room_id, user, key[0], content, key[1])
         except MatrixError as refused:

@@ -14,7 +14,7 @@ from federation.transactions.edu_values import ToDevice
 from tests.connectors.ground import Ground
 from tests.connectors.neighbours import Neighbours
 from tests.connectors.onlooker import Onlooker
-from tests.federation.local_users.homes import homes, inhabited
+from tests.federation.local_users.homes import homes, homeserver_without_port
 from tests.support.driven_node.walking import Person
 from tests.support.postgres import Server, pool_on
 
@@ -34,7 +34,7 @@ async def federation_ground(server: Server, template: str) -> AsyncIterator[Grou
         async def again() -> AsyncIterator[MatrixBackend]:
             async with (
                 pool_on(here.database.address) as database,
-                inhabited(HERE, database, running.addresses, here.media) as other,
+                homeserver_without_port(HERE, database, running.addresses, here.media) as other,
             ):
                 yield other.rooms
 

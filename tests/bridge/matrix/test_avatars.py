@@ -10,7 +10,7 @@ import pytest
 from bridge.matrix.avatars import AGAIN, ANY, Avatars, picture
 from bridge.matrix.ghost import avatar
 from storage.database import Database
-from tests.federation.local_users.homes import Home, inhabited
+from tests.federation.local_users.homes import Home, homeserver_without_port
 
 CLAUDE, KIMI = avatar("claude"), avatar("kimi")
 NODE = "@palaver:here.test"
@@ -33,7 +33,7 @@ class Life:
 
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
-    async with inhabited("here.test", database) as home:
+    async with homeserver_without_port("here.test", database) as home:
         yield home
 
 

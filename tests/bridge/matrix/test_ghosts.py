@@ -11,7 +11,7 @@ from bridge.matrix.avatars import AGAIN
 from bridge.matrix.ghost import puppet_id
 from federation.matrix.errors import MatrixError
 from storage.database import Database
-from tests.federation.local_users.homes import Home, homes, inhabited
+from tests.federation.local_users.homes import Home, homes, homeserver_without_port
 from tests.support.agents import NOW, registered, routing_table
 from tests.support.ghosts import ghosts_of
 from tests.support.postgres import Server
@@ -24,7 +24,7 @@ WORKER, OTHER = f"@worker-1:{HERE}", f"@worker-2:{HERE}"
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
     """A node alone, without a port."""
-    async with inhabited(HERE, database) as home:
+    async with homeserver_without_port(HERE, database) as home:
         yield home
 
 

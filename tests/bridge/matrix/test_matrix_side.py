@@ -12,7 +12,7 @@ from federation.matrix.capabilities import BackendCapability
 from federation.matrix.message_content import edit, reaction, reply, text
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.federation.local_users.homes import inhabited
+from tests.federation.local_users.homes import homeserver_without_port
 
 
 def as_side(rooms: LocalUsers) -> MatrixBackend:
@@ -47,7 +47,7 @@ def test_rooms_have_every_operation_as_it_is_asked_for(name: str, operation: Cal
 
 async def test_an_agent_lives_on_it(database: Database) -> None:
     """From its name to what is made of what it hears, with nothing but what the core may ask for."""
-    async with inhabited("here.test", database) as home:
+    async with homeserver_without_port("here.test", database) as home:
         side = as_side(home.rooms)
         assert side.server_name == "here.test"
         assert BackendCapability.ROOM_IDS in side.capabilities

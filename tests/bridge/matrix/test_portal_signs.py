@@ -8,12 +8,12 @@ from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.portals import TYPES, PortalSigns, state_key
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
-from tests.federation.local_users.homes import Home, inhabited
+from tests.federation.local_users.homes import Home, homeserver_without_port
 
 
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
-    async with inhabited("here.test", database) as home:
+    async with homeserver_without_port("here.test", database) as home:
         yield home
 
 

@@ -1,18 +1,18 @@
-"""Homeservers on which users live."""
+"""Homeservers with local users."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from storage.database import Database
-from tests.federation.local_users.homes import Home, homes, inhabited
+from tests.federation.local_users.homes import Home, homes, homeserver_without_port
 from tests.support.postgres import Server
 
 
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
-    """One alone, without a port."""
-    async with inhabited("here.test", database) as made:
+    """One homeserver without a port."""
+    async with homeserver_without_port("here.test", database) as made:
         yield made
 
 

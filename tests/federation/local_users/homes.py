@@ -1,4 +1,4 @@
-"""Whole homeservers on loopback on which users live, each with a port and a database."""
+"""Whole homeservers on loopback, each with a port and a database."""
 
 import asyncio
 import contextlib
@@ -44,9 +44,9 @@ class Home:
     database: Database
     homeserver: Homeserver
     refuses_invites: set[str]
-    """Users who want none."""
+    """Local users whose invites are refused."""
     media: Path
-    """Where its files are."""
+    """The directory of its media files."""
     seen: Recorder = field(default_factory=Recorder)
 
     @property
@@ -58,7 +58,7 @@ class Home:
         return self.homeserver.graph
 
     async def user(self, localpart: str, displayname: str | None = None) -> str:
-        """One that there is from now on."""
+        """Create a user."""
         user = f"@{localpart}:{self.name}"
         await self.rooms.ensure_user(user)
         if displayname is not None:
@@ -66,7 +66,7 @@ class Home:
         return user
 
     async def room(self, creator: str, **request: Any) -> str:
-        """One that everybody may come into, unless the request says otherwise."""
+        """Create a room, which anyone may join unless `request` says otherwise."""
         asked = {"preset": "public_chat", **request}
         return (await self.rooms.create_room(RoomRequest(creator=creator, **asked))).room_id
 
@@ -75,12 +75,12 @@ class Home:
         return await self.rooms.send(room_id, user, "m.room.message", content, **how)
 
     async def state(self, room_id: str, type_: str, state_key: str = "") -> Any:
-        """The content of an entry; None where there is none."""
+        """Return the content of a state event, or None."""
         event = await self.rooms.state_event(room_id, type_, state_key)
         return None if event is None else event.content
 
     async def until(self, condition: Callable[[RoomEvent], object]) -> StreamedEvent:
-        """Such an event has been taken in."""
+        """Wait for an event that satisfies the condition."""
         name = f"test {id(condition)}"
         async with asyncio.timeout(TIMEOUT), self.rooms.subscription(name) as subscription:
             while True:
@@ -95,7 +95,7 @@ class Home:
         return await self.until(lambda event: event.event_id == event_id)
 
     async def until_member(self, room_id: str, user: str, membership: str) -> None:
-        """As this node sees it."""
+        """Wait until this homeserver sees the membership."""
         position = await self.graph.stream.last_position()
         async with asyncio.timeout(TIMEOUT):
             while await self.rooms.membership(room_id, user) != membership:
@@ -103,7 +103,7 @@ class Home:
 
 
 class Homes:
-    """They know of each other by name."""
+    """Starts homeservers that know each other as peers."""
 
     def __init__(self, server: Server, template: str, stack: AsyncExitStack) -> None:
         self._server = server
@@ -113,7 +113,7 @@ class Homes:
 
     @property
     def addresses(self) -> dict[str, PeerSettings]:
-        """Where each of them is."""
+        """The peer settings of each homeserver."""
         return self._addresses
 
     async def start(self, *names: str) -> list[Home]:
@@ -125,7 +125,7 @@ class Homes:
         address = await self._server.create(self._template)
         self._stack.push_async_callback(self._server.drop, address)
         database = await self._stack.enter_async_context(pool_on(address))
-        home = await self._stack.enter_async_context(inhabited(name, database, self._addresses))
+        home = await self._stack.enter_async_context(homeserver_without_port(name, database, self._addresses))
         app = make_app(
             WireNode(
                 lambda: orjson.dumps(published(name, keys_of(name), now_ms())),
@@ -145,13 +145,13 @@ class Homes:
 
 
 @contextlib.asynccontextmanager
-async def inhabited(
+async def homeserver_without_port(
     name: str,
     database: Database,
     peers: "dict[str, PeerSettings] | None" = None,
     media: Path | None = None,
 ) -> AsyncIterator[Home]:
-    """A homeserver without a port. `media` is where the files of another process of it are."""
+    """A homeserver without a port. `media` is the directory of its files."""
     refuses: set[str] = set()
 
     async def may_be_invited(user: str, sender: str, room_id: str) -> None:
@@ -185,11 +185,11 @@ async def homes(server: Server, template: str) -> AsyncIterator[Homes]:
 
 @contextlib.asynccontextmanager
 async def home_on(address: DatabaseAddress, name: str = "here.test") -> AsyncIterator[Home]:
-    """On a database that is there already: what is started again after a kill."""
-    async with pool_on(address) as database, inhabited(name, database) as home:
+    """Start a homeserver on an existing database, as after a kill."""
+    async with pool_on(address) as database, homeserver_without_port(name, database) as home:
         yield home
 
 
 def bodies(events: Iterable[RoomEvent]) -> list[object]:
-    """What messages among them say."""
+    """Return the bodies of the messages among the events."""
     return [event.content.get("body") for event in events if event.type == "m.room.message"]

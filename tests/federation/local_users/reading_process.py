@@ -1,8 +1,8 @@
-"""A process that lives in a room until it is killed. Run by `test_subscription.py`.
+"""A process that sends messages and reads the stream until it is killed. Run by `test_subscription.py`.
 
-It sends messages under transaction ids, and reads the stream under a name: what it has read it writes into a
-table of its own, one by one, in the transaction that advances the cursor. Arguments: the database, the room,
-the user, how many messages.
+It sends messages under transaction ids and reads the stream under a name. It inserts each event that it
+reads into a table, in the transaction that advances the cursor. Arguments: the database, the room, the
+user, and the number of messages.
 """
 
 import asyncio

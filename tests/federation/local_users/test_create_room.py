@@ -1,4 +1,4 @@
-"""Making rooms, and naming them."""
+"""Creating rooms and their aliases."""
 
 import asyncio
 
@@ -13,8 +13,8 @@ EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
 
 
 @EVERY_VERSION
-async def test_a_room_is_as_it_was_asked_for(pair: tuple[Home, Home], version: str) -> None:
-    """Whoever is named is invited, here and elsewhere; those who are not there are named."""
+async def test_a_room_is_created_as_requested(pair: tuple[Home, Home], version: str) -> None:
+    """Local and remote users are invited; users who could not be are in the result."""
     here, there = pair
     alice, eve = await here.user("alice", "Alice"), await here.user("eve", "Eve")
     bob = await there.user("bob")
@@ -48,8 +48,8 @@ async def test_a_room_is_as_it_was_asked_for(pair: tuple[Home, Home], version: s
     assert (invite.room_id, invite.sender) == (room_id, alice)
 
 
-async def test_a_taken_alias_leaves_no_husk(home: Home) -> None:
-    """It is found before, and once more when the room is committed."""
+async def test_a_taken_alias_leaves_no_room_behind(home: Home) -> None:
+    """It is checked beforehand, and again when the room is committed."""
     alice = await home.user("alice")
     first = await home.room(alice, alias="kitchen")
     with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
@@ -62,9 +62,8 @@ async def test_a_taken_alias_leaves_no_husk(home: Home) -> None:
     assert await home.rooms.joined_rooms(alice) == sorted([first, *made])
 
 
-async def test_a_room_is_found_again_by_its_key(home: Home, database_address: DatabaseAddress) -> None:
-    """Whoever was killed before the room was remembered asks again; so does another process at the same
-    moment. Keys are their creator's own."""
+async def test_the_same_key_gives_the_same_room(home: Home, database_address: DatabaseAddress) -> None:
+    """After a crash, and for concurrent requests of two processes. Each creator has its own keys."""
     alice, eve = await home.user("alice"), await home.user("eve")
     request = RoomRequest(creator=alice, key="delegations", alias="delegations")
     first = await home.rooms.create_room(request)
@@ -83,8 +82,8 @@ async def test_a_room_is_found_again_by_its_key(home: Home, database_address: Da
     assert [one.is_new for one in made].count(True) == 1
 
 
-async def test_who_was_not_reached_is_invited_when_it_is_asked_again(pair: tuple[Home, Home]) -> None:
-    """Who has been, and has declined, is left in peace."""
+async def test_a_repeated_request_invites_users_who_were_not_reached(pair: tuple[Home, Home]) -> None:
+    """A user who has declined is not invited again."""
     here, there = pair
     alice = await here.user("alice")
     bob, eve = await there.user("bob"), await there.user("eve")
@@ -100,8 +99,8 @@ async def test_who_was_not_reached_is_invited_when_it_is_asked_again(pair: tuple
     assert await here.rooms.membership(made.room_id, eve) == "leave"
 
 
-async def test_a_chosen_id_is_given_once(home: Home) -> None:
-    """In versions until 11; what is asked for without a key is refused."""
+async def test_a_room_id_can_be_chosen_once(home: Home) -> None:
+    """In room versions up to 11. A conflict without a key is refused."""
     alice = await home.user("alice")
     room_id = await home.room(alice, version="11", room_id="agent-broadcast")
     assert room_id == "!agent-broadcast:here.test"
@@ -109,8 +108,8 @@ async def test_a_chosen_id_is_given_once(home: Home) -> None:
         await home.room(alice, version="11", room_id="agent-broadcast")
 
 
-async def test_nobody_makes_rooms_for_others(home: Home) -> None:
-    """Neither for users of other servers nor for such as there are not."""
+async def test_the_creator_must_be_an_existing_local_user(home: Home) -> None:
+    """Users of other servers and unknown users are refused."""
     for creator, errcode in (("@bob:there.test", "M_FORBIDDEN"), ("@nobody:here.test", "M_NOT_FOUND")):
         with pytest.raises(MatrixError, match=errcode):
             await home.room(creator)
@@ -121,8 +120,8 @@ async def test_nobody_makes_rooms_for_others(home: Home) -> None:
     assert await home.rooms.joined_rooms(alice) == []
 
 
-async def test_rooms_are_named_and_published(home: Home) -> None:
-    """By this server; saying it twice does no harm."""
+async def test_rooms_get_aliases_and_are_published(home: Home) -> None:
+    """Repeating an operation has no effect."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     for _ in range(2):

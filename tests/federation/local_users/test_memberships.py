@@ -1,4 +1,4 @@
-"""Who is in which room."""
+"""Memberships of local users."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,8 +9,8 @@ from federation.matrix.errors import MatrixError
 from tests.federation.local_users.homes import Home
 
 
-async def test_users_join_with_their_names_and_leave(pair: tuple[Home, Home]) -> None:
-    """By id or alias, from here and from elsewhere. To say it twice is to say it once."""
+async def test_users_join_with_their_profile_and_leave(pair: tuple[Home, Home]) -> None:
+    """By id or alias, in local and remote rooms. Repeating an operation has no effect."""
     here, there = pair
     alice, bob = await here.user("alice", "Alice"), await there.user("bob", "Bob")
     room_id = await here.room(alice, alias="kitchen")
@@ -38,8 +38,8 @@ async def test_users_join_with_their_names_and_leave(pair: tuple[Home, Home]) ->
     assert [one.user_id for one in await here.rooms.members(room_id, ["leave"])] == [bob]
 
 
-async def test_invites_are_seen_and_answered_wherever_they_are(pair: tuple[Home, Home]) -> None:
-    """From rooms elsewhere they come with what is shown of the room; those of rooms here are in its state."""
+async def test_invites_are_listed_and_accepted_or_declined(pair: tuple[Home, Home]) -> None:
+    """Invites to remote rooms have the stripped state; those to local rooms are in the room's state."""
     here, there = pair
     alice, eve = await here.user("alice"), await here.user("eve")
     bob, fay = await there.user("bob"), await there.user("fay")
@@ -65,8 +65,8 @@ async def test_invites_are_seen_and_answered_wherever_they_are(pair: tuple[Home,
     assert await here.rooms.membership(room_id, bob) == "join"
 
 
-async def test_who_knocks_is_heard_once(pair: tuple[Home, Home]) -> None:
-    """And may go away again."""
+async def test_a_user_knocks_once(pair: tuple[Home, Home]) -> None:
+    """The knock can be withdrawn."""
     here, there = pair
     alice, bob = await here.user("alice"), await there.user("bob")
     room_id = await here.room(alice, join_rule="knock", alias="door")
@@ -79,8 +79,8 @@ async def test_who_knocks_is_heard_once(pair: tuple[Home, Home]) -> None:
     assert await here.rooms.membership(room_id, bob) == "leave"
 
 
-async def test_moderators_do_what_they_have_the_power_for(home: Home) -> None:
-    """What is so already is done: nothing is said twice, and nobody is unbanned who is not banned."""
+async def test_moderators_kick_ban_and_unban(home: Home) -> None:
+    """An operation whose effect is already reached sends nothing; only banned users are unbanned."""
     alice, bob, eve = [await home.user(name) for name in ("alice", "bob", "eve")]
     room_id = await home.room(alice)
     for user in (bob, eve):
@@ -125,14 +125,14 @@ Act = Callable[[Home, str, str], Awaitable[object]]
     ],
 )
 @pytest.mark.parametrize("user", ["@bob:there.test", "bob", "@a\0:here.test", ""])
-async def test_nobody_acts_for_whoever_is_not_of_this_server(home: Home, act: Act, user: str) -> None:
-    """Our signature would be on it."""
+async def test_operations_of_remote_users_are_refused(home: Home, act: Act, user: str) -> None:
+    """Their events would be signed by this server."""
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
         await act(home, "!room:here.test", user)
 
 
-async def test_what_there_is_not_is_not_found(home: Home) -> None:
-    """Rooms, aliases and users; to leave what one is not in is done already."""
+async def test_unknown_rooms_aliases_and_users_are_not_found(home: Home) -> None:
+    """Leaving a room that the user is not in has no effect."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     for room in ("!no:here.test", "#no:here.test"):

@@ -1,4 +1,4 @@
-"""What this server's users do that is worth something for a moment, as another server hears of it."""
+"""Ephemeral data of local users as another server receives it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,8 +20,8 @@ TYPES = ("m.typing", "m.presence", "m.receipt", "io.x")
 
 @dataclass
 class Ours:
-    """`room_id` is one that a user of ours and one of another server are in; `heard` is what that one
-    hears."""
+    """`room_id` is a room with a local user and a user of another server; `heard` is what that server
+    receives."""
 
     here: Home
     there: Home
@@ -74,8 +74,9 @@ async def made_of(here: Home, there: Home) -> AsyncIterator[Ours]:
         await news.close()
 
 
-async def test_who_types_is_told_of_and_so_is_that_they_have_stopped(ours: Ours) -> None:
-    """Not each time that a key is struck, but often enough for servers that forget after a minute."""
+async def test_typing_is_sent_and_repeated(ours: Ours) -> None:
+    """Not for each key stroke, but often enough for servers that time it out after a minute; the end is
+    sent too."""
     for _ in range(3):
         await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
     assert await ours.heard.get() == TypingNow(ours.room_id, (ours.user,))
@@ -90,15 +91,16 @@ async def test_who_types_is_told_of_and_so_is_that_they_have_stopped(ours: Ours)
     assert ours.own._typing_told == {}
 
 
-async def test_presence_goes_out_once_for_several_changes(ours: Ours) -> None:
-    """To the servers of the user's rooms; said again to those who would forget, and for a new room."""
+async def test_presence_is_sent_once_for_several_changes(ours: Ours) -> None:
+    """To the servers of the user's rooms; it is repeated before it times out and when the user joins a
+    room."""
     online = PresenceOfUser(ours.user, "online")
     ours.own.be(PresenceOfUser(ours.user, "unavailable"))
     ours.own.be(online)
     ours.own.be(online)
     assert await ours.heard.get() == online
     assert ours.news.presence_of(ours.user) == online
-    # Not long ago enough; then long ago.
+    # Not due yet; then due.
     ours.own.repeat()
     ours.now += PRESENCE_TOLD_AGAIN_MS
     ours.own.repeat()
@@ -113,21 +115,21 @@ async def test_presence_goes_out_once_for_several_changes(ours: Ours) -> None:
     assert ours.own._changed == set()
 
 
-async def test_the_last_of_several_receipts_goes_out(ours: Ours) -> None:
-    """Each is committed when it is said; the same again is nothing."""
+async def test_only_the_last_of_several_receipts_is_sent(ours: Ours) -> None:
+    """Each is committed at once; a repeated one is ignored."""
     for number in (1, 2, 2):
         await ours.own.read(Receipt(ours.room_id, ours.user, f"${number}", number))
     async with ours.here.database.transaction() as connection:
         assert [row.event_id for row in await fetch_receipts(connection, ours.room_id)] == ["$2"]
-    # On a machine that has much to do the first one may have gone out before the second was said.
+    # On a slow machine the first one may be sent before the second is added.
     while await ours.heard.get() != Receipt(ours.room_id, ours.user, "$2", 2):
         continue
     assert ours.own._unsent == {}
     assert ours.heard.empty()
 
 
-async def test_what_could_not_be_told_is_reported_and_the_next_goes_out(ours: Ours) -> None:
-    """One failure does not silence the node."""
+async def test_a_failure_is_reported_and_the_next_update_is_sent(ours: Ours) -> None:
+    """The background task continues."""
     async with ours.here.database.connection() as connection:
         await connection.execute("ALTER TABLE rooms RENAME TO gone")
         with capture_logs() as logs:
@@ -139,10 +141,10 @@ async def test_what_could_not_be_told_is_reported_and_the_next_goes_out(ours: Ou
     assert await ours.heard.get() == Receipt(ours.room_id, ours.user, "$2", 2)
 
 
-async def test_presence_is_repeated_after_an_unforeseen_error(
+async def test_presence_is_repeated_after_an_unexpected_exception(
     ours: Ours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it was: an exception ended that silently once."""
+    """The background task does not end silently."""
     monkeypatch.setattr("federation.local_users.own_ephemeral.LOOKED_AT", 0.01)
     now, fails, failed = 1_000_000, False, asyncio.Event()
 
@@ -170,8 +172,8 @@ async def test_presence_is_repeated_after_an_unforeseen_error(
         await own.close()
 
 
-async def test_an_edu_of_ones_own_takes_the_place_of_the_one_before(ours: Ours) -> None:
-    """Of its type, room and name; others stay beside it."""
+async def test_a_custom_edu_replaces_the_queued_one(ours: Ours) -> None:
+    """With the same type, room and name; others are not replaced."""
     for number, name in enumerate(["a", "b", "a"]):
         await ours.own.send(ours.room_id, "io.x", {"name": name, "n": number}, name)
     newest: dict[object, object] = {}

@@ -1,4 +1,4 @@
-"""What living in rooms takes."""
+"""What all operations of local users share."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from federation.matrix.errors import MatrixError
 from tests.federation.local_users.homes import Home
 
 
-async def test_member_events_say_of_users_what_belongs_there(home: Home) -> None:
-    """Name and picture, whatever else is in the profile."""
+async def test_member_events_have_display_name_and_avatar_only(home: Home) -> None:
+    """Other fields of the profile are left out."""
     alice = await home.user("alice", "Alice")
     await home.homeserver.profiles.set_profile(alice, **{"io.x": {"secret": True}})
     room_id = await home.room(alice)

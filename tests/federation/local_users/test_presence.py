@@ -1,4 +1,4 @@
-"""What is worth something for a moment, between two homeservers."""
+"""Ephemeral data between two homeservers."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.federation.local_users.homes import TIMEOUT, Home
 
 
 class Heard:
-    """What a listener was told."""
+    """Collects what a listener receives."""
 
     def __init__(self, home: Home, *types: str) -> None:
         self.said: list[Ephemeral] = []
@@ -43,7 +43,7 @@ class Heard:
 
 
 async def meeting(pair: tuple[Home, Home]) -> tuple[str, str, str]:
-    """A room, and one of each home in it."""
+    """A room with one user of each homeserver."""
     here, there = pair
     alice, bob = await here.user("alice"), await there.user("bob")
     room_id = await here.room(alice)
@@ -51,8 +51,8 @@ async def meeting(pair: tuple[Home, Home]) -> tuple[str, str, str]:
     return room_id, alice, bob
 
 
-async def test_who_types_is_seen_typing_until_they_stop(pair: tuple[Home, Home]) -> None:
-    """Here and elsewhere; by saying so, or by not saying any more that they type."""
+async def test_typing_is_seen_until_it_ends(pair: tuple[Home, Home]) -> None:
+    """On both servers; it ends explicitly or by timeout."""
     here, there = pair
     room_id, alice, _ = await meeting(pair)
     heard = [Heard(home, "m.typing") for home in pair]
@@ -61,7 +61,7 @@ async def test_who_types_is_seen_typing_until_they_stop(pair: tuple[Home, Home])
         for one in heard:
             await one.until(lambda said: said == TypingNow(room_id, (alice,)))
         assert there.rooms.typing(room_id) == (alice,)
-        # Or for a millisecond more, and then no more.
+        # Typing with a timeout of a millisecond.
         await here.rooms.set_typing(room_id, alice, typing=not says_so, lasts_ms=1)
         for one in heard:
             await one.until(lambda said: said == TypingNow(room_id, ()))
@@ -71,8 +71,8 @@ async def test_who_types_is_seen_typing_until_they_stop(pair: tuple[Home, Home])
         await here.rooms.set_typing(room_id, await here.user("eve"), typing=True)
 
 
-async def test_presence_reaches_those_whom_one_meets(pair: tuple[Home, Home]) -> None:
-    """In the rooms of today and in one that is joined later. Of strangers nothing is kept."""
+async def test_presence_reaches_servers_of_shared_rooms(pair: tuple[Home, Home]) -> None:
+    """Those of current rooms and of one joined later. Presence of unrelated users is not kept."""
     here, there = pair
     alice, stranger = await here.user("alice"), await here.user("stranger")
     heard = Heard(there, "m.presence")
@@ -94,8 +94,8 @@ async def test_presence_reaches_those_whom_one_meets(pair: tuple[Home, Home]) ->
         await here.rooms.set_presence(bob, "online")
 
 
-async def test_how_far_one_has_read_is_known_on_both_sides(pair: tuple[Home, Home]) -> None:
-    """It is kept, by thread; the newest counts."""
+async def test_receipts_reach_the_other_server(pair: tuple[Home, Home]) -> None:
+    """They are stored by thread; the newest counts."""
     here, there = pair
     room_id, alice, bob = await meeting(pair)
     said = [await here.say(room_id, alice, str(number)) for number in range(2)]
@@ -126,8 +126,8 @@ async def test_how_far_one_has_read_is_known_on_both_sides(pair: tuple[Home, Hom
             await there.rooms.mark_read(room_id, bob, event_id, thread_id=thread_id)
 
 
-async def test_edus_of_ones_own_reach_the_servers_of_a_room(pair: tuple[Home, Home]) -> None:
-    """Whoever listens to their type is told who sent them."""
+async def test_custom_edus_reach_the_servers_of_a_room(pair: tuple[Home, Home]) -> None:
+    """Listeners get the server that sent them."""
     here, there = pair
     room_id, alice, _ = await meeting(pair)
     heard = Heard(there, "io.cis.agent.heartbeat")
@@ -146,8 +146,8 @@ async def test_edus_of_ones_own_reach_the_servers_of_a_room(pair: tuple[Home, Ho
             await here.rooms.send_edu(room_id, type_, content)
 
 
-async def test_messages_to_devices_wait_until_they_are_read(pair: tuple[Home, Home]) -> None:
-    """Whoever listens is told when they can be read. For whom there is not nothing is kept."""
+async def test_to_device_messages_are_stored_until_they_are_deleted(pair: tuple[Home, Home]) -> None:
+    """Listeners are notified when they can be read. Messages to unknown users are not stored."""
     here, there = pair
     _, alice, bob = await meeting(pair)
     heard = Heard(here, "m.direct_to_device")

@@ -11,7 +11,7 @@ from tests.federation.local_users.homes import Home, bodies
 
 
 async def all_of(home: Home, room_id: str, limit: int, reader: str | None = None) -> Sequence[RoomEvent]:
-    """Page by page from the end."""
+    """Read page by page from the end."""
     events: list[RoomEvent] = []
     start: str | None = None
     while True:
@@ -24,7 +24,7 @@ async def all_of(home: Home, room_id: str, limit: int, reader: str | None = None
 
 
 async def test_the_timeline_is_read_page_by_page_in_both_directions(home: Home) -> None:
-    """Nothing is left out and nothing comes twice, whatever the size of the pages."""
+    """No event is missing or repeated, whatever the page size."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     said = [str(number) for number in range(25)]
@@ -46,8 +46,8 @@ async def test_the_timeline_is_read_page_by_page_in_both_directions(home: Home) 
         await home.rooms.messages("!no:here.test")
 
 
-async def test_history_that_another_server_has_is_fetched(pair: tuple[Home, Home]) -> None:
-    """As far as it is read, and no further; what was redacted there is redacted here."""
+async def test_history_is_fetched_from_another_server(pair: tuple[Home, Home]) -> None:
+    """Only as far as it is read. Events redacted there are redacted here."""
     here, there = pair
     alice, bob = await here.user("alice"), await there.user("bob")
     room_id = await here.room(alice)
@@ -63,8 +63,8 @@ async def test_history_that_another_server_has_is_fetched(pair: tuple[Home, Home
     assert events[-1].type == "m.room.create"
 
 
-async def test_an_event_is_read_with_what_stands_around_it(home: Home) -> None:
-    """Only of the room that is asked about."""
+async def test_the_context_of_an_event(home: Home) -> None:
+    """Only events of the same room."""
     alice = await home.user("alice")
     room_id, other = await home.room(alice), await home.room(alice)
     said = [await home.say(room_id, alice, str(number)) for number in range(7)]
@@ -80,7 +80,7 @@ async def test_an_event_is_read_with_what_stands_around_it(home: Home) -> None:
         assert await home.rooms.context(room, event_id) is None
 
 
-async def test_relations_are_read_by_kind(home: Home) -> None:
+async def test_relations_are_read_by_type(home: Home) -> None:
     """Oldest first."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
@@ -93,15 +93,15 @@ async def test_relations_are_read_by_kind(home: Home) -> None:
     assert [event.event_id for event in found] == parts[:2]
     assert await home.rooms.relations(room_id, root, "m.replace") == []
     assert await home.rooms.relations("!other:here.test", root) == []
-    # What was taken back relates to nothing any more, and does not count.
+    # A redacted event has no relation and is not counted.
     await home.rooms.redact(room_id, alice, parts[0])
     found = await home.rooms.relations(room_id, root, "m.thread", limit=2)
     assert [event.event_id for event in found] == parts[1:]
     assert await home.rooms.relations(room_id, "\0", "\0") == []
 
 
-async def test_the_state_is_read_whole_and_in_parts(home: Home) -> None:
-    """As it is now."""
+async def test_the_current_state_is_read_whole_and_in_parts(home: Home) -> None:
+    """All of it, by type, and single events."""
     alice = await home.user("alice")
     room_id = await home.room(alice, name="Kitchen")
     await home.rooms.set_state(room_id, alice, "io.x", {"n": 1}, "a")
@@ -125,8 +125,8 @@ async def test_the_state_is_read_whole_and_in_parts(home: Home) -> None:
         ("joined", ["joined"]),
     ],
 )
-async def test_a_reader_sees_what_the_history_shows(home: Home, visibility: str, seen: list[str]) -> None:
-    """By the membership at the time. The node itself sees all that it has."""
+async def test_history_visibility_applies_to_a_reader(home: Home, visibility: str, seen: list[str]) -> None:
+    """By the membership at the time of the event. Without a reader all events are visible."""
     alice, bob = await home.user("alice"), await home.user("bob")
     room_id = await home.room(alice, history_visibility=visibility)
     event_ids = {"before": await home.say(room_id, alice, "before")}
@@ -135,7 +135,7 @@ async def test_a_reader_sees_what_the_history_shows(home: Home, visibility: str,
     await home.rooms.join(room_id, bob)
     event_ids["joined"] = await home.say(room_id, alice, "joined")
     if visibility == "shared":
-        # Who is there sees what was said before.
+        # A joined user sees earlier events.
         assert bodies(await all_of(home, room_id, 50, bob)) == ["joined", "invited", "before"]
     await home.rooms.leave(room_id, bob)
     event_ids["left"] = await home.say(room_id, alice, "left")
@@ -145,6 +145,6 @@ async def test_a_reader_sees_what_the_history_shows(home: Home, visibility: str,
         assert (event is not None) == (body in seen)
         assert (await home.rooms.context(room_id, event_id, reader=bob) is not None) == (body in seen)
     assert len(bodies(await all_of(home, room_id, 50))) == 4
-    # One's own coming and going is seen in any case.
+    # A user's own memberships are always visible.
     memberships = [event for event in await all_of(home, room_id, 50, bob) if event.state_key == bob]
     assert {"join", "leave"} <= {event.content["membership"] for event in memberships}

@@ -12,8 +12,8 @@ from tests.federation.local_users.homes import Home, home_on
 EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
 
 
-async def test_what_is_sent_is_heard_elsewhere_as_it_was_said(pair: tuple[Home, Home]) -> None:
-    """With its time, if it was given one, and with what it relates to."""
+async def test_sent_events_arrive_unchanged_at_another_server(pair: tuple[Home, Home]) -> None:
+    """With a given timestamp and with relations."""
     here, there = pair
     alice, bob = await here.user("alice"), await there.user("bob")
     room_id = await here.room(alice)
@@ -36,10 +36,10 @@ async def test_what_is_sent_is_heard_elsewhere_as_it_was_said(pair: tuple[Home, 
         assert [event.event_id for event in related] == [answer, sign, changed]
 
 
-async def test_a_transaction_id_makes_sending_safe_to_repeat(
+async def test_sending_with_a_transaction_id_is_idempotent(
     home: Home, database_address: DatabaseAddress
 ) -> None:
-    """Also by a process that was started again."""
+    """Also after a restart of the process."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     sent = await asyncio.gather(
@@ -56,7 +56,7 @@ async def test_a_transaction_id_makes_sending_safe_to_repeat(
 
 
 async def test_state_is_set_once(home: Home) -> None:
-    """Nothing is sent when it says so already, unless that was redacted since."""
+    """An event with the same content is not sent, unless the current one was redacted."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     first = await home.rooms.set_state(room_id, alice, "m.room.topic", {"topic": "Soup"})
@@ -66,7 +66,7 @@ async def test_state_is_set_once(home: Home) -> None:
     event = await home.rooms.state_event(room_id, "io.x", "key")
     assert event is not None
     assert (event.origin_server_ts, event.state_key) == (5, "key")
-    # To Python they are equal.
+    # Python treats them as equal.
     one, true = [await home.rooms.set_state(room_id, alice, "io.x", {"a": a}, "same") for a in (1, True)]
     assert one != true
     await home.rooms.redact(room_id, alice, first)
@@ -76,8 +76,8 @@ async def test_state_is_set_once(home: Home) -> None:
 
 
 @EVERY_VERSION
-async def test_users_redact_what_they_said_and_others_with_the_power_for_it(home: Home, version: str) -> None:
-    """Other servers would let any user of this server redact what another one said; we do not."""
+async def test_users_redact_their_own_events_and_others_with_power(home: Home, version: str) -> None:
+    """Other servers would let any user of this server redact another's events; this server does not."""
     alice, bob, eve = [await home.user(name) for name in ("alice", "bob", "eve")]
     room_id = await home.room(alice, version=version)
     for user in (bob, eve):
@@ -99,8 +99,8 @@ async def test_users_redact_what_they_said_and_others_with_the_power_for_it(home
             await home.rooms.redact(room_id, alice, unknown)
 
 
-async def test_what_cannot_be_sent_is_refused_in_words(home: Home) -> None:
-    """Whatever has an operation of its own, what is no event, and what the rules forbid."""
+async def test_invalid_events_are_refused(home: Home) -> None:
+    """Event types with an operation of their own, invalid events, and events that the auth rules refuse."""
     alice, bob = await home.user("alice"), await home.user("bob")
     room_id = await home.room(alice)
     message = {"msgtype": "m.text", "body": "x"}

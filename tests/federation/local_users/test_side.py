@@ -1,17 +1,17 @@
-"""Living in rooms: what belongs to no part of it."""
+"""Profiles, media, capabilities and lags."""
 
 import pytest
 
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError
 from storage.database import Database
-from tests.federation.local_users.homes import Home, homes, inhabited
+from tests.federation.local_users.homes import Home, homes, homeserver_without_port
 from tests.support.postgres import Server
 
 
-async def test_users_and_what_they_say_of_themselves(database: Database) -> None:
-    """What is not said stays, what is empty is taken out, and rooms are told."""
-    async with inhabited("here.test", database) as home:
+async def test_profiles(database: Database) -> None:
+    """Fields that are not given stay, empty ones are removed, and the rooms of the user are updated."""
+    async with homeserver_without_port("here.test", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         await home.rooms.set_profile(alice)
@@ -37,10 +37,10 @@ async def test_users_and_what_they_say_of_themselves(database: Database) -> None
                 await act
 
 
-async def test_media_goes_in_here_and_comes_out_there(
+async def test_media_is_uploaded_here_and_downloaded_there(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """What cannot be had is refused in words."""
+    """Media that is not available gives an error."""
     async with homes(postgres_server, migrated_template) as running:
         here: Home
         here, there = await running.start("here.test", "there.test")
@@ -62,16 +62,16 @@ async def test_media_goes_in_here_and_comes_out_there(
             await here.rooms.upload("@bob:there.test", b"")
 
 
-async def test_a_homeserver_can_do_all_of_it(database: Database) -> None:
-    """A guest of another one cannot."""
-    async with inhabited("here.test", database) as home:
+async def test_a_homeserver_has_all_capabilities(database: Database) -> None:
+    """An application service lacks some."""
+    async with homeserver_without_port("here.test", database) as home:
         assert home.rooms.server_name == "here.test"
         assert home.rooms.capabilities == set(BackendCapability)
 
 
-async def test_how_far_readers_are_behind(database: Database) -> None:
-    """Whoever runs the node sees one that has stopped."""
-    async with inhabited("here.test", database) as home:
+async def test_lags_of_readers(database: Database) -> None:
+    """An operator sees a reader that has stopped."""
+    async with homeserver_without_port("here.test", database) as home:
         room_id = await home.room(await home.user("alice"))
         async with home.rooms.subscription("a") as subscription:
             entries = await subscription.next()

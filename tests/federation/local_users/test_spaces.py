@@ -1,4 +1,4 @@
-"""Rooms in spaces, and which servers a room is open to."""
+"""Rooms in spaces, and server ACLs."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from federation.matrix.errors import MatrixError
 from tests.federation.local_users.homes import Home
 
 
-async def test_a_room_is_put_into_a_space_and_taken_out(home: Home) -> None:
-    """Both say so. Done twice it is done once."""
+async def test_a_room_is_added_to_a_space_and_removed(home: Home) -> None:
+    """Both rooms refer to each other. Repeating an operation has no effect."""
     alice = await home.user("alice")
     space = await home.room(alice, room_type="m.space")
     room_id = await home.room(alice)
@@ -28,9 +28,9 @@ async def test_a_room_is_put_into_a_space_and_taken_out(home: Home) -> None:
     assert await home.state(room_id, "m.space.parent", space) == {}
 
 
-async def test_the_word_of_the_space_counts(home: Home) -> None:
-    """A room that the user may not change, or that is not known here, is in the space all the same; without
-    power in the space nothing is."""
+async def test_the_parent_event_is_optional(home: Home) -> None:
+    """A room that the user may not change, or that is unknown here, is added to the space nevertheless;
+    power in the space is required."""
     alice, bob = await home.user("alice"), await home.user("bob")
     space, room_id = await home.room(alice, room_type="m.space"), await home.room(bob)
     await home.rooms.add_to_space(space, room_id, alice)
@@ -42,8 +42,8 @@ async def test_the_word_of_the_space_counts(home: Home) -> None:
         await home.rooms.add_to_space(space, room_id, bob, order="1")
 
 
-async def test_an_acl_is_set_that_lets_us_in(home: Home) -> None:
-    """And no other."""
+async def test_a_server_acl_must_allow_this_server(home: Home) -> None:
+    """Others are refused."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     assert await home.rooms.server_acl(room_id) is None

@@ -1,4 +1,4 @@
-"""Reading the durable stream from a cursor that is committed with what was made of it."""
+"""Reading the stream from a durable cursor that is committed with the reader's own changes."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,8 @@ from tests.support.rooms import BOB, public_room
 COUNT = 300
 
 
-async def test_a_reader_goes_on_where_its_cursor_was_committed(home: Home) -> None:
-    """What was rolled back is read again; what was not advanced over, too."""
+async def test_a_reader_continues_at_its_committed_cursor(home: Home) -> None:
+    """Events after a rollback, or without advancing, are read again."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     for number in range(5):
@@ -46,8 +46,8 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(home: Home) -> No
         assert len(await subscription.next()) == len(entries)
 
 
-async def test_a_reader_may_begin_with_what_is_to_come(home: Home) -> None:
-    """Only who has never read: the cursor of the others counts."""
+async def test_a_new_reader_may_begin_at_the_end(home: Home) -> None:
+    """A reader with a cursor continues at it."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     said = []
@@ -58,8 +58,8 @@ async def test_a_reader_may_begin_with_what_is_to_come(home: Home) -> None:
             assert bodies(entry.event for entry in await subscription.next()) == said
 
 
-async def test_a_statement_of_ones_own_may_advance_a_reader(home: Home) -> None:
-    """It is given the place, and has to say when it has come there."""
+async def test_the_callers_statement_may_advance_a_reader(home: Home) -> None:
+    """It gets the position, and the caller reports that it was committed."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True) as subscription:
@@ -73,8 +73,8 @@ async def test_a_statement_of_ones_own_may_advance_a_reader(home: Home) -> None:
         assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
 
 
-async def test_what_does_not_concern_a_reader_is_passed_over(home: Home) -> None:
-    """The cursor need not follow: whoever comes after looks at it again, and is told what it wants itself."""
+async def test_events_that_a_reader_does_not_want_are_skipped(home: Home) -> None:
+    """The cursor need not advance: the next reader skips them again by its own filter."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True, wanted=_is_message) as subscription:
@@ -96,8 +96,10 @@ async def test_what_does_not_concern_a_reader_is_passed_over(home: Home) -> None
         assert [one.event.type for one in await subscription.next()] == ["m.room.name", "m.room.message"]
 
 
-async def test_the_cursor_follows_what_is_passed_over(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Now and then, so that nobody has to look at all of it again."""
+async def test_the_cursor_advances_over_skipped_events_now_and_then(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that not all of them are skipped again after a restart."""
     monkeypatch.setattr("federation.stream.event_stream.MOST_PASSED", 2)
     alice = await home.user("alice")
     room_id = await home.room(alice)
@@ -116,8 +118,8 @@ def _is_message(event: RoomEvent) -> bool:
     return event.type == "m.room.message"
 
 
-async def test_redactions_are_applied_to_what_is_read(home: Home) -> None:
-    """Also to what was said before."""
+async def test_redactions_are_applied_to_read_events(home: Home) -> None:
+    """Also to events before the redaction."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True) as subscription:
@@ -129,9 +131,9 @@ async def test_redactions_are_applied_to_what_is_read(home: Home) -> None:
         assert entries[1].event.redacts == said
 
 
-async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(database: Database) -> None:
-    """Whoever waits gets a message as it was committed, without asking for it, but for one that has been
-    redacted before it came."""
+async def test_an_earlier_redaction_is_applied_to_published_events(database: Database) -> None:
+    """A waiting reader gets a committed message without reading the database, except one that was redacted
+    before it arrived."""
     room = public_room("12", BOB)
     async with graph_on(database, room) as here:
         await join(here, room)
@@ -153,12 +155,12 @@ async def test_a_redaction_that_came_first_is_applied_to_what_is_handed_on(datab
 
 
 def transaction_of(pdu: Pdu) -> Transaction:
-    """With this event alone."""
+    """Return a transaction with this event only."""
     return Transaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
-async def test_an_invite_is_read_as_long_as_it_stands(pair: tuple[Home, Home]) -> None:
-    """With what is shown of the room; killed or not, nobody misses one."""
+async def test_an_invite_is_read_while_it_is_valid(pair: tuple[Home, Home]) -> None:
+    """With the stripped state of the room; a killed reader does not miss it."""
     here, there = pair
     alice, bob, eve = await here.user("alice"), await there.user("bob"), await there.user("eve")
     room_id = await here.room(alice, preset="private_chat", name="Kitchen")
@@ -181,7 +183,7 @@ async def test_an_invite_is_read_as_long_as_it_stands(pair: tuple[Home, Home]) -
 async def test_one_process_at_a_time_reads_under_a_name(
     home: Home, database_address: DatabaseAddress
 ) -> None:
-    """The other one waits, and goes on from there."""
+    """Another one waits, and continues from the cursor."""
     alice = await home.user("alice")
     await home.room(alice)
     async with home_on(database_address) as second, contextlib.AsyncExitStack() as stack:
@@ -201,10 +203,10 @@ async def test_one_process_at_a_time_reads_under_a_name(
             assert await waiting == len(entries) - 4
 
 
-async def test_who_was_taken_over_is_told_and_commits_nothing(
+async def test_a_replaced_reader_is_notified_and_commits_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it had read: its session may have ended without its knowing."""
+    """Its session may have ended without its noticing."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 0.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
@@ -226,11 +228,10 @@ async def test_who_was_taken_over_is_told_and_commits_nothing(
                 await subscription.advance(connection, entries[-1].position + 1)
 
 
-async def test_who_was_taken_over_a_moment_ago_commits_nothing(
+async def test_a_reader_replaced_a_moment_ago_commits_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although it has not been asked whether it is the reader: it is asked when it commits, and from then on
-    it is told."""
+    """Its lease is checked when it commits; then it is notified."""
     monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 3_600.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
@@ -248,11 +249,11 @@ async def test_who_was_taken_over_a_moment_ago_commits_nothing(
             assert (await list_cursors(connection))["a"] < entry.position
 
 
-async def test_a_process_that_is_killed_loses_and_doubles_nothing(
+async def test_a_killed_process_loses_and_duplicates_nothing(
     home: Home, database_address: DatabaseAddress
 ) -> None:
-    """Neither of what it sends under transaction ids nor of what it makes of the stream. It is killed three
-    times in the middle of both."""
+    """Neither events sent under transaction ids nor the results of reading the stream. It is killed three
+    times while it does both."""
     alice = await home.user("alice")
     room_id = await home.room(alice)
     connection = await connect_once(database_address)
@@ -284,7 +285,7 @@ async def test_a_process_that_is_killed_loses_and_doubles_nothing(
                 process.send_signal(signal.SIGKILL)
             rest, _ = await process.communicate()
         seen += lines + rest.count(b"\n")
-        # One may have been committed and not yet been told of.
+        # One may be committed but not yet announced.
         seen = max(seen, await noted(home.database))
     notes = await rows(home.database)
     assert [body for _, body in notes][before:] == [str(number) for number in range(COUNT)]

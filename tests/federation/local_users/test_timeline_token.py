@@ -1,4 +1,4 @@
-"""Where a page of a timeline ended."""
+"""Pagination tokens of timelines."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from federation.local_users.reading import read, write
 from federation.matrix.errors import MatrixError
 
 
-def test_what_was_written_is_read() -> None:
-    """Times before 1970 and ids with anything in them are no harm."""
+def test_a_token_round_trips() -> None:
+    """Including times before 1970 and arbitrary event ids."""
     for place in ((1, 5, "$abc_-_x:y"), (2**53 - 1, -(2**63 - 1), "$1")):
         assert read(write(*place)) == place
 
@@ -15,7 +15,7 @@ def test_what_was_written_is_read() -> None:
 @pytest.mark.parametrize(
     "token", ["", "1", "1_2", "1_2_", "1_2_abc", "x_2_$a", "1_²_$a", f"{2**63}_1_$a", "--1_1_$a", "1_2_$\0"]
 )
-def test_what_is_none_is_refused(token: str) -> None:
-    """It comes from outside, and goes into a statement."""
+def test_an_invalid_token_is_refused(token: str) -> None:
+    """It comes from outside and is used in a statement."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
         read(token)

@@ -1,4 +1,4 @@
-"""Closing a room and going on in another one."""
+"""Room upgrades."""
 
 import pytest
 
@@ -10,8 +10,10 @@ STEPS = pytest.mark.parametrize(("before", "after"), [("10", "11"), ("11", "12")
 
 
 @STEPS
-async def test_a_room_goes_on_under_another_version(pair: tuple[Home, Home], before: str, after: str) -> None:
-    """Its names go along, the old one points to it and falls silent, and whoever is elsewhere can follow."""
+async def test_a_room_is_replaced_by_one_of_another_version(
+    pair: tuple[Home, Home], before: str, after: str
+) -> None:
+    """Aliases move, the old room refers to the new one and is muted, and remote members can follow."""
     here, there = pair
     alice, bob = await here.user("alice", "Alice"), await there.user("bob")
     old = await here.room(
@@ -37,7 +39,7 @@ async def test_a_room_goes_on_under_another_version(pair: tuple[Home, Home], bef
     levels = await here.state(new, "m.room.power_levels")
     assert levels["events"]["m.room.tombstone"] == (150 if after == "12" else 100)
     assert (alice in levels["users"]) == (after != "12")
-    # The names.
+    # The aliases.
     assert await there.rooms.resolve_alias("#kitchen:here.test") == (new, ("here.test",))
     assert await here.state(new, "m.room.canonical_alias") == {"alias": "#kitchen:here.test"}
     assert await here.state(old, "m.room.canonical_alias") == {}
@@ -51,8 +53,8 @@ async def test_a_room_goes_on_under_another_version(pair: tuple[Home, Home], bef
     assert await there.rooms.join(new, bob, via=["here.test"]) == new
 
 
-async def test_it_is_done_once_however_often_it_is_asked_for(home: Home) -> None:
-    """Whoever was killed in the middle asks again, and what is missing is done."""
+async def test_an_upgrade_is_idempotent(home: Home) -> None:
+    """After a crash, calling it again does the missing steps."""
     alice = await home.user("alice")
     old = await home.room(alice, version="11", alias="kitchen")
     new = await home.rooms.upgrade_room(old, alice, "12")
@@ -63,8 +65,8 @@ async def test_it_is_done_once_however_often_it_is_asked_for(home: Home) -> None
         await home.rooms.upgrade_room(old, await home.user("eve"), "12")
 
 
-async def test_who_may_not_close_a_room_makes_none(home: Home) -> None:
-    """The rules are asked first; there is no husk."""
+async def test_a_user_without_the_power_creates_no_room(home: Home) -> None:
+    """The auth rules are checked first."""
     alice, bob = await home.user("alice"), await home.user("bob")
     old = await home.room(alice)
     await home.rooms.join(old, bob)
@@ -78,8 +80,8 @@ async def test_who_may_not_close_a_room_makes_none(home: Home) -> None:
         await home.rooms.upgrade_room("!no:here.test", alice, "12")
 
 
-async def test_somebody_of_less_power_upgrades_and_has_no_more_afterwards(home: Home) -> None:
-    """Until version 11 they have it only while the room is made."""
+async def test_an_upgrade_does_not_raise_the_users_power(home: Home) -> None:
+    """Up to room version 11 the user has full power only while the room is created."""
     alice, bob = await home.user("alice"), await home.user("bob")
     old = await home.room(
         alice,
@@ -94,9 +96,9 @@ async def test_somebody_of_less_power_upgrades_and_has_no_more_afterwards(home: 
     assert await home.state(new, "m.room.history_visibility") == {"history_visibility": "joined"}
 
 
-async def test_spaces_and_rooms_that_point_to_it_follow(home: Home) -> None:
-    """Where the user has the power to say so: the space lists the new room, the rooms of a space name the new
-    space, and rooms for the members of the old one are open to those of the new one."""
+async def test_references_to_the_old_room_are_updated(home: Home) -> None:
+    """Where the user has the power: spaces list the new room, the rooms of a space refer to the new space,
+    and join rules admit members of the new room."""
     alice, bob = await home.user("alice"), await home.user("bob")
     space, room_id = await home.room(alice, room_type="m.space"), await home.room(alice)
     await home.rooms.add_to_space(space, room_id, alice, order="1")
@@ -115,5 +117,5 @@ async def test_spaces_and_rooms_that_point_to_it_follow(home: Home) -> None:
     assert await home.state(new_room, "m.space.parent", space) == {}
     rule = await home.state(closed, "m.room.join_rules")
     assert [one["room_id"] for one in rule["allow"]] == [space, new_space]
-    # Bob's space is Bob's.
+    # Alice has no power in Bob's space.
     assert await home.state(others, "m.space.child", space) == {"via": ["here.test"]}

@@ -10,7 +10,7 @@ from bridge.agents.news import Registered
 from federation.rooms.creation import RoomRequest
 from storage.database import Database
 from tests.bridge.people.service.scene import HERE, NODE, TIMEOUT, WORKER, Scene, scene
-from tests.federation.local_users.homes import Home, inhabited
+from tests.federation.local_users.homes import Home, homeserver_without_port
 from tests.federation.nodes import now_ms
 from tests.support.agents import address
 
@@ -18,7 +18,7 @@ from tests.support.agents import address
 @pytest.fixture
 async def home(database: Database) -> AsyncIterator[Home]:
     """A node alone, without a port."""
-    async with inhabited(HERE, database) as made:
+    async with homeserver_without_port(HERE, database) as made:
         yield made
 
 

@@ -16,7 +16,7 @@ from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 from storage.inbox import SetAsideEntry, list_set_aside
 from storage.rooms.stream import begin_term
-from tests.federation.local_users.homes import Home, home_on, inhabited
+from tests.federation.local_users.homes import Home, home_on, homeserver_without_port
 
 TIMEOUT = 60.0
 READER = "test"
@@ -95,7 +95,7 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_rooms_do_not_wait_for_each_other(database: Database) -> None:
     """What is said in one room is handled in its order."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         rooms = [await home.room(alice) for _ in range(4)]
         async with reading(handler, home):
@@ -117,7 +117,7 @@ async def test_rooms_do_not_wait_for_each_other(database: Database) -> None:
 async def test_a_reader_may_have_queues_of_its_own(database: Database) -> None:
     """Within a room; what has no queue is passed over."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice, bob, eve = [await home.user(name) for name in ("alice", "bob", "eve")]
         room_id = await home.room(alice)
         for user in (bob, eve):
@@ -151,7 +151,7 @@ async def test_a_reader_may_have_queues_of_its_own(database: Database) -> None:
 async def test_it_goes_on_where_it_was(database: Database) -> None:
     """What was not handled to the end is handled again; what was said before it ever read is not."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         await home.say(room_id, alice, "before")
@@ -173,7 +173,7 @@ async def test_it_goes_on_where_it_was(database: Database) -> None:
 async def test_what_fails_again_and_again_is_set_aside(database: Database) -> None:
     """What follows it in its room waits for that. Nothing of what was said is kept."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
@@ -197,7 +197,7 @@ async def test_what_fails_again_and_again_is_set_aside(database: Database) -> No
 async def test_what_takes_too_long_has_failed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIME_LIMIT", 0.01)
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
@@ -212,7 +212,7 @@ async def test_what_takes_too_long_has_failed(database: Database, monkeypatch: p
 async def test_an_entry_that_cannot_be_read_is_set_aside(database: Database) -> None:
     """It holds up nothing either."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
@@ -235,7 +235,7 @@ async def test_set_aside_is_forgotten_after_a_while(
 ) -> None:
     monkeypatch.setattr(module, "LOOKED_THROUGH_EVERY", 0.01)
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
@@ -256,7 +256,7 @@ async def test_more_rooms_than_are_worked_on(database: Database, monkeypatch: py
     monkeypatch.setattr(module, "MOST_QUEUES", 2)
     monkeypatch.setattr(module, "LOOKED_THROUGH_EVERY", 0.01)
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         rooms = [await home.room(alice) for _ in range(5)]
         async with reading(handler, home):
@@ -272,7 +272,7 @@ async def test_more_rooms_than_are_worked_on(database: Database, monkeypatch: py
 async def test_another_process_goes_on(database: Database, database_address: DatabaseAddress) -> None:
     """It waits as long as this one reads; afterwards it begins with what this one had not handled."""
     one, other = Handler(), Handler()
-    async with inhabited("here.test", database) as home, home_on(database_address) as elsewhere:
+    async with homeserver_without_port("here.test", database) as home, home_on(database_address) as elsewhere:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with contextlib.AsyncExitStack() as stack:
@@ -296,7 +296,7 @@ async def test_another_process_goes_on(database: Database, database_address: Dat
 async def test_who_was_taken_over_begins_nothing_more(database: Database) -> None:
     """Its session may have ended without its knowing."""
     handler = Handler()
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         alice = await home.user("alice")
         room_id = await home.room(alice)
         async with reading(handler, home):
@@ -320,7 +320,7 @@ async def test_nothing_is_lost_when_the_process_is_killed(
 ) -> None:
     """At any instant, three times; the effect of each event is there once, and each room is in order."""
     count = 60
-    async with inhabited("here.test", database) as home:
+    async with homeserver_without_port("here.test", database) as home:
         alice = await home.user("alice")
         rooms = [await home.room(alice) for _ in range(5)]
     connection = await connect_once(database_address)

@@ -7,7 +7,7 @@ from bridge.people.service.rooms import AgentsRooms, RoomMemory
 from bridge.people.settings import PeopleSettings
 from federation.events.room_event import RoomEvent
 from storage.database import Database
-from tests.federation.local_users.homes import inhabited
+from tests.federation.local_users.homes import homeserver_without_port
 from tests.support.agents import registered, routing_table
 from tests.support.ghosts import ghosts_of
 
@@ -18,7 +18,7 @@ def member(room_id: str, user: str) -> RoomEvent:
 
 async def test_it_is_remembered_until_somebody_comes(database: Database) -> None:
     """Or goes; what else happens changes nothing."""
-    async with inhabited("here", database) as home, routing_table(database) as routes:
+    async with homeserver_without_port("here", database) as home, routing_table(database) as routes:
         await routes.take([registered("worker@here")])
         worker, other = await home.user("worker"), await home.user("other")
         settings = PeopleSettings(HomeserverGhostNames("here"))
@@ -50,7 +50,7 @@ async def test_it_is_remembered_until_somebody_comes(database: Database) -> None
 
 async def test_a_room_that_nobody_knows(database: Database) -> None:
     """Is none."""
-    async with inhabited("here", database) as home, routing_table(database) as routes:
+    async with homeserver_without_port("here", database) as home, routing_table(database) as routes:
         settings = PeopleSettings(HomeserverGhostNames("here"))
         identities = Identities(settings.names, routes)
         rooms = AgentsRooms(

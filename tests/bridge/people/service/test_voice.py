@@ -4,13 +4,13 @@ from bridge.people.service.messenger import Voice, beside
 from bridge.people.texts.text import Kind, Text, content_of
 from federation.matrix.message_content import text
 from storage.database import Database
-from tests.federation.local_users.homes import bodies, inhabited
+from tests.federation.local_users.homes import bodies, homeserver_without_port
 
 
 async def test_what_is_said_again_is_the_same(database: Database) -> None:
     """And what a room does not take is told of, and not tried for ever."""
     problems: list[str] = []
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         worker, stranger = await home.user("worker"), await home.user("stranger")
         room_id = await home.room(worker)
         voice = Voice(home.rooms, database, worker, lambda sentence, error: problems.append(sentence))
@@ -38,7 +38,7 @@ async def test_what_is_said_again_is_the_same(database: Database) -> None:
 
 async def test_something_is_said_once_in_a_room(database: Database) -> None:
     """However often there is reason for it."""
-    async with inhabited("here", database) as home:
+    async with homeserver_without_port("here", database) as home:
         worker = await home.user("worker")
         room_id = await home.room(worker)
         voice = Voice(home.rooms, database, worker, lambda sentence, error: None)
