@@ -1,1 +1,2 @@
-"""Tables: Postgres, its statements and its life. Knows no protocol."""
+"""Postgres: connections, migrations, the embedded server, and the queries of all tables. Knows no
+protocol."""

@@ -1,6 +1,6 @@
-"""Writes a database into one file, and a file back into a database, whole or not at all.
+"""Backs up a database into one file, and restores it completely or not at all.
 
-Runs Postgres' own client programs. A password travels in the environment, never in argv.
+Runs Postgres' client programs. The password is passed in the environment, never in argv.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ MESSAGE = re.compile(r"(?:error|ERROR|FATAL):\s*(.+)")
 
 
 def psql_command(address: DatabaseAddress) -> tuple[list[str], dict[str, str]]:
-    """The argument list and environment of an interactive shell, to become by `os.execve`."""
+    """The argument list and environment for `os.execve` of an interactive psql."""
     return [str(psql()), address.url], client_environment(address)
 
 
 def client_environment(address: DatabaseAddress) -> dict[str, str]:
-    """This process' own, without the PG… variables that would lead a program to some other database."""
+    """The environment of this process without the PG… variables that would select another database."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -47,14 +47,14 @@ async def running_program(
     stdin: int | None = None,
     stdout: int | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program with its errors on a pipe, which does not outlive the context."""
+    """Run a program with stderr on a pipe. It is killed at the end of the context if it still runs."""
     process = await asyncio.create_subprocess_exec(
         program,
         *arguments,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
         stdout=asyncio.subprocess.DEVNULL if stdout is None else stdout,
         stderr=asyncio.subprocess.PIPE,
-        # The messages are read by programs here, so they have to be the untranslated ones.
+        # The messages are parsed, so they must not be translated.
         env=client_environment(address) | {"LC_ALL": "C"},
     )
     try:
@@ -67,8 +67,8 @@ async def running_program(
 
 
 async def read_messages(process: asyncio.subprocess.Process, each: Callable[[str], None]) -> str:
-    """Reads the program's messages to the end, showing `each`, and returns the last ones."""
-    assert process.stderr is not None, "running() makes the pipe"
+    """Read the program's messages to the end, pass each line to `each`, and return the last ones."""
+    assert process.stderr is not None, "running_program() makes the pipe"
     last: list[str] = []
     async for line in process.stderr:
         text = line.decode(errors="replace").rstrip()
@@ -78,21 +78,26 @@ async def read_messages(process: asyncio.subprocess.Process, each: Callable[[str
 
 
 def program_failure(what: str, output: str, directory: Path) -> LocalError:
-    """`what` is the beginning of the sentence, `directory` where the file is read or written."""
+    """`what` is the beginning of the problem's sentence, `directory` that of the backup file."""
     if any(text in output for text in DISK_FULL_TEXTS):
         return not_enough_space(directory, free_space(directory), "the program ran out of room")
     found = MESSAGE.findall(output)
-    reason = found[0] if found else next(reversed(output.splitlines()), "it said nothing")
-    return LocalError(f"{what}: {reason.rstrip('.')}.", "Nothing was changed; put that right and try again.")
+    reason = found[0] if found else next(reversed(output.splitlines()), "no message")
+    return LocalError(f"{what}: {reason.rstrip('.')}.", "Nothing was changed; fix that and try again.")
 
 
 SQL = load("storage", "backup.sql")
 TABLE = re.compile(r'(?:dumping contents of|processing data for) table "(?:public\.)?(?P<name>.+)"')
 CHUNK = 256 << 10
-# A database that is restored draws an epoch of its own: what it queues stands at positions at which the one
-# that was backed up may have queued something else since.
+# A restored database generates a new epoch: the database that was backed up may since have given the same
+# queue positions to other events.
 EXCLUDE_EPOCH = "--exclude-table-data=public.outbox_epoch"
-HEADER = (b"--", b"\\", b"SET ", b"SELECT pg_catalog.set_config(")  # how lines before the first object begin
+HEADER = (
+    b"--",
+    b"\\",
+    b"SET ",
+    b"SELECT pg_catalog.set_config(",
+)  # prefixes of lines before the first object
 
 Progress = Callable[[int, int, str], None]
 
@@ -100,7 +105,7 @@ Progress = Callable[[int, int, str], None]
 async def dump(
     address: DatabaseAddress, file: Path, *, progress: Progress = lambda done, total, table: None
 ) -> None:
-    """The state of one moment, while the node may go on. `file` is complete from the moment it exists."""
+    """Write a consistent snapshot; the node may keep running. `file` appears only when it is complete."""
     connection = await connect_once(address)
     try:
         total = await connection.fetchval(SQL.count_tables)
@@ -112,10 +117,10 @@ async def dump(
     except OSError as error:
         raise LocalError(
             f"No backup can be written into {file.parent}: {error.strerror}.",
-            "Name a file in another directory.",
+            "Choose a file in another directory.",
         ) from None
-    # Named and not handed over as standard output, to which pg_dump would only append: it could not go back
-    # and write down where each table begins, and the end of the file could go missing without being missed.
+    # A file name instead of standard output, in which pg_dump cannot seek back to write the offset of each
+    # table; then a truncated file could not be detected.
     words = (
         "--format=custom",
         "--no-owner",
@@ -129,7 +134,7 @@ async def dump(
             output = await read_messages(process, progress_reporter(progress, total))
             if await process.wait() != 0:
                 raise program_failure(f"The backup of {address.database} failed", output, file.parent)
-        # pg_dump has flushed the file itself.
+        # pg_dump has already flushed the file.
         beside.rename(file)
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -144,7 +149,8 @@ async def restore(
     replace: bool = False,
     progress: Progress = lambda done, total, table: None,
 ) -> None:
-    """Make the database what the file says. `replace` removes all that is in it, in the same transaction."""
+    """Restore the backup into the database. `replace` removes the existing content in the same
+    transaction."""
     archive = existing_backup(file)
     total = await count_tables(address, archive)
     connection = await connect_once(address)
@@ -152,12 +158,12 @@ async def restore(
         if not replace and not await connection.fetchval(SQL.is_empty):
             raise LocalError(
                 f"The database {address.database} at {address.server} is not empty, and nothing was changed.",
-                "Restore into an empty database, or say that this one is to be replaced.",
+                "Restore into an empty database, or ask for this one to be replaced.",
             )
     finally:
         await connection.close()
-    # pg_restore writes the script, psql runs it. By itself pg_restore could not remove in the same
-    # transaction what the file does not know of, such as the tables of a later version.
+    # pg_restore writes the script, psql executes it. pg_restore alone could not remove objects that are not
+    # in the backup, such as tables of a later version, in the same transaction.
     script = ("--file=-", "--no-owner", "--no-privileges", "--verbose", archive)
     words = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-", f"--dbname={address.url}")
     async with (
@@ -170,7 +176,7 @@ async def restore(
             read_messages(writer, lambda text: None),
         )
         reading, writing = await reader.wait(), await writer.wait()
-    # Each is killed when the other has failed, so that the one that ended by itself has the reason.
+    # Each program is killed when the other has failed; the one that exited by itself reports the reason.
     if reading > 0:
         raise program_failure(f"{file} was not restored", read_output, file.parent)
     if writing != 0:
@@ -180,14 +186,14 @@ async def restore(
 async def relay_script(
     reader: asyncio.subprocess.Process, writer: asyncio.subprocess.Process, *, replace: bool
 ) -> None:
-    """Hand the script on in a transaction that is committed only when it is known to be whole."""
-    assert reader.stdout is not None, "asked for"
-    assert writer.stdin is not None, "asked for"
-    begin = ["BEGIN", SQL.limit_waiting, *([SQL.drop_everything] if replace else [])]
+    """Pass the script on in a transaction that is committed only once the script is complete."""
+    assert reader.stdout is not None, "a pipe was requested"
+    assert writer.stdin is not None, "a pipe was requested"
+    begin = ["BEGIN", SQL.set_lock_timeout, *([SQL.drop_everything] if replace else [])]
     try:
         writer.stdin.write("".join(f"{statement};\n" for statement in begin).encode())
         while line := await reader.stdout.readline():
-            # A setting that servers before 17 do not have, set to what it is anyway.
+            # Servers before 17 do not know this setting, and this is its default.
             if line != b"SET transaction_timeout = 0;\n":
                 writer.stdin.write(line)
             if line.strip() and not line.startswith(HEADER):
@@ -200,7 +206,7 @@ async def relay_script(
             writer.stdin.close()
             await writer.stdin.wait_closed()
         else:
-            # The end of the input would be taken for the proper end of what came before it.
+            # Closing the input would make psql treat the incomplete script as complete.
             writer.kill()
     except ConnectionError:
         # psql gave up; the server has rolled back.
@@ -210,21 +216,21 @@ async def relay_script(
 
 def existing_backup(file: Path) -> str:
     if not file.is_file():
-        raise LocalError(f"There is no backup {file}.", "Name a file that `palaver db dump` has written.")
+        raise LocalError(f"There is no backup {file}.", "Choose a file that `palaver db dump` has written.")
     return str(file.absolute())
 
 
 async def count_tables(address: DatabaseAddress, archive: str) -> int:
-    """The tables with rows in a backup, which at the same time shows that it is one."""
+    """The number of tables whose rows are in a backup. Raises LocalError if the file is not a backup."""
     async with running_program(
         pg_restore(), "--list", archive, address=address, stdout=asyncio.subprocess.PIPE
     ) as process:
-        assert process.stdout is not None, "asked for"
+        assert process.stdout is not None, "a pipe was requested"
         listed, _ = await asyncio.gather(process.stdout.read(), read_messages(process, lambda text: None))
         if await process.wait() != 0:
             raise LocalError(
-                f"{archive} is not a backup that can be read.",
-                "Name a file that `palaver db dump` has written.",
+                f"{archive} is not a readable backup.",
+                "Choose a file that `palaver db dump` has written.",
             )
     return sum(b" TABLE DATA " in line for line in listed.splitlines())
 

@@ -1,4 +1,4 @@
--- Objects of extensions came with the server and do not count.
+-- Objects of extensions belong to the server and do not count.
 -- name: is_empty
 SELECT NOT EXISTS (
     SELECT FROM pg_catalog.pg_class AS class
@@ -9,23 +9,23 @@ SELECT NOT EXISTS (
       )
 );
 
--- Those of which the rows are in a backup.
+-- The tables whose rows are in a backup.
 -- name: count_tables
 SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'outbox_epoch';
 
--- Who still uses the tables is waited for this long, and then the restore is refused as a whole.
--- name: limit_waiting
+-- How long the restore waits for other sessions that use the tables, before it fails as a whole.
+-- name: set_lock_timeout
 SET LOCAL lock_timeout = '10s';
 
--- Table by table rather than the schema itself: a role may own what is in it without owning it.
+-- Drops the objects rather than the schema: a role may own the objects without owning the schema.
 -- name: drop_everything
 DO $$
 DECLARE
     commands text[];
     command text;
 BEGIN
-    -- All of them before the first is carried out: what goes with something else has no name any more then.
-    SELECT array_agg(said) INTO commands FROM (
+    -- Collects all commands before it executes the first: an object that CASCADE has removed has no name any more.
+    SELECT array_agg(statement) INTO commands FROM (
         SELECT format(
                    'DROP %s IF EXISTS public.%I CASCADE',
                    CASE relkind
@@ -37,14 +37,14 @@ BEGIN
                        ELSE 'TABLE'
                    END,
                    relname
-               ) AS said
+               ) AS statement
         FROM pg_catalog.pg_class AS class
         WHERE relnamespace = 'public'::regnamespace
           AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c')
           AND NOT EXISTS (
               SELECT FROM pg_catalog.pg_depend AS depend
               WHERE depend.classid = 'pg_class'::regclass AND depend.objid = class.oid
-                -- The sequence of an identity column goes with its table, and not without it.
+                -- The sequence of an identity column is dropped with its table and cannot be dropped alone.
                 AND (depend.deptype = 'e' OR relkind = 'S' AND depend.deptype = 'i')
           )
         UNION ALL

@@ -1,7 +1,7 @@
-"""Background tasks, locks by key, and work that several callers share.
+"""Supervised background tasks, locks by key, and work shared by concurrent callers.
 
-Every task that outlives the call that starts it belongs to a `BackgroundTasks`: asyncio itself keeps quiet
-about a task that fails while nothing awaits it.
+Every task that outlives the call that starts it belongs to a `BackgroundTasks`: asyncio alone does not report
+a task that fails while nothing awaits it.
 """
 
 import asyncio
@@ -21,31 +21,31 @@ P = ParamSpec("P")
 
 MIN_PAUSE: Final = 0.1
 MAX_PAUSE: Final = 10.0
-"""Seconds before a loop that failed starts again: the pause doubles with each failure in a row."""
+"""Seconds before a failed loop is restarted. The pause doubles with each consecutive failure."""
 RECOVERED_AFTER: Final = 60.0
-"""Seconds after which a loop has recovered, although it did not return."""
+"""Seconds of running after which a loop that never returns counts as recovered."""
 CLOSE_TIMEOUT: Final = 5.0
 
 RESTARTS: Final = Counter(
     "palaver_background_restarts",
-    "How often a background loop failed and was started again.",
+    "How often a background loop failed and was restarted.",
     ["task"],
     registry=None,
 )
-"""Of the process; a node's registry includes it."""
+"""Counts for the whole process; each node's registry includes it."""
 
 log = structlog.get_logger("palaver.background")
 
 
 class BackgroundTasks:
-    """The background tasks of one owner, who closes them.
+    """The background tasks of one component, which closes them.
 
-    Names are constants: they become labels of a metric.
+    Names of tasks are constants: they become labels of a metric.
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        """`limit` is the number of spawned tasks that may run at the same time, where requests from outside
-        spawn them."""
+        """`limit`: maximum number of spawned tasks at the same time. Set it where external requests spawn
+        tasks."""
         self._limit = limit
         self._loops: set[asyncio.Task[None]] = set()
         self._spawned: set[asyncio.Task[Any]] = set()
@@ -54,8 +54,8 @@ class BackgroundTasks:
 
     @property
     def running(self) -> int:
-        """How many spawned tasks have not ended. One that has just ended does not count, although asyncio has
-        not called back yet: a caller that it has woken may spawn its successor."""
+        """The number of spawned tasks that have not ended. A task that has just ended does not count, even
+        before its done callback has run, so that a caller it has woken can spawn the next one."""
         return sum(not task.done() for task in self._spawned)
 
     @property
@@ -63,21 +63,21 @@ class BackgroundTasks:
         return self._limit is not None and self.running >= self._limit
 
     def supervise(self, name: str, function: Callable[[], Awaitable[object]], *, every: float = 0.0) -> None:
-        """Call the function until the group is closed: again `every` seconds after it returns, and after a
-        pause when it raises. It may also be a loop that never returns."""
+        """Call the function repeatedly until `close`: `every` seconds after it returned, and after a growing
+        pause when it raised. It may be a loop that never returns."""
         task = asyncio.create_task(self._keep_calling(name, function, every), name=name)
         self._add(task, self._loops)
 
     def spawn(self, name: str, work: Coroutine[Any, Any, T], *, reports: bool = True) -> asyncio.Task[T]:
-        """Start the work. A failure is reported, unless the caller awaits the task and handles it. Beyond the
-        limit, and once the group is closed, the task is cancelled before it begins."""
+        """Run the coroutine as a task. A failure is logged; pass `reports=False` if the caller awaits the
+        task and handles it. Beyond the limit, and after `close`, the task is cancelled before it begins."""
         refused = self._is_closed or self.is_full
         task = asyncio.create_task(work, name=name)
         if refused:
             task.cancel()
             if not self._is_closed and not self._refuses:
                 log.warning(
-                    "Too many background tasks: further ones are dropped.", task=name, limit=self._limit
+                    "Too many background tasks; further ones are dropped.", task=name, limit=self._limit
                 )
         self._refuses = refused
         self._add(task, self._spawned)
@@ -85,14 +85,14 @@ class BackgroundTasks:
         return task
 
     async def drain(self, within: float) -> None:
-        """Wait until the spawned tasks have ended, for so many seconds at most."""
+        """Wait at most `within` seconds until the spawned tasks have ended."""
         tasks = self._spawned - {asyncio.current_task()}
         if tasks:
             await asyncio.wait(tasks, timeout=within)
 
     async def close(self, within: float = CLOSE_TIMEOUT) -> None:
-        """Cancel all and wait until they have ended, for so many seconds at most. Nothing that a task raises
-        comes out here."""
+        """Cancel all tasks and wait at most `within` seconds until they have ended. Errors of tasks are not
+        raised here."""
         self._is_closed = True
         tasks = (self._loops | self._spawned) - {asyncio.current_task()}
         for task in tasks:
@@ -100,7 +100,7 @@ class BackgroundTasks:
         if tasks:
             _, pending = await asyncio.wait(tasks, timeout=within)
             for task in pending:
-                log.error("A background task does not end.", task=task.get_name(), seconds=within)
+                log.error("A background task did not end in time.", task=task.get_name(), seconds=within)
 
     def _add(self, task: asyncio.Task[Any], tasks: set[asyncio.Task[Any]]) -> None:
         tasks.add(task)
@@ -123,12 +123,12 @@ class BackgroundTasks:
                     pause = 0.0
                 pause = min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
                 RESTARTS.labels(name).inc()
-                _report(error, "A background loop failed and is started again.", task=name, seconds=pause)
+                _report(error, "A background loop failed and is restarted.", task=name, seconds=pause)
             await asyncio.sleep(pause or every)
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task is cancelled, and not one that it awaits."""
+    """Whether this task itself is being cancelled, rather than a task that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -140,7 +140,7 @@ def _report_failure(task: asyncio.Task[Any]) -> None:
 
 
 def _ignore_failure(task: asyncio.Task[Any]) -> None:
-    """Or asyncio would log it when the caller was cancelled."""
+    """Retrieve the exception: asyncio would log it if the caller was cancelled."""
     if not task.cancelled():
         task.exception()
 
@@ -153,20 +153,20 @@ def _report(error: BaseException, sentence: str, **fields: object) -> None:
 
 
 class KeyedLock(Generic[K]):
-    """A lock for each key, granted in the order of the requests. Keys that are not in use take no memory."""
+    """One lock for each key, granted in the order of requests. Unused keys take no memory."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[K, asyncio.Lock] = WeakValueDictionary()
 
     @contextlib.asynccontextmanager
     async def hold(self, key: K) -> AsyncIterator[None]:
-        # Those that hold the lock or wait for it keep it in the dictionary.
+        # The weak dictionary keeps the lock while a task holds it or waits for it.
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             yield
 
     def __len__(self) -> int:
-        """How many keys are in use."""
+        """The number of keys in use."""
         return len(self._locks)
 
 
@@ -177,7 +177,7 @@ class SingleFlight(Generic[K, T]):
         self._tasks: dict[K, asyncio.Task[T]] = {}
 
     async def run(self, key: K, function: Callable[[], Awaitable[T]]) -> T:
-        """The result. Cancelling one of several callers does not cancel the execution."""
+        """Return the result of `function`. Cancelling a caller does not cancel the execution."""
         task = self._tasks.get(key)
         if task is None:
             task = asyncio.create_task(_awaited(function))
@@ -186,7 +186,7 @@ class SingleFlight(Generic[K, T]):
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Cancel what is running."""
+        """Cancel all running executions."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -197,7 +197,7 @@ class SingleFlight(Generic[K, T]):
         if self._tasks.get(key) is done:
             del self._tasks[key]
         if not done.cancelled():
-            # The callers get the error; asyncio would also log it when all of them were cancelled.
+            # The callers get the error; asyncio would log it as well if all of them were cancelled.
             done.exception()
 
 
@@ -206,9 +206,10 @@ async def _awaited(function: Callable[[], Awaitable[T]]) -> T:
 
 
 async def uninterrupted(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As `asyncio.to_thread`, but a caller that is cancelled still waits until the thread has ended.
+    """Like `asyncio.to_thread`, but a cancelled caller still waits until the thread has ended.
 
-    If a file were closed while a thread writes to it, its descriptor could already belong to another file.
+    Otherwise the caller could close a file to which the thread still writes, and the descriptor could already
+    belong to another file.
     """
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled: asyncio.CancelledError | None = None
@@ -219,6 +220,6 @@ async def uninterrupted(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
             cancelled = error
     if cancelled is not None:
         if not running.cancelled():
-            running.exception()  # or asyncio would log that nothing has retrieved it
+            running.exception()  # otherwise asyncio would log that it was never retrieved
         raise cancelled
     return running.result()

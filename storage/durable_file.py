@@ -1,4 +1,5 @@
-"""A small file that is either the old one or the new one, whole, whenever the power goes."""
+"""Atomic and durable replacement of small files: after a power failure the old or the new content is
+there."""
 
 import contextlib
 import os
@@ -7,7 +8,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace `path` by `data`: written beside it, flushed to the disk, then renamed over it."""
+    """Replace the file: write a temporary file beside it, flush it to disk, and rename it."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
@@ -24,7 +25,7 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def flush_directory(directory: Path) -> None:
-    """A rename is only durable once the directory that holds the name is."""
+    """Flush a directory to disk: a rename is durable only after that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

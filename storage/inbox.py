@@ -1,7 +1,8 @@
-"""Events that a reader of the stream has taken, and that it still has to handle.
+"""Queues of stream events that a reader has read and still has to handle.
 
-A reader whose work may wait for others moves what it reads here, in one statement with its position, and
-handles it afterwards. Every statement holds only for the process that is the reader (`storage.rooms.stream`).
+A reader whose work may block moves each batch here, in one statement with its new position in the stream, and
+handles it afterwards. Each statement has an effect only in the process that currently is the reader
+(`storage.rooms.stream`).
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ SQL = load("storage", "inbox.sql")
 
 
 class NewEntry(NamedTuple):
-    """Entries of one `queue` are handled in the order of their positions."""
+    """The entries of one `queue` are handled in the order of their positions."""
 
     position: int
     queue: str
@@ -28,7 +29,7 @@ class NewEntry(NamedTuple):
 
 
 class PendingEntry(NamedTuple):
-    """`due_in`: seconds until it may be tried again."""
+    """`due_in`: seconds until the next attempt."""
 
     position: int
     room_id: str
@@ -39,7 +40,7 @@ class PendingEntry(NamedTuple):
 
 
 class SetAsideEntry(NamedTuple):
-    """An entry that could not be handled. `total` is the number of all of them."""
+    """An entry whose handling failed for good. `total` is the number of all such entries."""
 
     reader: str
     room_id: str
@@ -49,44 +50,44 @@ class SetAsideEntry(NamedTuple):
     total: int
 
 
-async def enqueue(connection: Connection, place: ReaderPosition, entries: Sequence[NewEntry]) -> None:
-    """The reader has come to the place. Raises `ReaderReplaced`."""
+async def enqueue(connection: Connection, position: ReaderPosition, entries: Sequence[NewEntry]) -> None:
+    """Store the entries and advance the reader to the position. Raises `ReaderReplaced`."""
     columns = [list(column) for column in zip(*entries, strict=True)] if entries else [[], [], [], [], []]
-    if not await connection.fetchval(SQL.enqueue, *place, *columns):
-        raise ReaderReplaced(place[0])
+    if not await connection.fetchval(SQL.enqueue, *position, *columns):
+        raise ReaderReplaced(position[0])
 
 
 async def fetch_first(connection: Connection, reader: str, term: int, queue: str) -> PendingEntry | None:
-    """Of those that wait. Raises `ReaderReplaced`."""
+    """Fetch the first pending entry of the queue. Raises `ReaderReplaced`."""
     return _entry(reader, await connection.fetchrow(SQL.fetch_first, reader, term, queue))
 
 
 async def finish(
     connection: Connection, reader: str, term: int, queue: str, position: int
 ) -> PendingEntry | None:
-    """It has been handled; gives the next one of the queue. Raises `ReaderReplaced`."""
+    """Delete an entry that has been handled, and fetch the next one of its queue. Raises `ReaderReplaced`."""
     return _entry(reader, await connection.fetchrow(SQL.finish, reader, term, queue, position))
 
 
 async def postpone(
     connection: Connection, reader: str, term: int, position: int, delay: timedelta, problem: str
 ) -> None:
-    """It failed, and is tried again."""
+    """Record that handling an entry failed; it is retried after `delay`."""
     await connection.execute(SQL.postpone, reader, term, position, delay, problem)
 
 
 async def set_aside(connection: Connection, reader: str, term: int, position: int, problem: str) -> None:
-    """It failed, and is not tried again."""
+    """Record that handling an entry failed for good; it is not retried."""
     await connection.execute(SQL.set_aside, reader, term, position, problem)
 
 
 async def list_queues(connection: Connection, reader: str, limit: int) -> list[str]:
-    """In which something waits, those that wait for longest first."""
+    """The queues with pending entries, the one with the oldest entry first."""
     return [row[0] for row in await connection.fetch(SQL.list_queues, reader, limit)]
 
 
 async def list_set_aside(connection: Connection, limit: int) -> list[SetAsideEntry]:
-    """Of all readers, the newest first."""
+    """The entries of all readers that were set aside, newest first."""
     return [SetAsideEntry(*row) for row in await connection.fetch(SQL.list_set_aside, limit)]
 
 

@@ -1,4 +1,4 @@
--- The entries and the position of the reader; nothing of both when another process reads by now.
+-- Writes the entries and the position of the reader, or neither if another process is the reader now.
 -- name: enqueue
 WITH advanced AS (
     UPDATE consumer_cursors SET position = $3 WHERE name = $1 AND term = $2 AND position <= $3 RETURNING position
@@ -12,7 +12,7 @@ WITH advanced AS (
 )
 SELECT EXISTS (SELECT FROM advanced);
 
--- No row: another process reads by now. A row without a position: nothing waits.
+-- No row: another process is the reader now. A row without a position: the queue is empty.
 -- name: fetch_first
 SELECT first.position, first.room_id, first.event_id, first.entry, first.attempts, first.due_in
 FROM consumer_cursors
@@ -25,7 +25,8 @@ LEFT JOIN LATERAL (
 ) AS first ON true
 WHERE name = $1 AND term = $2;
 
--- What follows, as `fetch_first` gives it: the statement does not see its own deletion.
+-- Returns the next entry like `fetch_first`, explicitly behind the finished one: the statement does not see its own
+-- deletion.
 -- name: finish
 WITH finished AS (
     DELETE FROM inbox USING consumer_cursors

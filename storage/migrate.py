@@ -1,4 +1,5 @@
-"""Brings a database to the schema that this code knows: plans purely, then does it under one lock."""
+"""Migrates a database to the schema of this version: plans without I/O, then applies the plan under one
+lock."""
 
 import hashlib
 import re
@@ -16,7 +17,7 @@ from storage.statements import load
 
 SQL = load("storage", "migrate.sql")
 FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
-LOCK = 0x50414C41  # "PALA": any number will do that nobody else takes for an advisory lock
+LOCK = 0x50414C41  # "PALA": any number that no other advisory lock uses
 
 Progress = Callable[[int, int, str], None]
 
@@ -42,7 +43,7 @@ class AppliedMigration:
 def plan_migrations(
     applied: Sequence[AppliedMigration], available: Sequence[Migration]
 ) -> tuple[Migration, ...] | LocalError:
-    """The migrations that are still to be done, in order, or why none may be."""
+    """The pending migrations in order, or the reason why none may be applied."""
     known = {migration.version: migration for migration in available}
     newest = max(known, default=0)
     for row in applied:
@@ -50,32 +51,33 @@ def plan_migrations(
             return LocalError(
                 f"The database has schema version {max(row.version for row in applied)}, "
                 f"and this Palaver knows versions up to {newest}.",
-                "Run the newer Palaver that made it, or restore a backup from before the upgrade.",
+                "Run the newer Palaver that upgraded it, or restore a backup from before the upgrade.",
             )
         if row.checksum != known[row.version].checksum:
             return LocalError(
-                f"Migration {row.version:04} ({row.name}) is not the one that was applied to this database.",
-                "Run a released Palaver, or restore a backup: what the tables are now cannot be known.",
+                f"Migration {row.version:04} ({row.name}) differs from the one applied to this database.",
+                "Run a released Palaver, or restore a backup: the state of the tables is unknown.",
             )
     done = {row.version for row in applied}
     missing = sorted(set(range(1, max(done, default=0))) - done)
     if missing:
         return LocalError(
             f"The database has schema version {max(done)} without migration {missing[0]:04}.",
-            "Restore a backup: what the tables are now cannot be known.",
+            "Restore a backup: the state of the tables is unknown.",
         )
     return tuple(known[version] for version in sorted(known.keys() - done))
 
 
 async def migrate(database: Database, *, progress: Progress = lambda done, total, name: None) -> int:
-    """Apply what is pending and return the schema's version. Others who do the same meanwhile wait.
+    """Apply the pending migrations and return the schema version. Other processes that migrate at the same
+    time wait.
 
-    `progress(done, total, name)` is called before each migration, and after the last with its name.
+    `progress(done, total, name)` is called before each migration, and after the last one with its name.
     """
     available = read_migrations()
     try:
         async with database.connection() as connection:
-            # Given back with the connection.
+            # Released with the connection.
             await connection.execute(SQL.lock, LOCK)
             await connection.execute(SQL.create_migrations_table)
             rows = await connection.fetch(SQL.fetch_applied)
@@ -93,7 +95,7 @@ async def migrate(database: Database, *, progress: Progress = lambda done, total
 
 
 async def pending_migrations(connection: Connection) -> tuple[Migration, ...] | LocalError:
-    """What `migrate` would do, without doing it."""
+    """The migrations that `migrate` would apply, or the reason why it would refuse."""
     rows = (
         await connection.fetch(SQL.fetch_applied)
         if await connection.fetchval(SQL.migrations_table_exists)

@@ -1,4 +1,4 @@
--- Written by this module itself, so that the first migration finds the table in which it is entered.
+-- Created here and not by a migration, so that the first migration can be recorded in it.
 -- name: create_migrations_table
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version integer PRIMARY KEY,
@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 -- name: migrations_table_exists
 SELECT to_regclass('schema_migrations') IS NOT NULL;
 
--- Held by the session, not by a transaction: each migration has a transaction of its own.
+-- A session-level lock, because each migration has its own transaction.
 -- name: lock
 SELECT pg_advisory_lock($1);
 

@@ -1,4 +1,4 @@
--- A second node that claims at the same time waits here for the first, then changes nothing.
+-- A second node that claims the database at the same time waits here for the first, and then changes nothing.
 -- name: insert_node
 INSERT INTO node (server_name, guest_of) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 

@@ -1,10 +1,10 @@
-"""Reads named SQL statements from the `.sql` files that lie beside the modules which use them.
+"""Loads named SQL statements from the `.sql` files beside the modules that use them.
 
-A statement begins with a line `-- name: fetch_thing` and ends where the next one begins. Lines of comment
-above a name say why; they stay in the file.
+A statement begins with a line `-- name: fetch_thing` and ends where the next one begins. Comments above a
+name are not sent to the server.
 
-Lists of texts as Postgres reads them: for a statement of which a list would be the dearest argument. The
-driver looks at every entry of a list three times before it writes it.
+`text_array` writes a list as an array literal, for statements whose most expensive argument would be a list:
+the driver visits every entry of a list three times before it writes it.
 """
 
 import re
@@ -21,11 +21,11 @@ class Statements(Mapping[str, str]):
     def __init__(self, origin: str, statements: Mapping[str, str]) -> None:
         self._origin = origin
         self._statements = dict(statements)
-        # As plain attributes, since they are looked up each time that one is run.
+        # Plain attributes, because a statement is looked up each time that it is executed.
         vars(self).update(statements)
 
     def __getattr__(self, name: str) -> str:
-        if name.startswith("_"):  # copying and pickling look for these before there is anything to look in
+        if name.startswith("_"):  # copy and pickle look these up before `__init__` has run
             raise AttributeError(name)
         raise AttributeError(f"{self._origin} has no statement {name}")
 
@@ -40,13 +40,14 @@ class Statements(Mapping[str, str]):
 
 
 def load(package: str, file: str) -> Statements:
-    """`load("storage", "node.sql")`; works from a zip or a wheel as well as from a checkout."""
+    """`load("storage", "node.sql")`. Works from a zip or a wheel as well as from a checkout."""
     text = files(package).joinpath(file).read_text(encoding="utf-8")
     return Statements(f"{package}/{file}", parse(text, f"{package}/{file}"))
 
 
 def parse(text: str, origin: str) -> dict[str, str]:
-    """ValueError names the file and line: what is wrong in there is a bug, found by the first import."""
+    """Raises ValueError with the file and line. An error in the file is a bug, which the first import
+    shows."""
     found: dict[str, str] = {}
     name: str | None = None
     body: list[str] = []
@@ -86,8 +87,8 @@ def is_comment(line: str) -> bool:
 
 
 def text_array(texts: Sequence[str]) -> str:
-    """To be cast by the statement: `$1::text::text[]`. None of the texts holds NUL, which Postgres takes in
-    no text anyhow."""
+    """An array literal, which the statement casts: `$1::text::text[]`. The texts contain no NUL, which
+    Postgres does not accept in text."""
     if not texts:
         return "{}"
     joined = "\0".join(texts)

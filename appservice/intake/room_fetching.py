@@ -87,7 +87,7 @@ class RoomFetching:
         known = await self._database.read(
             partial(rooms.fetch_entry, room_id=room_id, type_=b"", state_key=b"", age=believed)
         )
-        return known is not None and known[0] == "whole"
+        return known is not None and known[0] == "complete"
 
     async def _merge(self, room_id: str, begun: StateFetch, events: Sequence[Mapping[str, Any]]) -> bool:
         entries: dict[tuple[bytes, bytes], StateEntry] = {}

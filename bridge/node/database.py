@@ -84,7 +84,7 @@ class NodeDatabase:
 
     async def set_aside(self) -> list[dict[str, Any]]:
         """The newest events that could not be handled."""
-        found = await self.pool.look(lambda connection: list_set_aside(connection, MOST_SHOWN))
+        found = await self.pool.read(lambda connection: list_set_aside(connection, MOST_SHOWN))
         return [{**one._asdict(), "set_aside_at": one.set_aside_at.isoformat()} for one in found]
 
     async def _watch(self) -> None:

@@ -1,1 +1,1 @@
-"""Agents, peers, tokens, tasks."""
+"""Tables of agents, their nodes, peers and tokens, and of tasks."""

@@ -1,8 +1,8 @@
-"""Agents and the nodes on which they live, and who has been silent for how long.
+"""Agents, their nodes, and the monitoring of their heartbeats.
 
-Many processes write and all follow. A row bears the number of the transaction that changed it; whoever
-follows asks for all that was written by transactions which had not ended when it asked last, and so misses
-none, whatever the order in which they end.
+All processes of a node write these tables and follow the changes in them. A row has the id of the transaction
+that changed it. A follower queries all rows written by transactions that had not ended at its previous query,
+so it misses none, in whatever order the transactions end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ class NodeRow(NamedTuple):
 
 
 AgentKey = tuple[str, str]
-"""Of an agent: (node id, agent id)."""
+"""(node id, agent id)."""
 
 
 # ---- agents ------------------------------------------------------------------------------------------
@@ -51,37 +51,37 @@ AgentKey = tuple[str, str]
 async def find_agents(
     connection: Connection, node_id: str | None, agent_id: str | None, limit: int
 ) -> list[AgentRow]:
-    """What is None is not looked at."""
+    """A parameter that is None matches all."""
     return [AgentRow(*row) for row in await connection.fetch(SQL.find_agents, node_id, agent_id, limit)]
 
 
-async def lock_agents(connection: Connection, places: Iterable[AgentKey]) -> list[AgentRow]:
-    """Those that there are. Nobody else changes them until the transaction has ended."""
-    return [AgentRow(*row) for row in await connection.fetch(SQL.lock_agents, *_columns(places))]
+async def lock_agents(connection: Connection, keys: Iterable[AgentKey]) -> list[AgentRow]:
+    """The agents that exist, locked until the transaction ends."""
+    return [AgentRow(*row) for row in await connection.fetch(SQL.lock_agents, *_columns(keys))]
 
 
 async def write_agents(connection: Connection, rows: Sequence[AgentRow]) -> None:
-    """A row that says something older than what is there changes nothing."""
+    """Insert or update agents. A row with an older `sent_at` than the stored one changes nothing."""
     if not rows:
         return
     agent_ids, node_ids, connectors, runtimes, capabilities, *others = zip(*rows, strict=True)
-    # asyncpg would take an array of arrays for one of two dimensions.
+    # asyncpg would send an array of arrays as a two-dimensional array.
     as_json = [orjson.dumps(list(names)).decode() for names in capabilities]
     columns: list[Any] = [node_ids, agent_ids, connectors, runtimes, as_json]
     await connection.execute(SQL.write_agents, *columns, *others)
 
 
-async def touch_agents(connection: Connection, heard: Sequence[tuple[str, str, int, int | None]]) -> None:
-    """Of (node id, agent id, time of the word, when it was heard): nobody who follows is told."""
-    if heard:
-        columns = (list(column) for column in zip(*heard, strict=True))
+async def touch_agents(connection: Connection, updates: Sequence[tuple[str, str, int, int | None]]) -> None:
+    """Write the times of (node id, agent id, sent_at, last_seen). Followers are not notified."""
+    if updates:
+        columns = (list(column) for column in zip(*updates, strict=True))
         await connection.execute(SQL.touch_agents, *columns)
 
 
 async def prune_agents(connection: Connection, gone_before: int, limit: int) -> int:
-    """Up to `limit` of those that went before; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_agents, gone_before, limit)
-    return forgotten
+    """Delete up to `limit` agents that went offline before that time, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_agents, gone_before, limit)
+    return deleted
 
 
 # ---- nodes -------------------------------------------------------------------------------------------
@@ -96,30 +96,31 @@ async def lock_nodes(connection: Connection, node_ids: Iterable[str]) -> list[No
 
 
 async def insert_nodes(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
-    """Those that are new, not trusted."""
+    """Insert nodes that are not known yet, as untrusted."""
     await connection.execute(SQL.insert_nodes, list(node_ids), now_ms)
 
 
 async def write_node(
     connection: Connection, node_id: str, url: str | None, now_ms: int, *, trusted: bool
 ) -> None:
-    """What the configuration says of it, or an operator."""
+    """Write the settings of a node from the configuration or an operator."""
     await connection.execute(SQL.write_node, node_id, url, trusted, now_ms)
 
 
 async def distrust_node(connection: Connection, node_id: str, now_ms: int) -> None:
-    """Nothing is heard of it from now on, because nobody wants to; its agents are gone."""
+    """Mark an untrusted node as silent and its agents as offline: its messages are no longer accepted."""
     await connection.execute(SQL.mark_node_silent, node_id, now_ms)
     await connection.execute(SQL.distrust_agents, node_id, now_ms)
 
 
 async def write_heartbeat(connection: Connection, node_id: str, now_ms: int, sent_at: int | None) -> None:
-    """None: it is only a sign of life, and says nothing of the node's agents."""
+    """Record a heartbeat. `sent_at` is None for a message that only shows that the node is alive and says
+    nothing about its agents."""
     await connection.execute(SQL.write_heartbeat, node_id, now_ms, sent_at)
 
 
 async def start_heartbeat_monitoring(connection: Connection, node_ids: Iterable[str], now_ms: int) -> None:
-    """From now on these nodes are listened for, if they were not before, or not heard."""
+    """Expect heartbeats of these nodes from now on, also of those that were silent."""
     await connection.execute(SQL.start_heartbeat_monitoring, list(node_ids), now_ms)
 
 
@@ -127,7 +128,7 @@ async def start_heartbeat_monitoring(connection: Connection, node_ids: Iterable[
 
 
 class Changes(NamedTuple):
-    """`horizon` is what to ask with for the next ones."""
+    """`horizon` is the argument for the next query."""
 
     agents: list[AgentRow]
     nodes: list[NodeRow]
@@ -135,8 +136,8 @@ class Changes(NamedTuple):
 
 
 async def list_changes(connection: Connection, horizon: int | None) -> Changes:
-    """What was changed since; all there is, without a horizon. Some of it was given before. The transaction
-    must be one that sees a single moment: `repeatable_read`."""
+    """The rows changed since the horizon, or all rows without one. Some rows may have been returned before.
+    Needs a transaction with the isolation `repeatable_read`."""
     new_horizon: int = await connection.fetchval(SQL.fetch_horizon)
     if horizon is None:
         agents = await connection.fetch(SQL.list_agents)
@@ -148,16 +149,18 @@ async def list_changes(connection: Connection, horizon: int | None) -> Changes:
 
 
 async def reset_change_numbers(connection: Connection) -> None:
-    """Before anything is followed: a restored backup may come from a server with greater numbers."""
+    """Call this before following the tables: a restored backup may come from a server whose transaction ids
+    were greater."""
     await connection.execute(SQL.reset_agent_change_numbers)
     await connection.execute(SQL.reset_node_change_numbers)
 
 
-# ---- silence -----------------------------------------------------------------------------------------
+# ---- monitoring --------------------------------------------------------------------------------------
 
 
 async def fetch_monitoring_period(connection: Connection) -> tuple[int, int] | None:
-    """Since when and until when somebody has listened. Nobody else changes it until the transaction ends."""
+    """From when to when a process has received heartbeats without interruption, locked until the transaction
+    ends."""
     row = await connection.fetchrow(SQL.fetch_monitoring_period)
     return None if row is None else (row[0], row[1])
 
@@ -167,37 +170,37 @@ async def write_monitoring_period(connection: Connection, since: int, until: int
 
 
 async def fetch_oldest_heartbeat(connection: Connection, own_node: str) -> int | None:
-    """When whoever has been silent for longest was heard from last."""
-    heard: int | None = await connection.fetchval(SQL.fetch_oldest_heartbeat, own_node)
-    return heard
+    """The last heartbeat of the node or agent that has been silent longest."""
+    oldest: int | None = await connection.fetchval(SQL.fetch_oldest_heartbeat, own_node)
+    return oldest
 
 
 async def expire_silent(connection: Connection, before: int, now_ms: int, own_node: str) -> list[AgentKey]:
-    """The agents that were last heard from before a time are gone from now on. Of all processes that ask, one
-    is given each of them."""
+    """Mark the agents whose last heartbeat is before that time as offline, and return them. Of several
+    processes that call this, each agent is returned to one."""
     silent = [row[0] for row in await connection.fetch(SQL.mark_nodes_silent, before, now_ms, own_node)]
-    lost = await connection.fetch(SQL.expire_agents_of_nodes, silent, now_ms) if silent else []
-    lost += await connection.fetch(SQL.expire_agents, before, now_ms)
-    return [(row[0], row[1]) for row in lost]
+    expired = await connection.fetch(SQL.expire_agents_of_nodes, silent, now_ms) if silent else []
+    expired += await connection.fetch(SQL.expire_agents, before, now_ms)
+    return [(row[0], row[1]) for row in expired]
 
 
 async def list_unannounced(connection: Connection, limit: int) -> list[AgentRow]:
-    """Those of which nobody has announced yet that they are lost."""
+    """The expired agents of which no process has announced yet that they are offline."""
     return [AgentRow(*row) for row in await connection.fetch(SQL.list_unannounced, limit)]
 
 
-async def mark_announced(connection: Connection, told: Sequence[AgentRow]) -> None:
-    columns = zip(*((row.node_id, row.agent_id, row.gone_at) for row in told), strict=True)
-    if told:
+async def mark_announced(connection: Connection, rows: Sequence[AgentRow]) -> None:
+    columns = zip(*((row.node_id, row.agent_id, row.gone_at) for row in rows), strict=True)
+    if rows:
         await connection.execute(SQL.mark_announced, *(list(column) for column in columns))
 
 
 async def try_lock_announcements(connection: Connection) -> bool:
-    """Whether this transaction is the one that announces; until it ends no other is."""
+    """Whether this transaction may announce expired agents; until it ends no other may."""
     locked: bool = await connection.fetchval(SQL.try_lock_announcements)
     return locked
 
 
-def _columns(places: Iterable[AgentKey]) -> tuple[list[str], list[str]]:
-    pairs = list(places)
+def _columns(keys: Iterable[AgentKey]) -> tuple[list[str], list[str]]:
+    pairs = list(keys)
     return [node_id for node_id, _ in pairs], [agent_id for _, agent_id in pairs]

@@ -14,7 +14,7 @@ FROM agents
 WHERE ($1::text IS NULL OR node_id = $1) AND ($2::text IS NULL OR agent_id = $2)
 ORDER BY node_id, agent_id LIMIT $3;
 
--- In one order, so that two processes which write the same agents wait for each other instead of failing.
+-- Locks in a fixed order, so that two processes that write the same agents do not deadlock.
 -- name: lock_agents
 SELECT
     agent_id, node_id, connector, runtime, capabilities, status, current_task, registered_at, said_at, last_seen,
@@ -24,8 +24,8 @@ JOIN unnest($1::text[], $2::text[]) AS wanted (node_id, agent_id) USING (node_id
 ORDER BY node_id, agent_id
 FOR UPDATE OF agents;
 
--- An array of arrays would have to be a rectangle, so capabilities come as JSON. Of two processes that register the
--- same new agent the one that says something newer is right.
+-- An array of arrays must be rectangular, so each list of capabilities is passed as JSON. If two processes register the
+-- same new agent, the newer registration wins.
 -- name: write_agents
 INSERT INTO agents (
     node_id, agent_id, connector, runtime, capabilities, status, current_task, registered_at, said_at, last_seen,
@@ -57,7 +57,7 @@ ON CONFLICT (node_id, agent_id) DO UPDATE SET
     changed_in = excluded.changed_in
 WHERE agents.said_at <= excluded.said_at;
 
--- Only a word was heard, and it changed nothing that others look at.
+-- Only the times have changed; followers do not need this, so `changed_in` stays.
 -- name: touch_agents
 UPDATE agents SET said_at = given.said_at, last_seen = given.last_seen
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS given (node_id, agent_id, said_at, last_seen)
@@ -77,7 +77,7 @@ INSERT INTO agent_nodes (node_id, trusted, first_seen_at) SELECT node_id, false,
 FROM unnest($1::text[]) AS given (node_id) ORDER BY node_id
 ON CONFLICT (node_id) DO NOTHING;
 
--- One that is trusted anew stays silent until it is heard, unless it never sends heartbeats of its own.
+-- A node that becomes trusted stays silent until its next heartbeat, unless it has never sent one.
 -- name: write_node
 INSERT INTO agent_nodes (node_id, url, trusted, first_seen_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (node_id) DO UPDATE SET
@@ -93,13 +93,13 @@ WHERE agent_nodes.url IS DISTINCT FROM excluded.url OR agent_nodes.trusted <> ex
 UPDATE agent_nodes SET silent_since = $2, changed_in = pg_current_xact_id()::text::bigint
 WHERE node_id = $1 AND silent_since IS NULL;
 
--- Nobody has to be told: the one whose agents they are is not spoken with.
+-- Needs no announcement: the agents' node is not trusted any more.
 -- name: distrust_agents
 UPDATE agents SET
     gone_at = $2, gone_reason = 'untrusted', changed_in = pg_current_xact_id()::text::bigint
 WHERE node_id = $1 AND gone_at IS NULL;
 
--- One that was silent is heard again: that is more than a heartbeat.
+-- Followers need to know that a silent node is alive again, but not of other heartbeats.
 -- name: write_heartbeat
 UPDATE agent_nodes SET
     last_heartbeat = greatest(last_heartbeat, $2),
@@ -108,7 +108,7 @@ UPDATE agent_nodes SET
     silent_since = NULL
 WHERE node_id = $1;
 
--- Agents that live with their node have been heard of, although it has not sent a heartbeat yet, or was silent.
+-- For nodes whose agents have been registered, although the node has sent no heartbeat yet or was silent.
 -- name: start_heartbeat_monitoring
 UPDATE agent_nodes SET
     last_heartbeat = $2, silent_since = NULL, changed_in = pg_current_xact_id()::text::bigint
@@ -116,7 +116,7 @@ WHERE node_id = ANY($1::text[]) AND (last_heartbeat IS NULL OR silent_since IS N
 
 -- ---- following ----
 
--- What every transaction has written that had not ended at the moment named by `fetch_horizon`, or began after it.
+-- The rows written by transactions that had not ended at the time of the horizon, or began after it.
 -- name: list_changed_agents
 SELECT
     agent_id, node_id, connector, runtime, capabilities, status, current_task, registered_at, said_at, last_seen,
@@ -130,7 +130,7 @@ FROM agent_nodes WHERE changed_in >= $1;
 -- name: fetch_horizon
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
--- Transactions of the server on which a backup was made may have had greater numbers than this one has reached.
+-- The transaction ids of the server on which a backup was made may be greater than those of this server.
 -- name: reset_agent_change_numbers
 UPDATE agents SET changed_in = pg_current_xact_id()::text::bigint
 WHERE changed_in > pg_current_xact_id()::text::bigint;
@@ -139,7 +139,7 @@ WHERE changed_in > pg_current_xact_id()::text::bigint;
 UPDATE agent_nodes SET changed_in = pg_current_xact_id()::text::bigint
 WHERE changed_in > pg_current_xact_id()::text::bigint;
 
--- ---- silence ----
+-- ---- monitoring ----
 
 -- name: fetch_monitoring_period
 SELECT listening_since, listening_until FROM agent_watch FOR UPDATE;
@@ -149,14 +149,14 @@ INSERT INTO agent_watch (listening_since, listening_until) VALUES ($1, $2)
 ON CONFLICT (only_row) DO UPDATE SET
     listening_since = excluded.listening_since, listening_until = excluded.listening_until;
 
--- Who has been silent for longest, of nodes and of agents that are heard from by themselves.
+-- The oldest last heartbeat of all nodes, and of agents that send their own heartbeats.
 -- name: fetch_oldest_heartbeat
 SELECT least(
     (SELECT min(last_heartbeat) FROM agent_nodes WHERE silent_since IS NULL AND node_id <> $1),
     (SELECT min(last_seen) FROM agents WHERE last_seen IS NOT NULL AND gone_at IS NULL)
 );
 
--- This node is never silent to itself.
+-- Excludes this node itself.
 -- name: mark_nodes_silent
 UPDATE agent_nodes SET silent_since = $2, changed_in = pg_current_xact_id()::text::bigint
 WHERE silent_since IS NULL AND last_heartbeat < $1 AND node_id <> $3
@@ -186,11 +186,11 @@ FROM unnest($1::text[], $2::text[], $3::bigint[]) AS told (node_id, agent_id, go
 WHERE agents.node_id = told.node_id AND agents.agent_id = told.agent_id AND agents.gone_at = told.gone_at
     AND agents.untold;
 
--- One process announces; it holds this until its transaction ends.
+-- Held until the end of the transaction, so that one process at a time announces.
 -- name: try_lock_announcements
 SELECT pg_try_advisory_xact_lock(x'50414741'::integer, 1);
 
--- ---- forgetting ----
+-- ---- pruning ----
 
 -- name: prune_agents
 WITH forgotten AS (

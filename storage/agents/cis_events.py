@@ -1,4 +1,4 @@
-"""Single events from and to published CIS nodes, which speak no Matrix."""
+"""Events received from and queued for published CIS nodes, which exchange them over HTTP without Matrix."""
 
 from typing import Final, NamedTuple
 
@@ -8,11 +8,12 @@ from storage.statements import load
 SQL = load("storage.agents", "cis_events.sql")
 
 MAX_QUEUED: Final = 10_000
-"""Events that wait for one node."""
+"""Maximum number of queued events for one node."""
 
 
 class QueuedEvent(NamedTuple):
-    """`requester_node` and `request_id` are of the task that fails if the node will not take it."""
+    """`requester_node` and `request_id` identify the task that fails if the node does not accept the
+    event."""
 
     id: int
     body: bytes
@@ -21,14 +22,14 @@ class QueuedEvent(NamedTuple):
     deadline: int
 
 
-# ---- from them ---------------------------------------------------------------------------------------
+# ---- received ----------------------------------------------------------------------------------------
 
 
 async def insert_received(
     connection: Connection, peer: str, event_id: str, digest: bytes, now_ms: int
 ) -> bool:
-    """Whether the event is new. If not, `fetch_digest` says what was sent under its id. Another transaction
-    that takes it in at the same time is waited for."""
+    """Record a received event and return whether it is new. If not, `fetch_digest` returns the digest of the
+    event received under this id. Waits for a transaction that is inserting the same event."""
     return await connection.fetchval(SQL.insert_received, peer, event_id, digest, now_ms) is not None
 
 
@@ -38,12 +39,12 @@ async def fetch_digest(connection: Connection, peer: str, event_id: str) -> byte
 
 
 async def prune_received(connection: Connection, before_ms: int, limit: int) -> int:
-    """Forget up to `limit` events that came earlier; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_received, before_ms, limit)
-    return forgotten
+    """Delete up to `limit` events received earlier, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_received, before_ms, limit)
+    return deleted
 
 
-# ---- to them -----------------------------------------------------------------------------------------
+# ---- outgoing ----------------------------------------------------------------------------------------
 
 
 async def enqueue(
@@ -55,13 +56,13 @@ async def enqueue(
     task: tuple[str, str] | None = None,
     most: int = MAX_QUEUED,
 ) -> bool:
-    """What was enqueued under this name before stays as it is, also when it was sent. False: too much waits.
-    `task` is (requester's node, request id)."""
+    """Queue an event. An event already queued or sent under this name stays as it is. False if the queue is
+    full. `task` is (requester's node, request id)."""
     node_id, request_id = task or (None, None)
-    taken: bool | None = await connection.fetchval(
+    queued: bool | None = await connection.fetchval(
         SQL.insert_outgoing, peer, name, body, node_id, request_id, deadline, most
     )
-    return taken is not None
+    return queued is not None
 
 
 async def list_queued(connection: Connection, peer: str, limit: int) -> list[QueuedEvent]:
@@ -70,16 +71,16 @@ async def list_queued(connection: Connection, peer: str, limit: int) -> list[Que
 
 
 async def list_peers_with_queue(connection: Connection) -> list[str]:
-    """For whom something waits."""
+    """The peers with queued events."""
     return [row[0] for row in await connection.fetch(SQL.list_peers_with_queue)]
 
 
 async def mark_sent(connection: Connection, number: int) -> None:
-    """It is done with, whether it was taken or not."""
+    """Mark an event as done, whether the peer accepted it or not."""
     await connection.execute(SQL.mark_sent, number)
 
 
 async def prune_outgoing(connection: Connection, before_ms: int, limit: int) -> int:
-    """Forget up to `limit` of those whose time was over earlier; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_outgoing, before_ms, limit)
-    return forgotten
+    """Delete up to `limit` events whose deadline was earlier, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_outgoing, before_ms, limit)
+    return deleted

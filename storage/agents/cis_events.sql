@@ -32,7 +32,7 @@ SELECT DISTINCT peer FROM cis_outgoing WHERE NOT is_sent;
 -- name: mark_sent
 UPDATE cis_outgoing SET is_sent = true, body = '' WHERE id = $1;
 
--- The names of what was sent are kept for a while: a task may be brought a second time.
+-- The names of sent events are kept until the deadline, because a task may be delivered a second time.
 -- name: prune_outgoing
 WITH old AS (
     DELETE FROM cis_outgoing WHERE id IN (

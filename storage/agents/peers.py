@@ -1,5 +1,5 @@
-"""Peers of the federation of agents that operators have added, and those of the configuration that are
-trusted otherwise than it says. Few, and read all at once."""
+"""Agent peers that operators have added, and configured peers whose trust an operator has changed. There are
+few, and they are read all at once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,8 +11,8 @@ SQL = load("storage.agents", "peers.sql")
 
 
 class PeerRow(NamedTuple):
-    """In the order of the table's columns. `profile` is None where the configuration says everything but
-    whether the peer is trusted. Times are milliseconds since 1970."""
+    """In the order of the table's columns. `profile` is None for a peer of the configuration, of which only
+    `trusted` is stored. Times are milliseconds since 1970."""
 
     node_id: str
     trusted: bool
@@ -32,12 +32,12 @@ async def list_peers(connection: Connection) -> list[PeerRow]:
 
 
 async def lock_peers(connection: Connection) -> None:
-    """Nobody else changes them until the transaction has ended."""
+    """Keep other transactions from changing peers until this one ends."""
     await connection.execute(SQL.lock)
 
 
 async def write_peer(connection: Connection, row: PeerRow) -> None:
-    """In the place of what was there."""
+    """Insert or replace a peer."""
     await connection.execute(SQL.write_peer, *row)
 
 

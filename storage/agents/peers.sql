@@ -4,7 +4,7 @@ SELECT
     changed_at
 FROM agent_peers ORDER BY node_id;
 
--- When it was added first is kept.
+-- An update keeps `added_at`.
 -- name: write_peer
 INSERT INTO agent_peers (
     node_id, trusted, profile, url, namespaces, networks, signing_key, require_signature, authority, added_at,
@@ -24,6 +24,6 @@ ON CONFLICT (node_id) DO UPDATE SET
 -- name: delete_peer
 DELETE FROM agent_peers WHERE node_id = $1;
 
--- Whoever changes something decides on what there is, and nobody changes that meanwhile.
+-- A change is decided on the current peers, which must not change meanwhile.
 -- name: lock
 SELECT pg_advisory_xact_lock(x'50415045'::integer, 1);

@@ -1,10 +1,8 @@
-"""Tasks, the progress that agents report, and the desks that work on them.
+"""Tasks, the progress that agents report, and the processes that run tasks.
 
-A step is taken by an update that names the version it was decided upon, so that of two processes one takes
-it. A process_number is a process; it holds a lease on its number as long as its session lives, and the tasks of one
-whose lock can be taken are anybody's.
-
-Lists of tasks, for whoever looks around.
+A step is written by an update that names the version of the task on which it was decided, so that only one of
+two concurrent steps succeeds. Each process of a node has a number and holds a lease on it while its session
+lives. If the lease can be taken by another process, that process takes over the tasks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,8 +47,8 @@ class TaskRow(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """What a step may change of a task, in the order of the statements that take it. `before` is the version
-    upon which it was decided."""
+    """The columns of a task that a step may change, in the order of the statement's parameters. `before` is
+    the version on which the step was decided."""
 
     id: int
     before: int
@@ -69,7 +67,7 @@ class StepRow(NamedTuple):
 
 
 class LoadRow(NamedTuple):
-    """How many tasks an agent has, how many wait for it, and one of the former."""
+    """The number of active tasks of an agent, the number of its queued tasks, and one of the active tasks."""
 
     active: int
     waiting: int
@@ -77,12 +75,12 @@ class LoadRow(NamedTuple):
 
 
 AgentCapacity: TypeAlias = tuple[int, int]
-"""How many tasks an agent takes at once, and how many more may wait for it."""
+"""How many tasks an agent may have at once, and how many more may be queued for it."""
 
 
 class AcceptResult(NamedTuple):
-    """No id: the request was made before, or the agent has another load than was assumed. `load` is what it
-    has, where that was counted."""
+    """`id` is None if the request is a duplicate, or if the agent does not have the assumed load. `load` is
+    the actual load, if it was counted."""
 
     id: int | None
     load: LoadRow | None
@@ -100,33 +98,34 @@ class ProgressRow(NamedTuple):
 async def accept_task(
     connection: Connection,
     row: TaskRow,
-    room: AgentCapacity | None = None,
-    place: ReaderPosition | None = None,
+    capacity: AgentCapacity | None = None,
+    position: ReaderPosition | None = None,
 ) -> AcceptResult:
-    """Store a new task, whose own id is not looked at, if its agent has room for it. `room` is None where
-    that does not matter. The place of a reader is advanced by the same statement; raises `ReaderReplaced`."""
-    at_once, waiting = room or (None, None)
+    """Store a new task, ignoring `row.id`, if its agent has capacity for it; without `capacity` this is not
+    checked. The same statement advances the reader to `position`. Raises `ReaderReplaced`."""
+    at_once, queued = capacity or (None, None)
     try:
         found = await connection.fetchrow(
-            SQL.accept_task, *row[1:], at_once, waiting, *(place or (None, None, None))
+            SQL.accept_task, *row[1:], at_once, queued, *(position or (None, None, None))
         )
     except asyncpg.RaiseError:
-        raise ReaderReplaced(row.request_id if place is None else place[0]) from None
-    assert found is not None, "it says what became of it"
-    return AcceptResult(found[0], None if room is None else LoadRow(*found[1:]))
+        raise ReaderReplaced(row.request_id if position is None else position[0]) from None
+    assert found is not None, "the statement always returns a row"
+    return AcceptResult(found[0], None if capacity is None else LoadRow(*found[1:]))
 
 
 async def step_task(connection: Connection, row: StepRow) -> bool:
-    """Whether the version upon which it was decided is still the newest, so that it is taken."""
-    taken: bool | None = await connection.fetchval(SQL.step_task, *row)
-    return taken is not None
+    """Write a step. False if the version on which it was decided is no longer the current one."""
+    written: bool | None = await connection.fetchval(SQL.step_task, *row)
+    return written is not None
 
 
 async def clear_due(connection: Connection, done: Sequence[tuple[int, int, Sequence[str]]]) -> None:
-    """Of (id, version, what was done). A version that is no longer the newest is left alone. Each id once."""
+    """Remove effects that have been performed from `due`, for entries of (id, version, effects). Each id may
+    occur once. An entry whose version is no longer the current one is ignored."""
     if done:
-        ids, versions, words = zip(*done, strict=True)
-        await connection.execute(SQL.clear_due, list(ids), list(versions), [" ".join(due) for due in words])
+        ids, versions, effects = zip(*done, strict=True)
+        await connection.execute(SQL.clear_due, list(ids), list(versions), [" ".join(due) for due in effects])
 
 
 # ---- finding -----------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ async def fetch_task(connection: Connection, requester_node: str, request_id: st
 
 
 async def find_tasks(connection: Connection, name: str, limit: int) -> list[TaskRow]:
-    """By their request's id or their own, the newest first."""
+    """Find tasks by request id or task id, newest first."""
     return [TaskRow(*row) for row in await connection.fetch(SQL.find_tasks, name, limit)]
 
 
@@ -150,7 +149,8 @@ async def list_tasks(
     before: int | None = None,
     limit: int = 100,
 ) -> list[TaskRow]:
-    """The newest first; `agent` gave or got them. `before` is an id. What is None is not looked at."""
+    """The newest tasks first. `agent` matches the requester and the target, `before` is a row id. A filter
+    that is None matches all."""
     return [TaskRow(*row) for row in await connection.fetch(SQL.list_tasks, agent, states, before, limit)]
 
 
@@ -158,15 +158,16 @@ async def list_tasks(
 
 
 async def lock_load(connection: Connection, address: str) -> LoadRow:
-    """It stays so until the transaction ends: until then this is the one that gives the agent tasks."""
+    """Count the agent's tasks, and lock the counts: until this transaction ends no other gives the agent a
+    task."""
     row = await connection.fetchrow(SQL.lock_load, address)
-    assert row is not None, "counting gives a row"
+    assert row is not None, "counting returns a row"
     return LoadRow(*row)
 
 
 async def fetch_load(connection: Connection, address: str) -> LoadRow:
     row = await connection.fetchrow(SQL.fetch_load, address)
-    assert row is not None, "counting gives a row"
+    assert row is not None, "counting returns a row"
     return LoadRow(*row)
 
 
@@ -182,7 +183,7 @@ async def list_agents_with_queues(connection: Connection) -> list[str]:
 async def list_live_of_agents(
     connection: Connection, addresses: Iterable[str], after: int, limit: int
 ) -> list[TaskRow]:
-    """Those with greater ids than one, in their order."""
+    """The unfinished tasks of these agents with an id greater than `after`, ordered by id."""
     rows = await connection.fetch(SQL.list_live_of_agents, list(addresses), after, limit)
     return [TaskRow(*row) for row in rows]
 
@@ -190,22 +191,23 @@ async def list_live_of_agents(
 async def list_live_of_requester(
     connection: Connection, node_id: str, after: int, limit: int
 ) -> list[TaskRow]:
-    """That agents of this node have asked for; those with greater ids than one, in their order."""
+    """The unfinished tasks that agents of this node have requested, with an id greater than `after`, ordered
+    by id."""
     rows = await connection.fetch(SQL.list_live_of_requester, node_id, after, limit)
     return [TaskRow(*row) for row in rows]
 
 
-# ---- desks -------------------------------------------------------------------------------------------
+# ---- processes ---------------------------------------------------------------------------------------
 
 
 async def next_process_number(connection: Connection) -> int:
-    """A number that no other process_number has."""
-    process_number: int = await connection.fetchval(SQL.next_process_number)
-    return process_number
+    """A number that no other process has had."""
+    number: int = await connection.fetchval(SQL.next_process_number)
+    return number
 
 
 async def list_processes(connection: Connection) -> list[int]:
-    """Those that have something left to do."""
+    """The numbers of the processes that have tasks."""
     return [row[0] for row in await connection.fetch(SQL.list_processes)]
 
 
@@ -219,7 +221,7 @@ async def list_tasks_of_process(
 async def list_due_tasks_of_process(
     connection: Connection, process_number: int, after: int, limit: int
 ) -> list[TaskRow]:
-    """Those of which something has not been done yet."""
+    """The tasks of the process with effects that are still due."""
     rows = await connection.fetch(SQL.list_due_tasks_of_process, process_number, after, limit)
     return [TaskRow(*row) for row in rows]
 
@@ -230,7 +232,8 @@ async def list_due_tasks_of_process(
 async def insert_progress(
     connection: Connection, task: int, at: int, content: bytes, most: int
 ) -> int | None:
-    """Its number; None when the task has ended. Only the newest are kept."""
+    """Store a progress report and return its number, or None if the task has ended. Only the `most` newest
+    reports are kept."""
     if not await connection.fetchval(SQL.lock_live, task):
         return None
     number: int = await connection.fetchval(SQL.insert_progress, task, at, content)
@@ -243,13 +246,13 @@ async def list_progress(connection: Connection, task: int, after: int = 0) -> li
     return [ProgressRow(*row) for row in await connection.fetch(SQL.list_progress, task, after)]
 
 
-# ---- forgetting --------------------------------------------------------------------------------------
+# ---- pruning and searching ---------------------------------------------------------------------------
 
 
 async def prune(connection: Connection, finished_before: int, limit: int) -> int:
-    """Forget up to `limit` tasks that ended earlier; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune, finished_before, limit)
-    return forgotten
+    """Delete up to `limit` tasks that ended earlier, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune, finished_before, limit)
+    return deleted
 
 
 class TaskSummary(NamedTuple):
@@ -271,8 +274,8 @@ class TaskSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskSearch:
-    """What is None is not looked at. `agent` is the one that has to do it, by its address or its id alone;
-    `requester` an agent in the same way, a node, or a protocol. `before` is a task's number in the database.
+    """A filter that is None matches all. `agent` is the target, by its address or its id; `requester` is an
+    agent, likewise, or a node, or a protocol. `before` is a row id.
     """
 
     agent: str | None = None
@@ -282,7 +285,7 @@ class TaskSearch:
 
 
 async def search_tasks(connection: Connection, wanted: TaskSearch, limit: int) -> list[TaskSummary]:
-    """The newest first."""
+    """The matching tasks, newest first."""
     rows = await connection.fetch(
         SQL.search_tasks, wanted.agent, wanted.requester, wanted.states, wanted.before, limit
     )

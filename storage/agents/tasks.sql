@@ -1,11 +1,11 @@
--- A new task, with what was assumed about its agent. $23: an accepted task needs fewer than so many that the agent has,
--- and none that waits; null: nothing is assumed, nothing locked and counted. $24: a queued task needs fewer than so many
--- that wait. $25 to $27, if they are there, are the place of the reader that read of it: it is advanced together with the
--- task, and it is an error if another process reads by now. Gives the id, null if nothing was written, and the counts.
+-- Inserts a new task if its agent has the capacity. $23: an accepted task requires fewer active tasks of the agent than
+-- this, and none queued; null: nothing is required, locked or counted. $24: a queued task requires fewer queued tasks
+-- than this. $25 to $27, if given, are the position of the stream's reader, which is advanced together with the task; the
+-- statement fails if another process is the reader now. Returns the id, null if nothing was written, and the counts.
 -- name: accept_task
 WITH load AS MATERIALIZED (
     SELECT active, waiting, current_task FROM agent_load($5) WHERE $23::integer IS NOT NULL
-), taken AS (
+), inserted AS (
     INSERT INTO tasks (
         requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
         version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
@@ -18,11 +18,11 @@ WITH load AS MATERIALIZED (
     RETURNING id
 )
 SELECT
-    (SELECT id FROM taken WHERE $25::text IS NULL OR advance_reader($25, $26, $27)),
+    (SELECT id FROM inserted WHERE $25::text IS NULL OR advance_reader($25, $26, $27)),
     load.active, load.waiting, load.current_task
 FROM (VALUES (1)) AS always LEFT JOIN load ON true;
 
--- Of two that decided upon the same version one is right.
+-- Of two steps decided on the same version only one is written.
 -- name: step_task
 UPDATE tasks SET
     origin = $3, reference = $4, asked = $5, state = $6, version = version + 1, started_at = $7, finished_at = $8,
@@ -36,14 +36,14 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE requester_node = $1 AND request_id = $2;
 
--- What people and programs call it, the newest first.
+-- The newest first.
 -- name: find_tasks
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE request_id = $1 OR task_id = $1 ORDER BY id DESC LIMIT $2;
 
--- What is null is not looked at.
+-- A filter that is null matches all.
 -- name: list_tasks
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, elsewhere, content, origin, reference, asked, state,
@@ -56,7 +56,7 @@ ORDER BY id DESC LIMIT $4;
 
 -- ---- an agent's queue ----
 
--- What the agent has stays so until the transaction ends.
+-- The counts are locked until the transaction ends.
 -- name: lock_load
 SELECT active, waiting, current_task FROM agent_load($1);
 
@@ -88,12 +88,12 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE requester_node = $1 AND finished_at IS NULL AND id > $2 ORDER BY id LIMIT $3;
 
--- ---- desks ----
+-- ---- processes: the column is called desk ----
 
 -- name: next_process_number
 SELECT nextval('task_desks')::integer;
 
--- Each desk is found by one look into the index.
+-- A loose index scan: one index lookup for each process.
 -- name: list_processes
 WITH RECURSIVE busy AS (
     (SELECT desk FROM tasks WHERE desk IS NOT NULL ORDER BY desk LIMIT 1)
@@ -115,7 +115,8 @@ SELECT
     version, received_at, deadline, started_at, finished_at, runner, lease_until, error_code, answer, due, desk
 FROM tasks WHERE desk = $1 AND id > $2 AND due <> '{}' ORDER BY id LIMIT $3;
 
--- Nothing else is due and it has ended: it is nobody's any more. If a step was taken meanwhile, it is due again.
+-- A task that has ended and has nothing due any more belongs to no process. If a step was written meanwhile, the version
+-- does not match and the effects stay due.
 -- name: clear_due
 UPDATE tasks SET
     due = ARRAY(SELECT unnest(tasks.due) EXCEPT SELECT unnest(string_to_array(done.due, ' '))),
@@ -125,7 +126,7 @@ WHERE tasks.id = done.id AND tasks.version = done.version AND tasks.due && strin
 
 -- ---- progress ----
 
--- Reports come one after the other, and none after the end.
+-- Serialises the reports of a task, and allows none after its end.
 -- name: lock_live
 SELECT true FROM tasks WHERE id = $1 AND finished_at IS NULL FOR NO KEY UPDATE;
 
@@ -140,9 +141,9 @@ DELETE FROM task_progress WHERE task = $1 AND number <= $2;
 -- name: list_progress
 SELECT number, at, content FROM task_progress WHERE task = $1 AND number > $2 ORDER BY number;
 
--- ---- forgetting ----
+-- ---- pruning and searching ----
 
--- Also what could not be answered for so long.
+-- Includes tasks whose answer could not be delivered in all that time.
 -- name: prune
 WITH forgotten AS (
     DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
@@ -150,8 +151,8 @@ WITH forgotten AS (
 )
 SELECT count(*) FROM forgotten;
 
--- What a list shows of each, and no more: a task may hold megabytes. What is null is not looked at. An agent is its
--- address or its id alone, a requester also a node or a protocol.
+-- Selects only the columns that a list shows: a task may hold megabytes. A filter that is null matches all. An agent is
+-- given by its address or its id, a requester also by a node or a protocol.
 -- name: search_tasks
 SELECT
     id, requester_node, request_id, task_id, from_agent, to_agent, origin, state, elsewhere, received_at, started_at,

@@ -1,4 +1,4 @@
-"""Tokens of agents that attach themselves. Whether one is good is decided by whoever asks."""
+"""Tokens of attached agents. The caller checks whether a token is valid."""
 
 from typing import Final, NamedTuple
 
@@ -8,9 +8,9 @@ from storage.statements import load
 SQL = load("storage.agents", "tokens.sql")
 
 MAX_TOKENS: Final = 100
-"""Tokens of one agent, those that are no longer good among them."""
+"""Maximum number of tokens of one agent, including expired and revoked ones."""
 RETENTION_MS: Final = 30 * 24 * 3_600_000
-"""For which one that is no longer good is still shown, so that somebody can ask what it was."""
+"""How long an expired or revoked token is still listed."""
 
 
 class TokenRow(NamedTuple):
@@ -26,12 +26,12 @@ class TokenRow(NamedTuple):
     revoked_at: int | None = None
 
     def is_valid(self, now_ms: int) -> bool:
-        """An instant that is reached has passed."""
+        """A token is no longer valid at the instant at which it expires."""
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 
 
 async def insert_token(connection: Connection, row: TokenRow) -> bool:
-    """Whether there was room for it, once those are forgotten that ended long ago."""
+    """Delete tokens that ended long ago, and insert this one. False if the agent has too many tokens."""
     await connection.execute(SQL.lock_agent, row.agent_id)
     await connection.execute(SQL.delete_expired_tokens, row.agent_id, row.created_at - RETENTION_MS)
     inserted = await connection.fetchval(SQL.insert_token, *row[:6], MAX_TOKENS)
@@ -44,7 +44,7 @@ async def fetch_token(connection: Connection, token_id: str) -> TokenRow | None:
 
 
 async def list_tokens(connection: Connection, agent_id: str | None, limit: int) -> list[TokenRow]:
-    """Of one agent, or of all."""
+    """The tokens of one agent, or of all agents."""
     return [TokenRow(*row) for row in await connection.fetch(SQL.list_tokens, agent_id, limit)]
 
 
@@ -55,6 +55,6 @@ async def record_use(connection: Connection, token_id: str, now_ms: int) -> None
 async def revoke_tokens(
     connection: Connection, agent_id: str, token_id: str | None, now_ms: int
 ) -> list[str]:
-    """One, or all of the agent; gives their ids."""
+    """Revoke one token or all tokens of the agent, and return their ids."""
     rows = await connection.fetch(SQL.revoke_tokens, agent_id, token_id, now_ms)
     return [row[0] for row in rows]

@@ -4,7 +4,7 @@ SELECT $1, $2, $3, $4, $5, $6
 WHERE (SELECT count(*) FROM agent_tokens WHERE agent_id = $2) < $7
 RETURNING true;
 
--- Two at the same time would both find room.
+-- Two concurrent inserts could otherwise both pass the limit.
 -- name: lock_agent
 SELECT pg_advisory_xact_lock(x'50415154'::integer, hashtext($1));
 
@@ -19,7 +19,7 @@ FROM agent_tokens WHERE $1::text IS NULL OR agent_id = $1 ORDER BY agent_id, cre
 -- name: record_use
 UPDATE agent_tokens SET last_used_at = $2 WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at < $2);
 
--- Once revoked it stays so, with its time.
+-- A revoked token keeps the time of its first revocation.
 -- name: revoke_tokens
 UPDATE agent_tokens SET revoked_at = coalesce(revoked_at, $3)
 WHERE agent_id = $1 AND ($2::text IS NULL OR token_id = $2)

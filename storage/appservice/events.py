@@ -57,8 +57,8 @@ class ReceiveResult(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """`is_redacted`: a redaction asks for it. `is_superseded`: of the member whom it speaks of something newer
-    is said in the room."""
+    """`is_redacted`: a redaction asks for it. `is_superseded`: of the member whom it speaks of something
+    newer is said in the room."""
 
     event_id: str
     event: bytes

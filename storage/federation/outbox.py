@@ -70,7 +70,7 @@ async def queue_pdus(
 async def queue_edu(
     connection: Connection, destinations: Iterable[str], edu_type: str, content: bytes, now_ms: int
 ) -> list[QueuedEdu]:
-    rows = await connection.fetch(SQL.queue_edu, list(list_destinations), edu_type, content, now_ms)
+    rows = await connection.fetch(SQL.queue_edu, list(destinations), edu_type, content, now_ms)
     return [QueuedEdu(*row) for row in rows]
 
 

@@ -174,7 +174,7 @@ async def test_a_restore_waits_for_nobody_for_ever(
 ) -> None:
     """A node that still runs on the database makes the restore fail, not hang."""
     await dump(full, tmp_path / "backup")
-    impatient = {**SQL, "limit_waiting": "SET LOCAL lock_timeout = '50ms'"}
+    impatient = {**SQL, "set_lock_timeout": "SET LOCAL lock_timeout = '50ms'"}
     monkeypatch.setattr("storage.backup.SQL", Statements("backup.sql", impatient))
     async with database.transaction() as connection:
         await connection.execute("SELECT FROM node")

@@ -85,7 +85,7 @@ def test_the_reason_is_in_the_sentence(output: str, problem: str, tmp_path: Path
     """The first error is the one that matters."""
     error = program_failure("It failed", output, tmp_path)
     assert error.problem == problem
-    assert error.advice == "Nothing was changed; put that right and try again."
+    assert error.advice == "Nothing was changed; fix that and try again."
 
 
 def test_a_full_disk_is_called_one(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_changed_migration_is_refused() -> None:
     """What was applied is what is in the file, or nobody knows what the tables are."""
     refused = plan_migrations([AppliedMigration(1, "step_1", "other")], [ONE, TWO])
     assert isinstance(refused, LocalError)
-    assert refused.problem == "Migration 0001 (step_1) is not the one that was applied to this database."
+    assert refused.problem == "Migration 0001 (step_1) differs from the one applied to this database."
     assert "restore a backup" in refused.advice
 
 
