@@ -64,7 +64,7 @@ install: $(VENV)/.development $(PEERS) ## install everything, start nothing
 
 .PHONY: test
 test: $(VENV)/.development $(PEERS) ## install what the tests need and run all of them
-	@$(BIN)/pytest -n $(JOBS) --dist loadgroup || { test $$? -eq 1 && $(BIN)/python -m tests.alone; }
+	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 .PHONY: interop
 interop: $(VENV)/.development $(PEERS) ## run the tests that talk with real peers
