@@ -13,7 +13,7 @@ from bridge.cli.main import app
 from bridge.config.config import Config
 from bridge.config.example import is_list, is_table, section_of
 from bridge.config.section import Section
-from bridge.connectors.cis.metrics import CisMetrics
+from bridge.connectors.registry import CONNECTORS
 from bridge.observability.metrics import AppserviceMetrics, Metrics
 from bridge.text.toml_text import toml_value
 from storage.concurrency import RESTARTS
@@ -134,7 +134,8 @@ def _metrics() -> Iterator[str]:
     node = Metrics()
     node.agents.watch_agents(dict)
     AppserviceMetrics(node.registry)
-    CisMetrics(node.registry)
+    for connector in CONNECTORS:
+        connector.metrics(node.registry)
     node.registry.register(RESTARTS)
     yield from ["| metric | type | |", "|---|---|---|"]
     yield from sorted(

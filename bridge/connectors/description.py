@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import CollectorRegistry
+
 from bridge.config.section import Section
 from bridge.peers.peer import Peer
 from storage.errors import LocalError
@@ -33,6 +35,10 @@ def _no_aliases(config: "NodeConfig") -> Collection[str]:
     return ()
 
 
+def _no_metrics(registry: CollectorRegistry) -> None:
+    """The connector counts nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """`module` has a function `connect(parts: NodeParts) -> Connector`; it is imported when a node starts.
@@ -42,7 +48,7 @@ class Description:
     is called. `alias_kinds` are the kinds of rooms whose aliases an application service has to reserve with
     this configuration. `wrong_peer` says why a peer cannot be added. `health` is the path
     on which a node says its name. Acts in the audit that begin with `notices` were told, and not asked for.
-    `live` is how `palaver tail` shows what it reports, by type."""
+    `live` is how `palaver tail` shows what it reports, by type. `metrics` makes its metrics in a registry."""
 
     name: str
     module: str
@@ -54,3 +60,4 @@ class Description:
     health: str | None = None
     notices: Sequence[str] = ()
     live: Mapping[str, LiveKind] = field(default_factory=dict)
+    metrics: Callable[[CollectorRegistry], object] = _no_metrics

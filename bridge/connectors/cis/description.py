@@ -4,6 +4,7 @@ from typing import Final
 
 from bridge.connectors.cis import live
 from bridge.connectors.cis.audit import UNREADABLE
+from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.protocol.rooms import BroadcastRoom, room_id, wrong_namespace
 from bridge.connectors.cis.settings import HEALTH, NAME
 from bridge.connectors.description import Description, LiveKind
@@ -32,5 +33,6 @@ CIS: Final = Description(
     wrong_peer=wrong_peer,
     health=HEALTH,
     notices=(UNREADABLE,),
+    metrics=CisMetrics,
     live={live.TYPE: LiveKind(live.line, live.style)},
 )
