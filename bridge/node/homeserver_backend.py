@@ -148,9 +148,9 @@ class HomeserverBackend:
         found: list[tuple[str, int]] = []
         while len(found) < limit:
             async with self.database.transaction(readonly=True) as connection:
-                ids = await inspection.room_ids_after(connection, after, limit)
+                ids = await inspection.list_room_ids(connection, after, limit)
                 joined = await inspection.count_joined(connection, ids, name)
-            found += [(room_id, joined[room_id].own) for room_id in ids if room_id in joined]
+            found += [(room_id, joined[room_id].local) for room_id in ids if room_id in joined]
             if len(ids) < limit:
                 break
             after = ids[-1]
@@ -159,7 +159,7 @@ class HomeserverBackend:
     async def ours_in(self, room_id: str, after: str, limit: int) -> Sequence[tuple[str, str]]:
         name = self.homeserver.server_name
         async with self.database.transaction(readonly=True) as connection:
-            return await inspection.members_of_server(connection, room_id, name, THERE, after, limit)
+            return await inspection.list_members_of_server(connection, room_id, name, THERE, after, limit)
 
     def admits(self, server_name: str) -> bool:
         return self.homeserver.settings.policy.admits(server_name)

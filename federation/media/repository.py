@@ -205,7 +205,7 @@ class Media:
         if original is None:
             return
         with original, _no_room_told():
-            await uninterrupted(self._store.files.refuse_full, 0)
+            await uninterrupted(self._store.files.check_free_space, 0)
             async with taking_in(self._store.files, 0, media_errors.upload_too_large) as intake:
                 await self._thumbnailer.make(info.sha256, original, size, intake.incoming.handle())
                 await self._store.keep_thumbnail(intake, info, size.name)

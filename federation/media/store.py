@@ -109,7 +109,7 @@ class MediaStore:
         )
         async with self._database.transaction() as connection:
             await rows.lock_bytes(connection, row.sha256)
-            await uninterrupted(incoming.keep)
+            await uninterrupted(incoming.save)
             await rows.upsert(connection, row)
         return _info(row)
 
@@ -141,7 +141,7 @@ class MediaStore:
             await rows.lock_bytes(connection, sha256)
             needed = await rows.is_referenced(connection, sha256)
             if needed:
-                await uninterrupted(intake.incoming.keep_thumbnail, sha256, name)
+                await uninterrupted(intake.incoming.save_thumbnail, sha256, name)
         return needed
 
     async def quarantine(self, mxc: Mxc, *, quarantined: bool = True) -> bool:
@@ -181,7 +181,7 @@ class MediaStore:
         """Delete the files that no row names, as a kill leaves them; how many those were."""
         cleared = 0
         for section in await uninterrupted(self.files.sections):
-            kept = await uninterrupted(self.files.kept_in, section)
+            kept = await uninterrupted(self.files.list_hashes, section)
             async with self._database.transaction(readonly=True) as connection:
                 unneeded = await rows.fetch_unreferenced(connection, kept)
             for sha256 in unneeded:

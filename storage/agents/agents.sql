@@ -193,10 +193,10 @@ SELECT pg_try_advisory_xact_lock(x'50414741'::integer, 1);
 -- ---- pruning ----
 
 -- name: prune_agents
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM agents WHERE (node_id, agent_id) IN (
         SELECT node_id, agent_id FROM agents WHERE gone_at < $1 AND NOT untold ORDER BY gone_at LIMIT $2
     )
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

@@ -145,11 +145,11 @@ SELECT number, at, content FROM task_progress WHERE task = $1 AND number > $2 OR
 
 -- Includes tasks whose answer could not be delivered in all that time.
 -- name: prune
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
 -- Selects only the columns that a list shows: a task may hold megabytes. A filter that is null matches all. An agent is
 -- given by its address or its id, a requester also by a node or a protocol.

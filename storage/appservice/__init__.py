@@ -1,1 +1,1 @@
-"""What the homeserver has sent its guest."""
+"""Tables of a node that is attached to a homeserver as an application service."""

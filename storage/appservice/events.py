@@ -1,7 +1,7 @@
-"""What a homeserver sends to this node as its application service.
+"""The transactions and events that the homeserver sends to this node as its application service.
 
-Its events have their order in `room_stream`, as those of a node that is a homeserver itself: one table of
-positions and one of cursors, whichever side a node has.
+The order of the events is in `room_stream`, as it is on a node that is a homeserver: both Matrix backends use
+the same table of positions and the same cursors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,8 @@ SQL = load("storage.appservice", "events.sql")
 
 
 class NewEvent(NamedTuple):
-    """`member` is of whom a member event speaks, `mark` that by which one of ours is known when it comes
-    back."""
+    """`member` is the target of a member event. `mark` identifies an event that this node has sent itself,
+    when it is received back."""
 
     event_id: str
     room_id: str
@@ -29,7 +29,7 @@ class NewEvent(NamedTuple):
 
 
 class Redaction(NamedTuple):
-    """What asks for which event of which room."""
+    """A redaction, its target and its room."""
 
     target: str
     event_id: str
@@ -37,7 +37,7 @@ class Redaction(NamedTuple):
 
 
 class NewTransaction(NamedTuple):
-    """`state` is what those of the events say that are state; each event stands there once."""
+    """`state` has an entry for each state event among the events."""
 
     registration: str
     transaction_id: str
@@ -48,8 +48,8 @@ class NewTransaction(NamedTuple):
 
 
 class ReceiveResult(NamedTuple):
-    """Whether the transaction was a new one, and where its events are in the stream: None for one that came
-    before. `some_are_redacted`: a redaction that has come asks for one of them."""
+    """Whether the transaction is new, and the positions of its events in the stream, None for an event
+    received before. `some_are_redacted`: one of the events is the target of a stored redaction."""
 
     is_new: bool
     positions: Sequence[int | None]
@@ -57,8 +57,8 @@ class ReceiveResult(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """`is_redacted`: a redaction asks for it. `is_superseded`: of the member whom it speaks of something
-    newer is said in the room."""
+    """`is_redacted`: it is the target of a stored redaction. `is_superseded`: there is a newer member event
+    of the same user in the room."""
 
     event_id: str
     event: bytes
@@ -67,13 +67,13 @@ class StoredEvent(NamedTuple):
 
 
 async def lock_registration(connection: Connection, registration: str) -> None:
-    """Until the transaction ends, waiting for whoever else has it."""
+    """Take the lock of the registration until the transaction ends; waits for another holder."""
     await connection.execute(SQL.lock_registration, registration)
 
 
 async def receive_transaction(connection: Connection, new: NewTransaction) -> ReceiveResult:
-    """All of it, but for what came before; nobody else takes one in at the same time. Once in a transaction,
-    late in it."""
+    """Store a transaction of the homeserver, without the events received before, under the registration's
+    lock. Call it once in a transaction, late in it."""
     events = zip(*new.events, strict=True) if new.events else ((),) * len(NewEvent._fields)
     redactions = zip(*new.redactions, strict=True) if new.redactions else ((),) * len(Redaction._fields)
     row = await connection.fetchrow(
@@ -86,34 +86,34 @@ async def receive_transaction(connection: Connection, new: NewTransaction) -> Re
         TAG,
         *events,
     )
-    assert row is not None, "the function gives one"
+    assert row is not None, "the function returns a row"
     return ReceiveResult(row[0], row[1] or (), row[2])
 
 
 async def fetch_known_ids(connection: Connection, event_ids: Sequence[str]) -> set[str]:
-    """Those that were taken in before."""
+    """The ids of the events that are stored."""
     return {row[0] for row in await connection.fetch(SQL.fetch_known_ids, event_ids)}
 
 
 async def fetch_sent(connection: Connection, room_id: str, mark: str) -> str | None:
-    """The event of a room that is known by this mark; the oldest one."""
+    """The oldest event of the room with this mark."""
     event_id: str | None = await connection.fetchval(SQL.fetch_sent, room_id, mark)
     return event_id
 
 
 async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> dict[str, StoredEvent]:
-    """By their ids."""
+    """The stored events, by id."""
     rows = await connection.fetch(SQL.fetch_events, list(event_ids))
     return {row[0]: StoredEvent(*row) for row in rows}
 
 
 async def prune_events(connection: Connection, age: timedelta) -> int:
-    """Forget those that are older and that every reader has passed, with their places in the stream; how many
-    they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_events, age)
-    return forgotten
+    """Delete older events that every reader has passed, together with their stream entries, and return their
+    number."""
+    deleted: int = await connection.fetchval(SQL.prune_events, age)
+    return deleted
 
 
 async def prune_transactions(connection: Connection, age: timedelta) -> int:
-    forgotten: int = await connection.fetchval(SQL.prune_transactions, age)
-    return forgotten
+    deleted: int = await connection.fetchval(SQL.prune_transactions, age)
+    return deleted

@@ -1,4 +1,4 @@
--- Of all processes on the database one at a time takes in a transaction of a homeserver.
+-- One process at a time receives a transaction of a homeserver.
 -- name: lock_registration
 SELECT pg_advisory_xact_lock(hashtextextended('appservice ' || $1::text, 0));
 
@@ -11,7 +11,7 @@ SELECT event_id FROM appservice_events WHERE event_id = ANY($1::text[]);
 -- name: fetch_sent
 SELECT event_id FROM appservice_events WHERE mark = $2 AND room_id = $1 ORDER BY position LIMIT 1;
 
--- A redaction is obeyed in its own room. An invite is answered by whatever is said later of whom it invites.
+-- A redaction applies only in its own room. An invite is superseded by any later member event of the invited user.
 -- name: fetch_events
 SELECT
     event_id,
@@ -26,21 +26,21 @@ SELECT
     ) AS is_superseded
 FROM appservice_events AS found WHERE event_id = ANY($1::text[]);
 
--- Nothing goes before every reader has passed it.
+-- An event stays until every reader has passed it.
 -- name: prune_events
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM appservice_events
     WHERE received_at < now() - $1::interval AND position <= (SELECT min(position) FROM consumer_cursors)
     RETURNING event_id, position
-), no_more_streamed AS (
-    DELETE FROM room_stream USING forgotten WHERE room_stream.position = forgotten.position
-), no_more_asked_for AS (
-    DELETE FROM redactions USING forgotten WHERE redactions.event_id = forgotten.event_id
+), deleted_from_stream AS (
+    DELETE FROM room_stream USING deleted WHERE room_stream.position = deleted.position
+), deleted_redactions AS (
+    DELETE FROM redactions USING deleted WHERE redactions.event_id = deleted.event_id
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
 -- name: prune_transactions
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM appservice_transactions WHERE received_at < now() - $1::interval RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

@@ -1,10 +1,9 @@
-"""The state of the rooms in which users of ours are on the homeserver of which the node is a guest.
+"""Cached state of the homeserver's rooms in which this node has users.
 
-Whoever writes has locked the registration (`storage.appservice.events.lock_registration`), in the same
-transaction; `record_change` does it by itself, and so does whoever takes in what the homeserver tells
-(`storage.appservice.events.receive_transaction`).
+A writer locks the registration first (`storage.appservice.events.lock_registration`), in the same
+transaction. `record_change` and `storage.appservice.events.receive_transaction` do that themselves.
 
-How many ghosts there are, and in how many rooms; in which ones, for an operator.
+For operators: the number of ghosts and of their rooms, and lists of both.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,12 +18,12 @@ from storage.statements import load
 SQL = load("storage.appservice", "rooms.sql")
 
 Completeness = Literal["complete", "stale", "partial"]
-"""`aged`: it was fetched a long time ago, and kept up since."""
+"""`partial`: not all state was fetched. `stale`: all state was fetched, but long ago, and updated since."""
 
 
 class StateEntry(NamedTuple):
-    """In the order of the table's columns, the last three of which the database gives. `type` and `state_key`
-    are UTF-8, `content` and `invite_state` JSON."""
+    """In the order of the table's columns; the database sets the last three. `type` and `state_key` are
+    UTF-8, `content` and `invite_state` are JSON."""
 
     room_id: str
     type: bytes
@@ -43,7 +42,7 @@ class StateEntry(NamedTuple):
 
 
 class CachedEntry(NamedTuple):
-    """As much of it as is read."""
+    """The columns of an entry that are read."""
 
     event_id: str
     type: bytes
@@ -62,9 +61,10 @@ class StoredInvite(NamedTuple):
 
 
 class StateFetch(NamedTuple):
-    """What has to be known of a room when its state has been fetched. `change` is the last one before."""
+    """The condition of a room when a fetch of its state begins: the number of times it was marked incomplete,
+    and the number of the last change."""
 
-    doubts: int
+    invalidations: int
     change: int
 
 
@@ -74,7 +74,7 @@ CachedState = tuple[Completeness, list[CachedEntry]]
 async def fetch_entry(
     connection: Connection, room_id: str, type_: bytes, state_key: bytes, age: timedelta
 ) -> CachedState | None:
-    """None when nothing is known of the room."""
+    """The cached entry, or None if the room is not cached."""
     return _known(await connection.fetch(SQL.fetch_entry, room_id, type_, state_key, age))
 
 
@@ -85,13 +85,14 @@ async def fetch_entries(
     memberships: Collection[str] | None,
     age: timedelta,
 ) -> CachedState | None:
-    """All of them, those of one type, or those of members who are there as one of these."""
+    """The cached entries of the room: all, those of one type, or the members with one of these memberships.
+    None if the room is not cached."""
     listed = None if memberships is None else list(memberships)
     return _known(await connection.fetch(SQL.fetch_entries, room_id, type_, listed, age))
 
 
 async def list_local_members(connection: Connection, room_id: str, limit: int) -> list[str]:
-    """Users of ours who are in a room, those first who have been there for longest."""
+    """The local users joined to the room, those who joined first at the beginning."""
     return [row[0].decode() for row in await connection.fetch(SQL.list_local_members, room_id, limit)]
 
 
@@ -104,20 +105,20 @@ async def list_invites(connection: Connection, user: bytes) -> list[StoredInvite
 
 
 async def fetch_local_membership(connection: Connection, room_id: str, user: bytes) -> str | None:
-    """What was last heard of a user of ours there, whatever else is known of the room."""
+    """The last known membership of a local user, however complete the state of the room is."""
     membership: str | None = await connection.fetchval(SQL.fetch_local_membership, room_id, user)
     return membership
 
 
 async def record_change(
-    connection: Connection, registration: str, entry: StateEntry, believed: timedelta
+    connection: Connection, registration: str, entry: StateEntry, trusted_for: timedelta
 ) -> None:
-    """What a user of ours did, unless the homeserver has told it already."""
-    await connection.execute(SQL.record_change, registration, entry, believed)
+    """Record a state event that a local user has sent, unless the homeserver has already sent it back."""
+    await connection.execute(SQL.record_change, registration, entry, trusted_for)
 
 
 async def begin_state_fetch(connection: Connection, room_id: str) -> StateFetch | None:
-    """Before the homeserver is asked. None when the room is not known."""
+    """Call this before requesting the state of a room from the homeserver. None if the room is not cached."""
     row = await connection.fetchrow(SQL.begin_state_fetch, room_id)
     return None if row is None else StateFetch(*row)
 
@@ -125,9 +126,9 @@ async def begin_state_fetch(connection: Connection, room_id: str) -> StateFetch 
 async def merge_state(
     connection: Connection, room_id: str, fetch: StateFetch, entries: Sequence[StateEntry]
 ) -> bool:
-    """Keep what was fetched, each entry once; whether the room is whole by it."""
+    """Store the fetched state, and return whether the room's state is complete now. No duplicate entries."""
     await connection.execute(SQL.merge_state, room_id, fetch.change, entries)
-    return bool(await connection.fetchval(SQL.mark_complete, room_id, fetch.doubts))
+    return bool(await connection.fetchval(SQL.mark_complete, room_id, fetch.invalidations))
 
 
 async def mark_incomplete(connection: Connection, room_id: str) -> None:
@@ -135,7 +136,7 @@ async def mark_incomplete(connection: Connection, room_id: str) -> None:
 
 
 async def delete_local_member(connection: Connection, room_id: str, user: bytes, fetch: StateFetch) -> None:
-    """One who turned out not to be there, when the fetch began."""
+    """Delete the membership of a local user who turned out not to be joined when the fetch began."""
     await connection.execute(SQL.delete_local_member, room_id, user, fetch.change)
 
 
@@ -144,27 +145,27 @@ async def delete_room(connection: Connection, room_id: str) -> None:
 
 
 async def are_rooms_loaded(connection: Connection, user: str) -> bool:
-    """Whether the homeserver was asked for all rooms of this user."""
+    """Whether all rooms of this user have been requested from the homeserver."""
     return bool(await connection.fetchval(SQL.are_rooms_loaded, user))
 
 
 async def fetch_last_change(connection: Connection) -> int:
-    """Before the homeserver is asked for all rooms of a user."""
+    """Call this before requesting all rooms of a user from the homeserver."""
     change: int = await connection.fetchval(SQL.fetch_last_change)
     return change
 
 
 async def replace_rooms_of_user(connection: Connection, user: str, rooms: Sequence[str], change: int) -> None:
-    """These are all in which the user is, as the homeserver said after this change."""
+    """Replace the joined rooms of a user by those that the homeserver returned after this change."""
     await connection.execute(SQL.insert_rooms, rooms)
     await connection.execute(SQL.replace_memberships, user, rooms, change)
     await connection.execute(SQL.mark_rooms_loaded, user)
 
 
 async def prune_rooms(connection: Connection) -> int:
-    """Forget those in which nobody of ours is or is invited; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_rooms)
-    return forgotten
+    """Delete the rooms in which no local user is joined, invited or knocking, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_rooms)
+    return deleted
 
 
 def _known(rows: Sequence[Record]) -> CachedState | None:
@@ -190,13 +191,13 @@ async def count_ghosts_and_rooms(connection: Connection) -> GhostCounts:
 
 
 async def list_rooms(connection: Connection, after: str, limit: int) -> list[GhostRoom]:
-    """In which a ghost is, by their ids."""
+    """The rooms with a joined ghost and an id greater than `after`, ordered by id."""
     return [GhostRoom(*row) for row in await connection.fetch(SQL.list_rooms, after, limit)]
 
 
 async def list_ghosts(
     connection: Connection, room_id: str, memberships: Iterable[str], after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """Those of ours who have one of these memberships in a room, and which."""
+    """(user id, membership) of the ghosts with one of these memberships in the room."""
     rows = await connection.fetch(SQL.list_ghosts, room_id, list(memberships), after, limit)
     return [(user, membership) for user, membership in rows]

@@ -1,5 +1,5 @@
--- How far what is known of a room can be believed stands beside each entry; of a room that is known the first statement
--- gives at least one row, without an entry.
+-- Each row has the completeness of the room's state. For a cached room, the first two statements return at least one row,
+-- which may have no entry.
 
 -- name: fetch_entry
 SELECT
@@ -58,7 +58,7 @@ SELECT doubts, (SELECT last_value - 1 + is_called::integer FROM guest_state_chan
 -- name: fetch_last_change
 SELECT last_value - 1 + is_called::integer FROM guest_state_changes;
 
--- What has come since the fetch began is at least as new as what was fetched, or something newer follows it.
+-- Changes received since the fetch began are kept: they are at least as new as the fetched state, or a newer one follows.
 -- name: merge_state
 WITH fetched AS MATERIALIZED (
     SELECT * FROM unnest($3::guest_state[])
@@ -97,7 +97,7 @@ UPDATE guest_rooms SET whole_since = now() WHERE room_id = $1 AND doubts = $2 RE
 -- name: mark_incomplete
 UPDATE guest_rooms SET whole_since = NULL, doubts = doubts + 1 WHERE room_id = $1;
 
--- Unless it came back since.
+-- Unless the user has joined again since.
 -- name: delete_local_member
 DELETE FROM guest_state
 WHERE room_id = $1 AND type = convert_to('m.room.member', 'UTF8') AND state_key = $2 AND membership = 'join'
@@ -115,7 +115,7 @@ INSERT INTO guest_users (user_id) VALUES ($1) ON CONFLICT (user_id) DO NOTHING;
 -- name: insert_rooms
 INSERT INTO guest_rooms (room_id) SELECT DISTINCT unnest($1::text[]) ON CONFLICT (room_id) DO NOTHING;
 
--- What has come since the homeserver was asked is newer than what it answered.
+-- Changes received since the request are newer than the homeserver's response.
 -- name: replace_memberships
 WITH left_since AS (
     DELETE FROM guest_state
@@ -143,14 +143,14 @@ ON CONFLICT (room_id, type, state_key) DO UPDATE SET
 WHERE entry.change <= $3 AND entry.membership <> 'join';
 
 -- name: prune_rooms
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM guest_rooms WHERE NOT EXISTS (
         SELECT FROM guest_state AS entry
         WHERE entry.room_id = guest_rooms.room_id AND is_ours AND membership IN ('join', 'invite', 'knock')
     )
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
 -- name: count_ghosts
 SELECT count(*) FROM users;

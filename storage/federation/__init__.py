@@ -1,1 +1,1 @@
-"""Tables of the exchange with other servers."""
+"""Tables of the federation with other servers, and of local users."""

@@ -1,4 +1,4 @@
-"""The audit: what servers did to each other. What is written into it is decided by whoever writes."""
+"""The audit log of requests between servers. The caller decides what is recorded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SQL = load("storage.federation", "audit.sql")
 
 
 class AuditRow(NamedTuple):
-    """In the order of the table's columns. `peer` is None for whoever has not shown who he is."""
+    """In the order of the table's columns. `peer` is None for an unauthenticated requester."""
 
     at: datetime
     peer: str | None
@@ -29,7 +29,7 @@ class AuditRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditSearch:
-    """What is None is not looked at."""
+    """A filter that is None matches all."""
 
     peer: str | None = None
     user_id: str | None = None
@@ -39,12 +39,12 @@ class AuditSearch:
 
 async def insert_entries(connection: Connection, rows: Sequence[AuditRow]) -> None:
     if rows:
-        # orjson writes tuples, but none that has names.
+        # orjson serialises tuples, but no named tuples.
         await connection.execute(SQL.insert_entries, orjson.dumps([tuple(row) for row in rows]).decode())
 
 
 async def search(connection: Connection, wanted: AuditSearch, limit: int) -> list[AuditRow]:
-    """The newest first."""
+    """The matching entries, newest first."""
     rows = await connection.fetch(
         SQL.search, wanted.peer, wanted.user_id, wanted.room_id, wanted.since, limit
     )
@@ -52,6 +52,6 @@ async def search(connection: Connection, wanted: AuditSearch, limit: int) -> lis
 
 
 async def prune(connection: Connection, before: datetime, limit: int) -> int:
-    """Forget up to `limit` rows that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune, before, limit)
-    return forgotten
+    """Delete up to `limit` older rows, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune, before, limit)
+    return deleted

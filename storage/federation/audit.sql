@@ -1,4 +1,4 @@
--- Rows as lists in one text: the driver looks at every entry of nine lists three times.
+-- The rows are passed as one JSON text: the driver would visit every entry of nine lists three times.
 -- name: insert_entries
 INSERT INTO audit (at, peer, direction, act, user_id, room_id, subject, outcome, detail)
 SELECT
@@ -7,7 +7,7 @@ SELECT
 FROM json_array_elements($1::text::json) WITH ORDINALITY AS given (entry, number)
 ORDER BY number;
 
--- The newest first. What is null is not looked at.
+-- The newest first. A filter that is null matches all.
 -- name: search
 SELECT at, peer, direction, act, user_id, room_id, subject, outcome, detail
 FROM audit
@@ -18,9 +18,9 @@ WHERE ($1::text IS NULL OR peer = $1)
 ORDER BY at DESC, id DESC
 LIMIT $5;
 
--- Piece by piece: a table of many millions of rows must not be locked for as long as that takes.
+-- In batches: the table may have many millions of rows, and deleting them at once would hold locks for long.
 -- name: prune
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT $2) RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

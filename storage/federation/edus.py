@@ -1,6 +1,6 @@
-"""What is kept of the EDUs that other servers send: receipts, and which messages to devices were taken in.
+"""Stored EDUs: read receipts, and to-device messages until the local user has read them.
 
-Messages to devices of this server's users, until they are read.
+The ids of received to-device messages are stored as well, so that a repeated message is ignored.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ SQL = load("storage.federation", "edus.sql")
 
 
 class ReceiptRow(NamedTuple):
-    """In the order of the table's columns. The thread is empty for a receipt that names none."""
+    """In the order of the table's columns. `thread_id` is empty for an unthreaded receipt."""
 
     room_id: str
     user_id: str
@@ -33,14 +33,14 @@ async def fetch_receipts(connection: Connection, room_id: str) -> list[ReceiptRo
 
 
 async def insert_to_device(connection: Connection, origin: str, message_id: str) -> bool:
-    """Whether this message comes for the first time."""
+    """Record a received to-device message. False if it was received before."""
     return await connection.fetchval(SQL.insert_to_device, origin, message_id) is not None
 
 
 async def prune_to_device(connection: Connection, age: timedelta) -> int:
-    """Forget those that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_to_device, age)
-    return forgotten
+    """Delete the ids of older received messages, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_to_device, age)
+    return deleted
 
 
 class NewMessage(NamedTuple):
@@ -63,17 +63,18 @@ class StoredMessage(NamedTuple):
 
 
 async def insert_messages(connection: Connection, rows: Sequence[NewMessage], most: int) -> None:
-    """Keep those for users that there are, and of each user `most` at most: the oldest make way."""
+    """Store the messages for existing users, at most `most` for each; older messages are deleted."""
     if rows:
         await connection.execute(SQL.insert_messages, *(list(column) for column in zip(*rows, strict=True)))
         await connection.execute(SQL.delete_oldest_messages, list({row.user_id for row in rows}), most)
 
 
 async def fetch_messages(connection: Connection, user_id: str, limit: int) -> list[StoredMessage]:
-    """The oldest."""
+    """The oldest messages of the user."""
     return [StoredMessage(*row) for row in await connection.fetch(SQL.fetch_messages, user_id, limit)]
 
 
 async def delete_messages(connection: Connection, user_id: str, positions: Collection[int]) -> None:
-    """One by one: between two that were read there may be one that was not there yet."""
+    """Delete by position rather than by range: a message may have been inserted between two that were
+    read."""
     await connection.execute(SQL.delete_messages, user_id, list(positions))

@@ -1,4 +1,4 @@
--- An older receipt that arrives late changes nothing.
+-- A receipt that is older than the stored one changes nothing.
 -- name: upsert_receipts
 INSERT INTO receipts (room_id, user_id, thread_id, event_id, ts)
 SELECT DISTINCT ON (room_id, user_id, thread_id) room_id, user_id, thread_id, event_id, ts
@@ -13,10 +13,10 @@ SELECT room_id, user_id, thread_id, event_id, ts FROM receipts WHERE room_id = $
 INSERT INTO received_to_device (origin, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true;
 
 -- name: prune_to_device
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM received_to_device WHERE received_at < now() - $1::interval RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
 -- name: insert_messages
 INSERT INTO to_device_messages (user_id, device_id, sender, type, content)

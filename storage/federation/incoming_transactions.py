@@ -1,4 +1,4 @@
-"""What was answered to the transactions that other servers sent."""
+"""The responses to transactions received from other servers."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -11,30 +11,30 @@ SQL = load("storage.federation", "incoming_transactions.sql")
 
 
 class TransactionResponse(NamedTuple):
-    """A transaction, what was answered to it, and what the audit says of it."""
+    """The response to a transaction, and its entry in the audit log."""
 
     origin: str
     transaction_id: str
-    answer: bytes
+    body: bytes
     audit: AuditRow | None = None
 
 
 async def fetch_response(connection: Connection, origin: str, transaction_id: str) -> bytes | None:
-    """The answer, if this transaction was taken in before."""
-    answer: bytes | None = await connection.fetchval(SQL.fetch_response, origin, transaction_id)
-    return answer
+    """The stored response, or None if this transaction was not received before."""
+    body: bytes | None = await connection.fetchval(SQL.fetch_response, origin, transaction_id)
+    return body
 
 
-async def insert_response(connection: Connection, answered: TransactionResponse) -> None:
-    """A second answer to the same transaction changes nothing."""
-    *answer, audit = answered
+async def insert_response(connection: Connection, response: TransactionResponse) -> None:
+    """Store a response. A second response to the same transaction changes nothing."""
+    *columns, audit = response
     if audit is None:
-        await connection.execute(SQL.insert_response, *answer)
+        await connection.execute(SQL.insert_response, *columns)
     else:
-        await connection.execute(SQL.insert_response_and_audit, *answer, *audit)
+        await connection.execute(SQL.insert_response_and_audit, *columns, *audit)
 
 
 async def prune(connection: Connection, age: timedelta) -> int:
-    """Forget those that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune, age)
-    return forgotten
+    """Delete older responses, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune, age)
+    return deleted

@@ -1,6 +1,5 @@
-"""What waits to be sent to other servers.
-
-Servers that do not answer: since when, how often they were tried, and when they are tried again.
+"""The queues of PDUs and EDUs to other servers, and the outages of servers: since when a server does not
+respond, how often sending failed, and when it is retried.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ SQL = load("storage.federation", "outbox.sql")
 
 
 class QueuedPdu(NamedTuple):
-    """An event at its position in the queue to a server."""
+    """An event and its position in the queue to a server."""
 
     destination: str
     event_id: str
@@ -26,7 +25,7 @@ class QueuedEdu(NamedTuple):
 
 
 class StoredPdu(NamedTuple):
-    """`canonical` is the event as peers get it."""
+    """`canonical` is the event in the form in which peers receive it."""
 
     position: int
     event_id: str
@@ -46,7 +45,7 @@ class RoomBacklog(NamedTuple):
 
 
 class QueueDepth(NamedTuple):
-    """How much waits for a server, and since when the oldest of it does."""
+    """The number of queued PDUs and EDUs for a server, and when the oldest was queued."""
 
     destination: str
     pdus: int
@@ -60,7 +59,7 @@ class QueueDepth(NamedTuple):
 async def queue_pdus(
     connection: Connection, entries: Sequence[tuple[str, str, str]], now_ms: int
 ) -> list[QueuedPdu]:
-    """Entries of (destination, room id, event id), in the order of the events."""
+    """Queue entries of (destination, room id, event id), which are in the order of the events."""
     if not entries:
         return []
     columns = (list(column) for column in zip(*entries, strict=True))
@@ -86,15 +85,15 @@ async def list_oldest_edus(connection: Connection, destination: str, limit: int)
 
 
 async def fetch_backlogs(connection: Connection, destination: str) -> list[RoomBacklog]:
-    """Every room of which something waits."""
+    """The rooms with queued events for the destination."""
     return [RoomBacklog(*row) for row in await connection.fetch(SQL.fetch_backlogs, destination)]
 
 
 async def fetch_pdus(
-    connection: Connection, destination: str, places: Sequence[tuple[str, int]]
+    connection: Connection, destination: str, positions: Sequence[tuple[str, int]]
 ) -> list[StoredPdu]:
-    """The events at places of (room id, position), in order. What is no longer there is left out."""
-    rows = await connection.fetch(SQL.fetch_pdus, destination, *_columns(places))
+    """The events at positions of (room id, position), in order. Deleted entries are left out."""
+    rows = await connection.fetch(SQL.fetch_pdus, destination, *_columns(positions))
     return [StoredPdu(*row) for row in rows]
 
 
@@ -104,9 +103,9 @@ async def fetch_edus(connection: Connection, destination: str, positions: Sequen
     return [StoredEdu(*row) for row in await connection.fetch(SQL.fetch_edus, destination, list(positions))]
 
 
-async def delete_pdus(connection: Connection, destination: str, places: Sequence[tuple[str, int]]) -> None:
-    if places:
-        await connection.execute(SQL.delete_pdus, destination, *_columns(places))
+async def delete_pdus(connection: Connection, destination: str, positions: Sequence[tuple[str, int]]) -> None:
+    if positions:
+        await connection.execute(SQL.delete_pdus, destination, *_columns(positions))
 
 
 async def delete_edus(connection: Connection, destination: str, positions: Sequence[int]) -> None:
@@ -115,28 +114,28 @@ async def delete_edus(connection: Connection, destination: str, positions: Seque
 
 
 async def skip_pdus(connection: Connection, destination: str, room_id: str, keep: int) -> int:
-    """Take what is older than a position out of the queue of one room; how many they were."""
+    """Delete the queued events of a room before the position `keep`, and return their number."""
     skipped: int = await connection.fetchval(SQL.skip_pdus, destination, room_id, keep)
     return skipped
 
 
-def _columns(places: Sequence[tuple[str, int]]) -> tuple[list[str], list[int]]:
-    return [room_id for room_id, _ in places], [position for _, position in places]
+def _columns(positions: Sequence[tuple[str, int]]) -> tuple[list[str], list[int]]:
+    return [room_id for room_id, _ in positions], [position for _, position in positions]
 
 
 # ---- all destinations --------------------------------------------------------------------------------
 
 
 async def fetch_epoch(connection: Connection) -> str:
-    """The identity of this database. One that was restored from a backup has another than the one that was
-    backed up: in both a position in a queue may be given to different events."""
+    """The identity of this database, generated at the first call. A database restored from a backup has
+    another one, because the same queue positions may belong to different events in the two databases."""
     await connection.execute(SQL.insert_epoch)
-    drawn: str = await connection.fetchval(SQL.fetch_epoch)
-    return drawn
+    epoch: str = await connection.fetchval(SQL.fetch_epoch)
+    return epoch
 
 
 async def list_destinations(connection: Connection) -> list[str]:
-    """Every server for which something waits."""
+    """The servers with queued PDUs or EDUs."""
     return [row[0] for row in await connection.fetch(SQL.list_destinations)]
 
 
@@ -153,7 +152,7 @@ class OutageRow(NamedTuple):
 
 
 async def write_outage(connection: Connection, destination: str, outage: OutageRow | None) -> None:
-    """None: the server answers."""
+    """Store the outage of a server, or delete it (None) when the server responds again."""
     if outage is None:
         await connection.execute(SQL.delete_outage, destination)
     else:

@@ -48,7 +48,7 @@ WITH skipped AS (
 )
 SELECT count(*) FROM skipped;
 
--- Each destination is found by one look into the index, however long its queue.
+-- A loose index scan: one index lookup for each destination, however long its queue.
 -- name: list_destinations
 WITH RECURSIVE waiting AS (
     (SELECT destination FROM outbox_pdus ORDER BY destination LIMIT 1)
@@ -73,7 +73,7 @@ FROM (
 ) AS queues
 GROUP BY destination ORDER BY destination;
 
--- The identity of the database, drawn when it is asked for first. A backup holds none: see `storage.backup`.
+-- The identity of the database, generated at its first use. A backup does not contain it: see `storage.backup`.
 -- name: insert_epoch
 INSERT INTO outbox_epoch (epoch) VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;
 

@@ -1,4 +1,4 @@
-"""The keys of other servers. What is believed, and what takes whose place, is decided by who stores them."""
+"""The signing keys of other servers. The caller verifies them and decides which key replaces which."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from storage.statements import load
 
 SQL = load("storage.federation", "server_keys.sql")
 
-# "KEYS": so that it is no lock of anybody else.
+# "KEYS": the namespace of these advisory locks.
 LOCK: Final = 0x4B455953
 
 
@@ -27,7 +27,7 @@ class ServerKeyRow:
 
 
 async def lock_server(connection: Connection, server_name: str) -> None:
-    """Until the end of the transaction nobody else changes the keys of this server."""
+    """Keep other transactions from changing the keys of this server until this one ends."""
     await connection.execute(SQL.lock_server, LOCK, server_name)
 
 
@@ -36,13 +36,13 @@ async def fetch_keys(connection: Connection, server_names: Collection[str]) -> l
 
 
 async def fetch_documents(connection: Connection, server_name: str, key_ids: Collection[str]) -> list[bytes]:
-    """The documents that published these keys, each once."""
+    """The distinct documents that published these keys."""
     rows = await connection.fetch(SQL.fetch_documents, server_name, list(key_ids))
     return [row["document"] for row in rows]
 
 
 async def store_keys(connection: Connection, rows: Sequence[ServerKeyRow], document: bytes) -> None:
-    """Keys that one document has published, each in the place of the one that had its name."""
+    """Insert or replace the keys that one document has published."""
     await connection.execute(
         SQL.store_keys,
         [row.server_name for row in rows],

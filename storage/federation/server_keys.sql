@@ -1,4 +1,4 @@
--- Two who have fetched the keys of one server merge them with what is stored one after the other.
+-- Serialises processes that have fetched keys of the same server and merge them with the stored ones.
 -- name: lock_server
 SELECT pg_advisory_xact_lock($1, hashtext($2));
 

@@ -1,4 +1,4 @@
-"""The users of this server and what they say of themselves."""
+"""The users of this server and their profiles."""
 
 from typing import Any, NamedTuple
 
@@ -9,54 +9,54 @@ SQL = load("storage.federation", "users.sql")
 
 
 class ProfileChange(NamedTuple):
-    """The user's rooms have not all been told of it. A later change has another number."""
+    """A profile change that has not been sent to all rooms of the user. A later change has another number."""
 
     user_id: str
     number: int
 
 
 async def insert_user(connection: Connection, user_id: str, created_at: int) -> bool:
-    """Whether there was no such user before."""
+    """Insert a user. False if the user exists."""
     return await connection.fetchval(SQL.insert_user, user_id, created_at) is not None
 
 
 async def is_user(connection: Connection, user_id: str) -> bool:
-    there: bool = await connection.fetchval(SQL.is_user, user_id)
-    return there
+    exists: bool = await connection.fetchval(SQL.is_user, user_id)
+    return exists
 
 
 async def list_users(connection: Connection, after: str, limit: int) -> list[str]:
-    """By their ids."""
+    """The users with an id greater than `after`, ordered by id."""
     return [user for (user,) in await connection.fetch(SQL.list_users, after, limit)]
 
 
 async def fetch_profile(connection: Connection, user_id: str) -> dict[str, Any] | None:
-    """None when there is no such user."""
+    """The user's profile, or None if there is no such user."""
     profile: dict[str, Any] | None = await connection.fetchval(SQL.fetch_profile, user_id)
     return profile
 
 
 async def lock_profile(connection: Connection, user_id: str) -> dict[str, Any] | None:
-    """The same, and nobody else changes it until the transaction ends."""
+    """Fetch the profile and lock it until the transaction ends."""
     profile: dict[str, Any] | None = await connection.fetchval(SQL.lock_profile, user_id)
     return profile
 
 
 async def update_profile(connection: Connection, user_id: str, profile: dict[str, Any]) -> None:
-    """jsonb holds no NUL: whoever calls this has looked for it."""
+    """The caller has checked that the profile contains no NUL, which jsonb cannot store."""
     await connection.execute(SQL.update_profile, user_id, profile)
 
 
 async def insert_change(connection: Connection, user_id: str) -> None:
-    """The user's rooms are to be told of what the profile says now."""
+    """Record that the profile has changed and has to be sent to the user's rooms."""
     await connection.execute(SQL.insert_change, user_id)
 
 
 async def list_changes(connection: Connection, after: int, limit: int) -> list[ProfileChange]:
-    """Those with higher numbers, the one that has waited longest first."""
+    """The changes with a number greater than `after`, oldest first."""
     return [ProfileChange(*row) for row in await connection.fetch(SQL.list_changes, after, limit)]
 
 
 async def delete_change(connection: Connection, change: ProfileChange) -> None:
-    """It has been told of. If there was another one since, that one stays."""
+    """Delete a change that has been sent to all rooms. A later change of the same user is kept."""
     await connection.execute(SQL.delete_change, *change)

@@ -1,1 +1,1 @@
-"""Media rows and files."""
+"""Media: the table of media, and the files with their content."""

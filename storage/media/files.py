@@ -1,7 +1,7 @@
-"""The bytes of media, in files below one directory, each named by the SHA-256 of what is in it.
+"""The content of media, in files below one directory, each named by the SHA-256 of its content.
 
-No name here is made of anything that somebody sent: a hash is ours, the rest is written below. All of it
-blocks; whoever has an event loop calls it in a thread.
+File names contain nothing that a client or server sent, only hashes computed here and constants. All
+functions block; call them in a thread.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ from storage.embedded.home import free_space
 from storage.errors import LocalError
 
 HEAD_BYTES = 64
-"""How much of the beginning is remembered, for whoever wants to know what it is."""
+"""How many bytes of the beginning are kept in memory, to detect the media type."""
 _HASH = re.compile("[0-9a-f]{64}")
-_FORGOTTEN = 24 * 3600.0
-"""Seconds after which a file that was being written is one that a killed process has left."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_ABANDONED_AFTER = 24 * 3600.0
+"""Seconds after which a temporary file is taken for one that a killed process has left."""
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskFull(LocalError):
-    """The disk is full, or so full that the rest is needed for other things."""
+    """The disk is full, or only the reserve for other data is free."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            f"There is no room left for media on the disk of {directory}.",
-            "Make room on that disk, or set data_dir to a directory on another one.",
+            f"There is no space left for media on the disk of {directory}.",
+            "Free space on that disk, or set data_dir to a directory on another disk.",
         )
 
 
 class PendingFile:
-    """A file that is being written, under a name that nobody knows. It is kept or discarded, once."""
+    """A file that is being written under a temporary name. It must be saved or discarded, once."""
 
     def __init__(self, files: "MediaFiles") -> None:
         self._files = files
@@ -52,13 +52,13 @@ class PendingFile:
 
     def write(self, data: bytes) -> None:
         """Raises `DiskFull`."""
-        assert self._file is not None, "it was kept or discarded"
-        self._files.refuse_full(len(data))
+        assert self._file is not None, "already saved or discarded"
+        self._files.check_free_space(len(data))
         self._hash.update(data)
         self.size += len(data)
         self.head += data[: HEAD_BYTES - len(self.head)]
         view = memoryview(data)
-        with self._files.full_disk_named():
+        with self._files.translate_disk_full():
             while view:
                 view = view[self._file.write(view) :]
 
@@ -67,23 +67,23 @@ class PendingFile:
         return self._hash.digest()
 
     def flush(self) -> None:
-        """Down to the disk, whatever happens to the power."""
-        assert self._file is not None, "it was kept or discarded"
-        with self._files.full_disk_named():
+        """Flush the file to disk."""
+        assert self._file is not None, "already saved or discarded"
+        with self._files.translate_disk_full():
             os.fsync(self._file.fileno())
 
-    def keep(self) -> None:
-        """Give it its name. The same bytes under that name are replaced by the same bytes."""
+    def save(self) -> None:
+        """Rename the file to its hash. An existing file of this name has the same content."""
         self.flush()
         self._rename(self._files.path(self.sha256))
 
-    def keep_thumbnail(self, of: bytes, name: str) -> None:
-        """Give it its name among the thumbnails of a picture."""
+    def save_thumbnail(self, of: bytes, name: str) -> None:
+        """Save the file as a thumbnail of the image with this hash."""
         self.flush()
         self._rename(self._files.thumbnail(of, name))
 
     def discard(self) -> None:
-        """Forget it; nothing to do once it has its name."""
+        """Delete the file, unless it has been saved."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -91,14 +91,15 @@ class PendingFile:
                 self._path.unlink()
 
     def handle(self) -> FileIO:
-        """For another process to write to. `size`, `head` and `sha256` know nothing of that."""
-        assert self._file is not None, "it was kept or discarded"
+        """The file for another process to write to. `size`, `head` and `sha256` do not include what it
+        writes."""
+        assert self._file is not None, "already saved or discarded"
         return self._file
 
     def _rename(self, target: Path) -> None:
-        assert self._file is not None, "it was kept or discarded"
-        with self._files.full_disk_named():
-            _make_durably(target.parent, self._files.directory)
+        assert self._file is not None, "already saved or discarded"
+        with self._files.translate_disk_full():
+            _make_directory_durably(target.parent, self._files.directory)
             self._path.rename(target)
             flush_directory(target.parent)
         self._file.close()
@@ -106,7 +107,7 @@ class PendingFile:
 
 
 class MediaFiles:
-    """`reserve`: bytes of the disk that media leave to everything else."""
+    """The directory of media files. `reserve`: bytes of the disk that media leave free for other data."""
 
     def __init__(self, directory: Path, *, reserve: int = 0) -> None:
         self.directory = directory
@@ -116,12 +117,12 @@ class MediaFiles:
         self._thumbnails = directory / "thumbnails"
 
     def prepare(self) -> None:
-        """Make the directories, and clear away what a killed process was writing."""
+        """Create the directories, and delete temporary files that a killed process has left."""
         for directory in (self._temporary, self._originals, self._thumbnails):
-            _make_durably(directory, self.directory.parent)
-        oldest = time.time() - _FORGOTTEN
+            _make_directory_durably(directory, self.directory.parent)
+        oldest = time.time() - _ABANDONED_AFTER
         for left in self._temporary.iterdir():
-            # Another process of this node may be writing the younger ones.
+            # Another process of this node may still be writing a younger file.
             with contextlib.suppress(FileNotFoundError):
                 if left.stat().st_mtime < oldest:
                     left.unlink()
@@ -130,50 +131,50 @@ class MediaFiles:
         return PendingFile(self)
 
     def open(self, sha256: bytes) -> FileIO | None:
-        """The bytes of this hash, unless they are not here."""
+        """Open the file with this hash, or return None if there is none."""
         return _open(self.path(sha256))
 
     def open_thumbnail(self, of: bytes, name: str) -> FileIO | None:
         return _open(self.thumbnail(of, name))
 
     def delete(self, sha256: bytes) -> None:
-        """The bytes and the thumbnails made of them. Whoever reads them goes on reading."""
+        """Delete the file and its thumbnails. Processes that have it open can still read it."""
         with contextlib.suppress(FileNotFoundError):
             self.path(sha256).unlink()
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._two_levels(self._thumbnails, sha256))
 
     def sections(self) -> list[Path]:
-        """The directories of the first level, each with a part of all files."""
+        """The first-level directories, each of which has a part of the files."""
         return sorted(self._originals.iterdir())
 
-    def kept_in(self, section: Path) -> list[bytes]:
-        """The hashes of the files in one of them."""
+    def list_hashes(self, section: Path) -> list[bytes]:
+        """The hashes of the files in a first-level directory."""
         names = [section.name + file.parent.name + file.name for file in section.glob("*/*")]
-        # Whatever else somebody has put there is left alone.
+        # Other files in the directory are ignored.
         return [bytes.fromhex(name) for name in names if _HASH.fullmatch(name)]
 
     def path(self, sha256: bytes) -> Path:
         return self._two_levels(self._originals, sha256)
 
     def thumbnail(self, of: bytes, name: str) -> Path:
-        assert name.replace("-", "").isalnum(), "the names of thumbnails are our own"
+        assert name.replace("-", "").isalnum(), "names of thumbnails are constants"
         return self._two_levels(self._thumbnails, of) / name
 
     def temporary(self) -> Path:
         return self._temporary / secrets.token_hex(16)
 
-    def refuse_full(self, wanted: int) -> None:
-        """Raises `DiskFull` before the disk is full: a Postgres that finds it full stops."""
+    def check_free_space(self, wanted: int) -> None:
+        """Raises `DiskFull` before the disk is completely full, which would stop Postgres."""
         if free_space(self._temporary) < self._reserve + wanted:
             raise DiskFull(self.directory)
 
     @contextlib.contextmanager
-    def full_disk_named(self) -> Iterator[None]:
+    def translate_disk_full(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in _DISK_FULL_ERRORS:
                 raise DiskFull(self.directory) from error
             raise
 
@@ -194,10 +195,10 @@ def _open(path: Path) -> FileIO | None:
         return None
 
 
-def _make_durably(directory: Path, above: Path) -> None:
-    """With all directories between it and `above`, each of them known to the disk."""
+def _make_directory_durably(directory: Path, above: Path) -> None:
+    """Create the directory and its missing parents below `above`, and flush each to disk."""
     if directory == above or directory.is_dir():
         return
-    _make_durably(directory.parent, above)
+    _make_directory_durably(directory.parent, above)
     directory.mkdir(mode=0o700, exist_ok=True)
     flush_directory(directory.parent)

@@ -1,4 +1,4 @@
-"""Which media there is: one row for each `mxc://` address, several of which may share their bytes."""
+"""The table of media: one row for each `mxc://` URI. Several URIs may share one file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from storage.database import Connection
 from storage.statements import load
 
 SQL = load("storage.media", "media.sql")
-LOCKS = 0x4D454449  # "MEDI": the first of the two numbers that a lock on bytes has
+LOCKS = 0x4D454449  # "MEDI": the first of the two numbers of an advisory lock on a file
 
 
 @dataclass(frozen=True, slots=True)
 class MediaRow:
-    """`uploader` is None for what another server has and we only keep as long as there is room."""
+    """`uploader` is None for remote media, which are only cached."""
 
     origin: str
     media_id: str
@@ -28,7 +28,7 @@ class MediaRow:
 
 @dataclass(frozen=True, slots=True)
 class EvictableMedia:
-    """What the cache of other servers' media should lose."""
+    """Remote media that should be evicted from the cache."""
 
     origin: str
     media_id: str
@@ -36,18 +36,19 @@ class EvictableMedia:
 
 
 async def lock_bytes(connection: Connection, sha256: bytes) -> None:
-    """Until the transaction ends nobody else brings or takes away these bytes."""
+    """Keep other transactions from adding or deleting this content until this one ends."""
     await connection.execute(SQL.lock_bytes, LOCKS, _number(sha256))
 
 
 async def find_upload(connection: Connection, origin: str, uploader: str, sha256: bytes) -> str | None:
-    """The id under which this user has uploaded these bytes, in quarantine or not."""
+    """The id under which this user has uploaded this content, in quarantine or not."""
     media_id: str | None = await connection.fetchval(SQL.find_upload, sha256, origin, uploader)
     return media_id
 
 
 async def upsert(connection: Connection, row: MediaRow) -> None:
-    """What has bytes that are quarantined under another name is quarantined too."""
+    """Insert media, or update cached remote media. Media whose content is quarantined under another URI is
+    quarantined as well."""
     await connection.execute(
         SQL.upsert,
         row.origin,
@@ -67,37 +68,37 @@ async def fetch(connection: Connection, origin: str, media_id: str) -> MediaRow 
 
 
 async def touch(connection: Connection, origin: str, media_id: str, now: int) -> None:
-    """It was used just now."""
+    """Update the time of the last use."""
     await connection.execute(SQL.touch, origin, media_id, now)
 
 
 async def is_referenced(connection: Connection, sha256: bytes) -> bool:
-    """Whether any address leads to these bytes."""
-    needed: bool = await connection.fetchval(SQL.is_referenced, sha256)
-    return needed
+    """Whether any URI refers to this content."""
+    referenced: bool = await connection.fetchval(SQL.is_referenced, sha256)
+    return referenced
 
 
 async def fetch_unreferenced(connection: Connection, hashes: Sequence[bytes]) -> list[bytes]:
-    """Those of these bytes that no address leads to, at this moment."""
+    """The hashes to which no URI refers at this moment."""
     return [row["sha256"] for row in await connection.fetch(SQL.fetch_unreferenced, hashes)]
 
 
 async def set_quarantined(connection: Connection, sha256: bytes, *, quarantined: bool) -> None:
-    """Under all the addresses that these bytes have."""
+    """Quarantine or release all media with this content."""
     await connection.execute(SQL.set_quarantined, sha256, quarantined)
 
 
 async def fetch_evictable(
     connection: Connection, *, unused_since: int, most_bytes: int, used_until: int, limit: int
 ) -> list[EvictableMedia]:
-    """Up to `limit` of what should go, the longest unused first, and nothing used after `used_until`."""
+    """Up to `limit` remote media to evict, least recently used first, none used after `used_until`."""
     rows = await connection.fetch(SQL.fetch_evictable, unused_since, most_bytes, used_until, limit)
     return [EvictableMedia(**row) for row in rows]
 
 
-async def delete_remote(connection: Connection, surplus: EvictableMedia) -> None:
-    """Never one of ours, whatever anybody asks for."""
-    await connection.execute(SQL.delete_remote, surplus.origin, surplus.media_id, surplus.sha256)
+async def delete_remote(connection: Connection, media: EvictableMedia) -> None:
+    """Delete cached remote media. Local and quarantined media are never deleted."""
+    await connection.execute(SQL.delete_remote, media.origin, media.media_id, media.sha256)
 
 
 def _number(sha256: bytes) -> int:

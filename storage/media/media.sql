@@ -1,9 +1,9 @@
--- Whoever brings bytes or takes them away holds this until the end of the transaction: a file must not go while
--- somebody else begins to rely on it. Two numbers, so that it meets no other lock.
+-- Transactions that add or delete content hold this until they end: a file must not be deleted while another
+-- transaction starts to refer to it. Two numbers, so that it does not collide with other locks.
 -- name: lock_bytes
 SELECT pg_advisory_xact_lock($1, $2);
 
--- A medium that another server has is fetched again when its file is gone. Ours is written once.
+-- Remote media are fetched again when their file has been deleted. Local media are written once.
 -- name: upsert
 INSERT INTO media (origin, media_id, sha256, size, content_type, file_name, uploader, created_at, last_used_at, quarantined)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $8, EXISTS (SELECT FROM media AS known WHERE known.sha256 = $3 AND known.quarantined)
@@ -27,7 +27,7 @@ UPDATE media SET last_used_at = $3 WHERE origin = $1 AND media_id = $2 AND last_
 -- name: is_referenced
 SELECT EXISTS (SELECT FROM media WHERE sha256 = $1);
 
--- Which of these bytes no address leads to.
+-- The hashes to which no URI refers.
 -- name: fetch_unreferenced
 SELECT given.sha256
 FROM unnest($1::bytea[]) AS given (sha256)
@@ -36,13 +36,13 @@ WHERE NOT EXISTS (SELECT FROM media WHERE media.sha256 = given.sha256);
 -- name: set_quarantined
 UPDATE media SET quarantined = $2 WHERE sha256 = $1;
 
--- Of several the oldest.
+-- The oldest, if there are several.
 -- name: find_upload
 SELECT media_id FROM media WHERE sha256 = $1 AND origin = $2 AND uploader = $3 ORDER BY created_at, media_id LIMIT 1;
 
--- Of what was fetched from others: what nobody has used since $1, and beyond that the longest unused, until the
--- rest has at most $2 bytes. The same bytes under two names count twice. What was used after $3 stays: whoever
--- has just fetched it is about to open it.
+-- Remote media that have not been used since $1, and beyond that the least recently used, until the rest has at most
+-- $2 bytes. The same content under two URIs counts twice. Media used after $3 stay, because a request that has just
+-- fetched them is about to open the file.
 -- name: fetch_evictable
 SELECT origin, media_id, sha256
 FROM (

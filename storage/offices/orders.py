@@ -1,4 +1,4 @@
-"""Calls of tools that people have asked for in the rooms of offices, by the messages in which they did."""
+"""Orders: tool calls that people have requested in the rooms of offices, by the event id of the request."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class OrderRow(NamedTuple):
 
 
 async def insert_order(connection: Connection, order: OrderRow) -> bool:
-    """Whether it is new."""
+    """Insert an order. False if it exists."""
     return await connection.fetchval(SQL.insert_order, *order) is True
 
 
@@ -25,7 +25,7 @@ async def is_order_known(connection: Connection, event_id: str) -> bool:
 
 
 async def list_unreported(connection: Connection, limit: int) -> list[OrderRow]:
-    """Those of which whoever has asked does not know what came of it, the oldest first."""
+    """The orders whose result has not been reported in the room, oldest first."""
     return [OrderRow(*row) for row in await connection.fetch(SQL.list_unreported, limit)]
 
 
@@ -34,6 +34,6 @@ async def mark_reported(connection: Connection, event_id: str) -> None:
 
 
 async def prune(connection: Connection, made_before: int, limit: int) -> int:
-    """Forget up to `limit` that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune, made_before, limit)
-    return forgotten
+    """Delete up to `limit` older orders, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune, made_before, limit)
+    return deleted

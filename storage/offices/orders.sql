@@ -13,10 +13,10 @@ SELECT event_id, room_id, call_id, at_ms FROM office_orders WHERE NOT is_told OR
 UPDATE office_orders SET is_told = true WHERE event_id = $1;
 
 -- name: prune
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM office_orders WHERE event_id IN (
         SELECT event_id FROM office_orders WHERE at_ms < $1 ORDER BY at_ms, event_id LIMIT $2
     )
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

@@ -1,4 +1,4 @@
-"""What happens in offices, in its order; and which of it their rooms have been told."""
+"""Records of what happens in offices, in order, and of the messages by which their rooms show it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from storage.statements import load
 SQL = load("storage.offices", "records.sql")
 
 NOT_ACCEPTED = ""
-"""In place of an event: the room does not take it."""
+"""Stored in place of an event id when the room does not accept the message."""
 
 
 class NewRecord(NamedTuple):
@@ -30,10 +30,11 @@ class RecordRow(NamedTuple):
     body: bytes
     at_ms: int
     message_position: int | None = None
+    """The position of the first record shown by the same message, once that is decided."""
 
 
 class CallRow(NamedTuple):
-    """`answer` and `answered_at` are None while there is none."""
+    """`answer` and `answered_at` are None while the call has no answer."""
 
     position: int
     office_id: str
@@ -49,12 +50,13 @@ async def insert_records(connection: Connection, records: Sequence[NewRecord]) -
 
 
 async def fetch_unsent(connection: Connection, limit: int) -> list[RecordRow]:
-    """Of each office the oldest first, and all that is wanted of one before another."""
+    """Records whose message has not been sent, grouped by office, each office's oldest first."""
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_unsent, limit)]
 
 
 async def assign_messages(connection: Connection, messages: Mapping[int, int]) -> None:
-    """In which message each of these is told."""
+    """Assign records to messages: the positions of the records, and for each the position of the first record
+    of its message."""
     await connection.execute(SQL.assign_messages, list(messages), list(messages.values()))
 
 
@@ -63,12 +65,12 @@ async def mark_sent(connection: Connection, positions: Collection[int], event_id
 
 
 async def set_call_event(connection: Connection, call_id: str, event_id: str) -> None:
-    """Which message shows people a call of which this node tells no room."""
+    """Store the message that shows a call whose message another node sends."""
     await connection.execute(SQL.set_call_event, call_id, event_id)
 
 
 async def has_unsent_membership_changes(connection: Connection, office_id: str) -> bool:
-    """Whether somebody has come or gone of whom the room has not heard."""
+    """Whether a member has joined or left and the room's message about it has not been sent."""
     found: bool = await connection.fetchval(SQL.has_unsent_membership_changes, office_id)
     return found
 
@@ -79,18 +81,18 @@ async def fetch_office_of_event(connection: Connection, event_id: str) -> str | 
 
 
 async def fetch_call_of_event(connection: Connection, event_id: str) -> str | None:
-    """The one call that this message is about."""
+    """The call that this message shows, or None if it shows none or several."""
     call_id: str | None = await connection.fetchval(SQL.fetch_call_of_event, event_id)
     return call_id
 
 
 async def fetch_call(connection: Connection, call_id: str) -> list[RecordRow]:
-    """None or one."""
+    """A list with the record of the call, or an empty one."""
     return [RecordRow(*row) for row in await connection.fetch(SQL.fetch_call, call_id)]
 
 
 async def fetch_answer(connection: Connection, call_id: str) -> bytes | None:
-    """What was written down of it; None while there is none."""
+    """The record of the answer, or None while there is none."""
     body: bytes | None = await connection.fetchval(SQL.fetch_answer, call_id)
     return body
 
@@ -101,7 +103,7 @@ async def fetch_call_event(connection: Connection, call_id: str) -> str | None:
 
 
 class PresentMember(NamedTuple):
-    """Somebody who has joined and not left: what was written down of the join, and as how much."""
+    """A member who has joined and not left: the record of the join, and its position."""
 
     office_id: str
     position: int
@@ -109,12 +111,12 @@ class PresentMember(NamedTuple):
 
 
 async def fetch_present_members(connection: Connection) -> list[PresentMember]:
-    """Everybody; who came first is first."""
+    """The present members of all offices, in the order in which they joined."""
     return [PresentMember(*row) for row in await connection.fetch(SQL.fetch_present_members)]
 
 
 async def fetch_present_members_of_office(connection: Connection, office_id: str) -> list[PresentMember]:
-    """The same of one office."""
+    """The present members of one office, in the order in which they joined."""
     return [
         PresentMember(office_id, *row)
         for row in await connection.fetch(SQL.fetch_present_members_of_office, office_id)
@@ -122,7 +124,7 @@ async def fetch_present_members_of_office(connection: Connection, office_id: str
 
 
 async def lock_office(connection: Connection, office_id: str) -> None:
-    """In a transaction, until it ends: waits until nobody else has the office for itself."""
+    """Lock the office until the transaction ends; waits for another holder."""
     await connection.execute(SQL.lock_office, office_id)
 
 
@@ -132,8 +134,7 @@ async def is_unanswered(connection: Connection, call_id: str) -> bool:
 
 
 async def fetch_unanswered(connection: Connection) -> list[tuple[str, str, bytes]]:
-    """Of every call that has no answer: the office, its id, and what was written down of it. The oldest
-    first."""
+    """(office id, call id, record) of each call without an answer, oldest first."""
     return [(row[0], row[1], row[2]) for row in await connection.fetch(SQL.fetch_unanswered)]
 
 
@@ -144,6 +145,6 @@ async def list_calls(
 
 
 async def prune(connection: Connection, made_before: int, limit: int) -> int:
-    """Forget up to `limit` that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune, made_before, limit)
-    return forgotten
+    """Delete up to `limit` older records, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune, made_before, limit)
+    return deleted

@@ -1,4 +1,4 @@
--- In the order in which they are given.
+-- Positions follow the order of the arguments.
 -- name: insert_records
 INSERT INTO office_records (office_id, kind, call_id, body, at_ms)
 SELECT office_id, kind, call_id, body, at_ms
@@ -6,8 +6,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[])
     WITH ORDINALITY AS given (office_id, kind, call_id, body, at_ms, number)
 ORDER BY number;
 
--- One office after the other, that with the oldest first: where many are busy, each is told much at once. Looked at
--- are ten times as many as are wanted.
+-- Office by office, starting with the office of the oldest record: when many offices are busy, each gets many records
+-- into one message. Considers ten times as many records as it returns.
 -- name: fetch_unsent
 WITH waiting AS (
     SELECT position, office_id FROM office_records WHERE event_id IS NULL ORDER BY position LIMIT 10 * $1
@@ -25,7 +25,7 @@ WHERE office_records.position = given.position;
 -- name: mark_sent
 UPDATE office_records SET event_id = $2 WHERE position = ANY($1::bigint[]) AND event_id IS NULL;
 
--- Of a call that another node has told its room of.
+-- For a call whose message another node has sent to the room.
 -- name: set_call_event
 UPDATE office_records SET event_id = $2
 WHERE call_id = $1 AND kind = 'called' AND (event_id IS NULL OR event_id = '');
@@ -41,7 +41,7 @@ SELECT event_id FROM office_records WHERE call_id = $1 AND kind = 'called' AND e
 -- name: fetch_office_of_event
 SELECT office_id FROM office_records WHERE event_id = $1 LIMIT 1;
 
--- A message of several calls is none of one call.
+-- A message that shows several calls belongs to no single call.
 -- name: fetch_call_of_event
 SELECT max(call_id) FROM office_records WHERE event_id = $1 AND kind = 'called' HAVING count(*) = 1;
 
@@ -52,7 +52,7 @@ WHERE call_id = $1 AND kind = 'called' LIMIT 1;
 -- name: fetch_answer
 SELECT body FROM office_records WHERE call_id = $1 AND kind = 'answered' ORDER BY position LIMIT 1;
 
--- Who was there last, as far as it was written down, in the order of their coming.
+-- The members whose last record is a join, in the order in which they joined.
 -- name: fetch_present_members
 SELECT office_id, position, body FROM (
     SELECT DISTINCT ON (office_id, convert_from(body, 'UTF8')::json ->> 'name') office_id, kind, body, position
@@ -60,7 +60,7 @@ SELECT office_id, position, body FROM (
     ORDER BY office_id, convert_from(body, 'UTF8')::json ->> 'name', position DESC
 ) AS last WHERE kind = 'joined' ORDER BY position;
 
--- The same of one office.
+-- Like `fetch_present_members`, for one office.
 -- name: fetch_present_members_of_office
 SELECT position, body FROM (
     SELECT DISTINCT ON (convert_from(body, 'UTF8')::json ->> 'name') kind, body, position
@@ -68,7 +68,7 @@ SELECT position, body FROM (
     ORDER BY convert_from(body, 'UTF8')::json ->> 'name', position DESC
 ) AS last WHERE kind = 'joined' ORDER BY position;
 
--- Until the transaction ends nobody else has the office for itself.
+-- Held until the transaction ends.
 -- name: lock_office
 SELECT pg_advisory_xact_lock(hashtextextended('office ' || $1::text, 0));
 
@@ -82,7 +82,7 @@ WHERE kind = 'called' AND NOT EXISTS (
 )
 ORDER BY position;
 
--- The newest first. What has not been answered has no answer.
+-- The newest first. The columns of the answer are null for an unanswered call.
 -- name: list_calls
 SELECT call.position, call.office_id, call.call_id, call.body AS call, call.at_ms, answer.body AS answer, answer.at_ms
 FROM office_records AS call
@@ -90,9 +90,9 @@ LEFT JOIN office_records AS answer ON answer.call_id = call.call_id AND answer.k
 WHERE call.kind = 'called' AND ($1::text IS NULL OR call.office_id = $1) AND ($2::bigint IS NULL OR call.position < $2)
 ORDER BY call.position DESC LIMIT $3;
 
--- Nothing goes before the room was told, nobody who is there, and nobody's leaving before their coming.
+-- Keeps records whose message has not been sent, the joins of present members, and a leave as long as its join.
 -- name: prune
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM office_records WHERE position IN (
         SELECT position FROM office_records AS old
         WHERE at_ms < $1 AND event_id IS NOT NULL AND (
@@ -106,4 +106,4 @@ WITH forgotten AS (
     )
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

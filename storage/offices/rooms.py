@@ -1,4 +1,4 @@
-"""When offices were used last, and whose rooms are archived."""
+"""The last use of each office, and the archiving of their rooms."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ SQL = load("storage.offices", "rooms.sql")
 
 
 class ArchivedOffice(NamedTuple):
-    """`position` is that of the last thing that has happened there, `used_at_ms` its time."""
+    """`position` and `used_at_ms` are those of the office's last record."""
 
     office_id: str
     position: int
@@ -18,23 +18,23 @@ class ArchivedOffice(NamedTuple):
 
 
 async def update_last_use(connection: Connection) -> None:
-    """Of all offices, by what was written down of them."""
+    """Update the last use of all offices from their records."""
     await connection.execute(SQL.update_last_use)
 
 
 async def list_unused(connection: Connection, used_before_ms: int, limit: int) -> Sequence[tuple[str, int]]:
-    """Offices in which nobody is, and in which nothing has happened since then, the longest ago first; each
-    with the position of its last record."""
+    """(office id, position of its last record) of the offices without present members and without records
+    since that time, least recently used first."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.list_unused, used_before_ms, limit)]
 
 
 async def archive(connection: Connection, office_id: str, position: int, at_ms: int) -> bool:
-    """Whether nothing has happened there since, so that it is archived now."""
+    """Mark the office as archived. False if it has records after `position`."""
     return await connection.fetchval(SQL.archive, office_id, position, at_ms) is not None
 
 
 async def list_unannounced(connection: Connection, limit: int) -> list[ArchivedOffice]:
-    """Those whose rooms do not say so yet."""
+    """The archived offices whose rooms do not show it yet."""
     return [ArchivedOffice(*row) for row in await connection.fetch(SQL.list_unannounced, limit)]
 
 
@@ -43,12 +43,12 @@ async def mark_announced(connection: Connection, office_id: str) -> None:
 
 
 async def list_archived(connection: Connection) -> list[str]:
-    """Those whose rooms say so."""
+    """The archived offices whose rooms show it."""
     return [row[0] for row in await connection.fetch(SQL.list_archived)]
 
 
 async def list_used_again(connection: Connection, limit: int) -> list[str]:
-    """Archived ones into which somebody has come since."""
+    """The archived offices that a member has joined since."""
     return [row[0] for row in await connection.fetch(SQL.list_used_again, limit)]
 
 
@@ -58,15 +58,15 @@ async def is_used_again(connection: Connection, office_id: str) -> bool:
 
 
 async def unarchive(connection: Connection, office_id: str, at_ms: int) -> None:
-    """It is in use again, since then."""
+    """Mark the office as in use since `at_ms`."""
     await connection.execute(SQL.unarchive, office_id, at_ms)
 
 
 async def defer_archiving(connection: Connection, office_id: str, at_ms: int) -> None:
-    """As if it had been used then."""
+    """Set the time of the last use, so that the office is archived later."""
     await connection.execute(SQL.defer_archiving, office_id, at_ms)
 
 
 async def list_offices(connection: Connection) -> list[str]:
-    """All that are known to have been used."""
+    """All offices that have been used."""
     return [row[0] for row in await connection.fetch(SQL.list_offices)]

@@ -1,4 +1,5 @@
--- Of each office that has records, the newest. Who is archived stays as they are until they are in use again.
+-- Takes the newest record of each office, by a loose index scan. Archived offices do not change until they are in use
+-- again.
 -- name: update_last_use
 WITH RECURSIVE offices AS (
     (SELECT office_id FROM office_records ORDER BY office_id LIMIT 1)
@@ -18,7 +19,7 @@ FROM offices CROSS JOIN LATERAL (
 ON CONFLICT (office_id) DO UPDATE SET position = excluded.position, used_at_ms = excluded.used_at_ms
 WHERE office_rooms.position < excluded.position AND office_rooms.archived_at_ms IS NULL;
 
--- Who has come last and not left is there.
+-- A member is present if its last record is a join.
 -- name: list_unused
 SELECT office_id, position FROM office_rooms AS room
 WHERE archived_at_ms IS NULL AND used_at_ms <= $1 AND NOT EXISTS (
@@ -31,7 +32,7 @@ WHERE archived_at_ms IS NULL AND used_at_ms <= $1 AND NOT EXISTS (
 )
 ORDER BY used_at_ms, office_id LIMIT $2;
 
--- Unless something has happened there since.
+-- Unless there are newer records.
 -- name: archive
 UPDATE office_rooms SET archived_at_ms = $3
 WHERE office_id = $1 AND position = $2 AND archived_at_ms IS NULL AND NOT EXISTS (
@@ -49,7 +50,7 @@ UPDATE office_rooms SET is_told = true WHERE office_id = $1 AND archived_at_ms I
 -- name: list_archived
 SELECT office_id FROM office_rooms WHERE archived_at_ms IS NOT NULL AND is_told ORDER BY office_id;
 
--- Into which somebody has come since.
+-- A member has joined since it was archived.
 -- name: list_used_again
 SELECT office_id FROM office_rooms AS room
 WHERE archived_at_ms IS NOT NULL AND EXISTS (

@@ -1,4 +1,4 @@
-"""Tokens of Agents and Computers that come into offices. Whether one is good is decided by whoever asks."""
+"""Tokens with which Agents and Computers join offices. The caller checks whether a token is valid."""
 
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
@@ -9,11 +9,11 @@ from storage.statements import load
 SQL = load("storage.offices", "tokens.sql")
 
 MAX_TOKENS: Final = 10_000
-"""Tokens of a node, those that are no longer good among them."""
+"""Maximum number of tokens of a node, including expired and revoked ones."""
 RETENTION_MS: Final = 30 * 24 * 3_600_000
-"""For which one that is no longer good is still shown, so that somebody can ask what it was."""
+"""How long an expired or revoked token is still listed."""
 USE_RECORDED_EVERY_MS: Final = 60_000
-"""How often the use of one is noted, at most."""
+"""Minimum time between two updates of `last_used_at`."""
 
 
 class OfficeTokenRow(NamedTuple):
@@ -30,16 +30,16 @@ class OfficeTokenRow(NamedTuple):
     revoked_at: int | None = None
 
     def is_valid(self, now_ms: int) -> bool:
-        """An instant that is reached has passed."""
+        """A token is no longer valid at the instant at which it expires."""
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 
     def is_use_due(self, now_ms: int) -> bool:
-        """Whether that it is used now is to be noted."""
+        """Whether `last_used_at` should be updated when the token is used now."""
         return self.last_used_at is None or self.last_used_at <= now_ms - USE_RECORDED_EVERY_MS
 
 
 async def insert_token(connection: Connection, row: OfficeTokenRow) -> bool:
-    """Whether there was room for it, once those are forgotten that ended long ago."""
+    """Delete tokens that ended long ago, and insert this one. False if there are too many tokens."""
     await connection.execute(SQL.lock_tokens)
     await connection.execute(SQL.delete_expired_tokens, row.made_at - RETENTION_MS)
     return await connection.fetchval(SQL.insert_token, *row[:7], MAX_TOKENS) is not None
@@ -51,12 +51,12 @@ async def fetch_token(connection: Connection, token_id: str) -> OfficeTokenRow |
 
 
 async def list_tokens(connection: Connection) -> list[OfficeTokenRow]:
-    """By their owners, and of one the oldest first."""
+    """All tokens by owner, each owner's oldest first."""
     return [_read(row) for row in await connection.fetch(SQL.list_tokens)]
 
 
 async def list_valid_ids(connection: Connection, token_ids: Collection[str], now_ms: int) -> frozenset[str]:
-    """Those of them that are still good."""
+    """The ids of those tokens that are still valid."""
     return frozenset(row[0] for row in await connection.fetch(SQL.list_valid_ids, list(token_ids), now_ms))
 
 
@@ -65,7 +65,7 @@ async def record_use(connection: Connection, token_id: str, now_ms: int) -> None
 
 
 async def revoke_token(connection: Connection, token_id: str, now_ms: int) -> bool:
-    """Whether there is such a token."""
+    """Revoke the token. False if there is no such token."""
     return await connection.fetchval(SQL.revoke_token, token_id, now_ms) is not None
 
 

@@ -4,7 +4,7 @@ SELECT $1, $2, $3, $4, $5, $6, $7
 WHERE (SELECT count(*) FROM office_tokens) < $8
 RETURNING true;
 
--- Two at the same time would both find room.
+-- Two concurrent inserts could otherwise both pass the limit.
 -- name: lock_tokens
 SELECT pg_advisory_xact_lock(x'50414F54'::integer, 0);
 
@@ -20,12 +20,12 @@ FROM office_tokens ORDER BY owner, made_at, token_id;
 SELECT token_id FROM office_tokens
 WHERE token_id = ANY($1::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR $2 < expires_at);
 
--- Another process may have noted one meanwhile.
+-- Another process may have recorded a use meanwhile.
 -- name: record_use
 UPDATE office_tokens SET last_used_at = $2
 WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at <= $2 - $3::bigint);
 
--- Once revoked it stays so, with its time.
+-- A revoked token keeps the time of its first revocation.
 -- name: revoke_token
 UPDATE office_tokens SET revoked_at = coalesce(revoked_at, $2) WHERE token_id = $1 RETURNING true;
 

@@ -1,1 +1,1 @@
-"""Threads, direct chats, puppets."""
+"""Tables of people: the messages of their tasks, approvals, direct chats and double puppets."""

@@ -1,4 +1,4 @@
-"""Questions that people are asked before something is done, by the reference of whoever asks."""
+"""Approval requests to people, identified by a reference of the requester."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ from storage.statements import load
 SQL = load("storage.people", "approvals.sql")
 
 RETENTION_MS: Final = 30 * 24 * 3_600_000
-"""After the time for an answer."""
+"""How long an approval is stored after its deadline."""
 PRUNED_AT_ONCE: Final = 100
 
 
@@ -24,22 +24,22 @@ class ApprovalRow(NamedTuple):
 
 
 async def insert_approval(connection: Connection, reference: str, now_ms: int, until: int) -> ApprovalRow:
-    """The question as it stands: asked before, it keeps its time and its verdict."""
+    """Insert an approval request and return it. A request that exists keeps its deadline and its verdict."""
     await connection.execute(SQL.prune, now_ms - RETENTION_MS, PRUNED_AT_ONCE)
     await connection.execute(SQL.insert_approval, reference, now_ms, until)
     return await fetch_approval(connection, reference)
 
 
 async def fetch_approval(connection: Connection, reference: str) -> ApprovalRow:
-    """Of a question that was asked."""
+    """Fetch an approval request, which must exist."""
     row = await connection.fetchrow(SQL.fetch_approval, reference)
-    assert row is not None, "it was asked"
+    assert row is not None, "the request exists"
     return ApprovalRow(*row)
 
 
 async def set_verdict(
     connection: Connection, reference: str, verdict: str, decided_by: str | None, reason: str | None
 ) -> ApprovalRow:
-    """The first verdict counts; the question with it."""
+    """Store the verdict, unless there is one, and return the approval request."""
     await connection.execute(SQL.set_verdict, reference, verdict, decided_by, reason)
     return await fetch_approval(connection, reference)

@@ -1,4 +1,4 @@
-"""Chats of a person and an agent that were made because the person asked for one."""
+"""Direct chats of a person with an agent that were created at the person's request."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ SQL = load("storage.people", "direct_chats.sql")
 
 
 async def upsert_chat(connection: Connection, user_id: str, agent: str, room_id: str) -> None:
-    """In place of the one before, if there was one. `agent` is an address."""
+    """Insert or replace the direct chat. `agent` is an address."""
     await connection.execute(SQL.upsert_chat, user_id, agent, room_id)
 
 
@@ -19,5 +19,5 @@ async def fetch_chat(connection: Connection, user_id: str, agent: str) -> str | 
 
 
 async def fetch_chats(connection: Connection, user_id: str, agents: Collection[str]) -> dict[str, str]:
-    """Rooms by the addresses of the agents with whom there is one."""
+    """The direct chats with these agents: room ids by address."""
     return {row[0]: row[1] for row in await connection.fetch(SQL.fetch_chats, user_id, list(agents))}

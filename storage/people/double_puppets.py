@@ -1,4 +1,5 @@
-"""People as whom this node may speak. What their tokens are sealed with is kept elsewhere."""
+"""Double puppets: people in whose name this node may send. The key that seals their tokens is stored
+elsewhere."""
 
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ class PuppetRow(NamedTuple):
 
 
 async def upsert_puppet(connection: Connection, row: PuppetRow) -> None:
-    """In place of the one that the person has, if there is one. Nobody has refused it yet."""
+    """Insert or replace the double puppet of a person, and clear `refused_at`."""
     await connection.execute(SQL.upsert_puppet, *row[:4])
 
 
@@ -29,10 +30,10 @@ async def fetch_puppet(connection: Connection, user_id: str) -> PuppetRow | None
 
 
 async def mark_puppet_refused(connection: Connection, user_id: str, login_id: str, now_ms: int) -> None:
-    """The homeserver does not take it any more. The first time counts."""
+    """Record that the homeserver rejects the token. A second call keeps the first time."""
     await connection.execute(SQL.mark_puppet_refused, user_id, login_id, now_ms)
 
 
 async def delete_puppet(connection: Connection, user_id: str, login_id: str) -> bool:
-    """Whether there was one."""
+    """False if there was none."""
     return await connection.fetchval(SQL.delete_puppet, user_id, login_id) is not None

@@ -1,4 +1,4 @@
--- A person has one: the newer one counts.
+-- A person has one double puppet; a new one replaces it.
 -- name: upsert_puppet
 INSERT INTO double_puppets (user_id, login_id, sealed, made_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (user_id) DO UPDATE SET
@@ -7,7 +7,7 @@ ON CONFLICT (user_id) DO UPDATE SET
 -- name: fetch_puppet
 SELECT user_id, login_id, sealed, made_at, refused_at FROM double_puppets WHERE user_id = $1;
 
--- Of a token that was given meanwhile nothing is known.
+-- Checks `login_id`, because the token may have been replaced meanwhile.
 -- name: mark_puppet_refused
 UPDATE double_puppets SET refused_at = $3 WHERE user_id = $1 AND login_id = $2 AND refused_at IS NULL;
 

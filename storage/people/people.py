@@ -1,7 +1,7 @@
-"""What people see of tasks: which messages belong to which, and what was said once in a room.
+"""The messages by which people see tasks, and the notices that were sent to a room once.
 
-The events themselves are found again under the transaction ids that they are sent with. What is kept here
-leads from a message to its task, for as long as somebody may still answer there.
+These tables lead from a message to its task for as long as people may still reply there. The events
+themselves are found again by the transaction ids under which they were sent.
 """
 
 from typing import NamedTuple
@@ -33,15 +33,15 @@ class TaskMessagesRow(NamedTuple):
 
 
 async def insert_task_messages(connection: Connection, row: TaskMessagesRow) -> None:
-    """What is known of the task already stays."""
+    """Insert the messages of a task. An existing row stays as it is."""
     await connection.execute(SQL.insert_task_messages, *row)
 
 
 async def insert_or_fetch_task_messages(connection: Connection, row: TaskMessagesRow) -> TaskMessagesRow:
-    """The same, and what is known of the task now."""
-    known = await connection.fetchrow(SQL.insert_or_fetch_task_messages, *row)
-    assert known is not None, "it is there now"
-    return TaskMessagesRow(*known)
+    """Insert the messages of a task, or return the existing row."""
+    stored = await connection.fetchrow(SQL.insert_or_fetch_task_messages, *row)
+    assert stored is not None, "the statement always returns a row"
+    return TaskMessagesRow(*stored)
 
 
 async def fetch_task_messages(connection: Connection, task: int) -> TaskMessagesRow | None:
@@ -52,8 +52,8 @@ async def fetch_task_messages(connection: Connection, task: int) -> TaskMessages
 async def find_task_messages(
     connection: Connection, room_id: str, event_id: str, limit: int
 ) -> list[TaskMessagesRow]:
-    """The tasks to which a message belongs: it asks for them, begins their thread, reports on them or answers
-    them. The newest first."""
+    """The tasks to which a message belongs, newest first: it requests the task, starts its thread, reports
+    progress or answers it."""
     return [
         TaskMessagesRow(*row)
         for row in await connection.fetch(SQL.find_task_messages, room_id, event_id, limit)
@@ -73,9 +73,10 @@ async def set_answer(connection: Connection, task: int, event_id: str) -> None:
 
 
 async def set_withdrawn(connection: Connection, task: int, event_id: str) -> str | None:
-    """By which event it is withdrawn now: another one may have been before. None: it is not known."""
-    by: str | None = await connection.fetchval(SQL.set_withdrawn, task, event_id)
-    return by
+    """Record the event that withdraws the task, and return the event that withdrew it first. None if the task
+    is unknown."""
+    withdrawn_by: str | None = await connection.fetchval(SQL.set_withdrawn, task, event_id)
+    return withdrawn_by
 
 
 async def set_cancelled(connection: Connection, task: int, event_id: str) -> None:
@@ -83,19 +84,19 @@ async def set_cancelled(connection: Connection, task: int, event_id: str) -> Non
 
 
 async def is_cancelled_by(connection: Connection, task: int, event_id: str) -> bool:
-    """Whether this is the event that has taken it back last."""
+    """Whether this event is the last one that cancelled the task."""
     return await connection.fetchval(SQL.is_cancelled_by, task, event_id) is True
 
 
 async def prune_task_messages(connection: Connection, made_before: int, limit: int) -> int:
-    """Forget up to `limit` that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_task_messages, made_before, limit)
-    return forgotten
+    """Delete up to `limit` older rows, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_task_messages, made_before, limit)
+    return deleted
 
 
-async def is_notice_sent(connection: Connection, room_id: str, what: str) -> bool:
-    return await connection.fetchval(SQL.is_notice_sent, room_id, what) is not None
+async def is_notice_sent(connection: Connection, room_id: str, notice: str) -> bool:
+    return await connection.fetchval(SQL.is_notice_sent, room_id, notice) is not None
 
 
-async def insert_sent_notice(connection: Connection, room_id: str, what: str) -> None:
-    await connection.execute(SQL.insert_sent_notice, room_id, what)
+async def insert_sent_notice(connection: Connection, room_id: str, notice: str) -> None:
+    await connection.execute(SQL.insert_sent_notice, room_id, notice)

@@ -1,4 +1,4 @@
--- ---- tasks as people see them ----
+-- ---- messages of tasks ----
 
 -- name: insert_task_messages
 INSERT INTO people_tasks (
@@ -8,7 +8,7 @@ INSERT INTO people_tasks (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 ON CONFLICT (task) DO NOTHING;
 
--- What is known of the task already stays. Either way this gives what is known of it now.
+-- The update changes nothing; it makes RETURNING give the existing row.
 -- name: insert_or_fetch_task_messages
 INSERT INTO people_tasks (
     task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,
@@ -26,7 +26,7 @@ SELECT
     answer, withdrawn_by, made_at
 FROM people_tasks WHERE task = $1;
 
--- Of any of these messages, the newest first. Each kind is found by its own index.
+-- The newest first. Each column has its own index.
 -- name: find_task_messages
 SELECT
     task, requester_node, request_id, agent, room_id, root, request, asked_by, is_threaded, sign, sign_event, progress,
@@ -44,7 +44,7 @@ UPDATE people_tasks SET progress = $2 WHERE task = $1;
 -- name: set_answer
 UPDATE people_tasks SET answer = $2 WHERE task = $1;
 
--- The first to withdraw it has.
+-- The first event that withdraws the task is kept.
 -- name: set_withdrawn
 UPDATE people_tasks SET withdrawn_by = coalesce(withdrawn_by, $2) WHERE task = $1
 RETURNING withdrawn_by;
@@ -56,15 +56,15 @@ UPDATE people_tasks SET cancelled_by = $2 WHERE task = $1;
 SELECT cancelled_by IS NOT DISTINCT FROM $2 FROM people_tasks WHERE task = $1;
 
 -- name: prune_task_messages
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM people_tasks WHERE task IN (
         SELECT task FROM people_tasks WHERE made_at < $1 ORDER BY made_at LIMIT $2
     )
     RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;
 
--- ---- what is said once ----
+-- ---- notices that are sent once ----
 
 -- name: is_notice_sent
 SELECT true FROM people_said_once WHERE room_id = $1 AND what = $2;

@@ -1,1 +1,1 @@
-"""Tables of rooms and events (one .sql beside each .py)."""
+"""Tables of rooms, their events and state, and of the stream."""

@@ -1,8 +1,7 @@
-"""The names that this server gives to rooms, and the rooms that it lists in public.
+"""Local room aliases, the public room list, and the keys under which rooms were created.
 
-Which rooms were made under which keys, so that whoever asked and was killed finds the room again.
-
-What in the directory goes from a room to the one that follows it.
+A room is created under a key of its creator, so that a creator that was killed and tries again finds the same
+room.
 """
 
 from typing import NamedTuple
@@ -23,7 +22,7 @@ class Alias(NamedTuple):
 
 
 async def insert_alias(connection: Connection, row: Alias) -> bool:
-    """Whether it was free. Another process that inserts it at the same time is waited for."""
+    """Insert an alias. False if it exists. Waits for a transaction that is inserting the same alias."""
     return await connection.fetchval(SQL.insert_alias, *row) is not None
 
 
@@ -33,12 +32,12 @@ async def fetch_alias(connection: Connection, alias: str) -> Alias | None:
 
 
 async def delete_alias(connection: Connection, alias: str) -> bool:
-    """Whether it was there."""
+    """False if there was none."""
     return await connection.fetchval(SQL.delete_alias, alias) is not None
 
 
 async def list_aliases_of_room(connection: Connection, room_id: str) -> list[str]:
-    """The oldest first."""
+    """The aliases of the room, oldest first."""
     return [row[0] for row in await connection.fetch(SQL.list_aliases_of_room, room_id)]
 
 
@@ -51,8 +50,8 @@ async def unpublish_room(connection: Connection, room_id: str) -> None:
 
 
 async def is_published(connection: Connection, room_id: str) -> bool:
-    there: bool = await connection.fetchval(SQL.is_published, room_id)
-    return there
+    published: bool = await connection.fetchval(SQL.is_published, room_id)
+    return published
 
 
 async def list_published_rooms(connection: Connection) -> list[str]:
@@ -65,7 +64,8 @@ async def fetch_created(connection: Connection, creator: str, key: str) -> str |
 
 
 async def insert_created(connection: Connection, creator: str, key: str, room_id: str) -> bool:
-    """Whether there was none. Another process that inserts it at the same time is waited for."""
+    """Record the room created under the key. False if there is one. Waits for a transaction that is inserting
+    the same key."""
     return await connection.fetchval(SQL.insert_created, creator, key, room_id) is not None
 
 
@@ -74,11 +74,12 @@ async def delete_created(connection: Connection, creator: str, key: str) -> None
 
 
 async def delete_created_room(connection: Connection, room_id: str) -> None:
-    """Under whichever keys it was made."""
+    """Delete all keys under which the room was created."""
     await connection.execute(SQL.delete_created_room, room_id)
 
 
 async def move_to_room(connection: Connection, old_room: str, new_room: str) -> None:
-    """The aliases and the place on the public list. The new room has none of its own yet."""
+    """Move the aliases and the entry in the public room list to a room that has neither yet, at a room
+    upgrade."""
     await connection.execute(SQL.move_aliases, old_room, new_room)
     await connection.execute(SQL.move_publication, old_room, new_room)

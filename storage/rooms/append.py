@@ -1,9 +1,9 @@
-"""Messages at the head of a room, written by one statement: the events, the room's head, what they relate to,
-their positions in the stream, the transaction ids that they were sent with and their positions in the queues
-to other servers, or the answer to the transaction that brought them.
+"""Appends messages to a room in one statement: the events, the room's forward extremities, relations,
+positions in the stream, the transaction ids of local senders and the queue rows for other servers, or the
+response to the transaction in which they were received.
 
-No lock is taken before: the events were made or judged for the room at a generation, and nothing is written
-when it has another one by now.
+No lock is taken beforehand: the events were built or authorised for a generation of the room, and nothing is
+written if the room has another generation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,35 +22,35 @@ SQL = load("storage.rooms", "append.sql")
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """`events` are accepted messages in their order; they change nothing of the room's state."""
+    """Accepted message events, in order. They do not change the state of the room."""
 
     room_id: str
     generation: int
-    """At which they were made. They make it one more."""
+    """The generation for which they were built; appending them increments it."""
     forward_extremities: Sequence[str]
-    """After them."""
+    """The forward extremities after them."""
     events: Sequence[EventRow]
     relations: Sequence[tuple[str, str, str]] = ()
-    """Of the target, how an event relates to it, and that event."""
+    """(target, rel_type, event id) of each relation."""
     sent: Mapping[TransactionKey, str] = field(default_factory=dict)
-    """Events of ours by the transaction ids that they were sent with."""
+    """Local events by the transaction ids under which they were sent."""
     queue: Sequence[tuple[str, str]] = ()
-    """Servers and the events that they get, in the order of the events."""
+    """(destination, event id), in the order of the events."""
     response: TransactionResponse | None = None
-    """The transaction that brought them."""
+    """The response to the transaction in which they were received."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """Their positions."""
+    """The positions of the events in the stream and in the queues."""
 
     streamed: Sequence[StreamRow]
     queued: Sequence[QueuedPdu] = ()
 
 
 async def append(connection: Connection, messages: MessageBatch, now_ms: int) -> AppendResult | None:
-    """None: nothing was written, because the room has another generation, or because one of the events, a
-    redaction of one, one of the transaction ids or the transaction that brought them has come before."""
+    """Append the messages. None if nothing was written: the room has another generation, or one of the
+    events, a redaction of one, a transaction id or the received transaction is already stored."""
     if len(messages.events) == 1 and len(messages.queue) <= 1 and not messages.relations:
         return await _append_one(connection, messages, now_ms)
     event_ids = [event.event_id for event in messages.events]
@@ -82,7 +82,7 @@ async def append(connection: Connection, messages: MessageBatch, now_ms: int) ->
 
 
 async def _append_one(connection: Connection, messages: MessageBatch, now_ms: int) -> AppendResult | None:
-    """The same, of one message for at most one server."""
+    """Like `append`, for one message to at most one server."""
     (event,) = messages.events
     ((_, transaction_id),) = messages.sent or ((None, None),)
     ((destination, _),) = messages.queue or ((None, None),)
@@ -109,15 +109,15 @@ async def _append_one(connection: Connection, messages: MessageBatch, now_ms: in
     )
     if row is None:
         return None
-    position, place = row
+    position, queue_position = row
     streamed = [StreamRow(position, messages.room_id, event.event_id, "timeline")]
     if destination is None:
         return AppendResult(streamed)
-    return AppendResult(streamed, [QueuedPdu(destination, event.event_id, place)])
+    return AppendResult(streamed, [QueuedPdu(destination, event.event_id, queue_position)])
 
 
 def _columns(response: TransactionResponse | None) -> Sequence[object]:
-    """Of the transaction that brought the events, and of its row in the audit."""
+    """The parameters for the response and for its audit entry."""
     if response is None:
         return (None,) * 12
     *transaction, audit = response

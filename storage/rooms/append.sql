@@ -1,9 +1,9 @@
--- Everything that is written of messages at the head of a room, ours or another server's, if the room is at the
--- generation at which they were made or judged, none of them is known or has been redacted, and neither the transaction
--- ids that they were sent with nor the transaction that brought them have come before. Whatever follows the head waits
--- for its row: so nothing is written unless the head was, and positions are taken under the room's lock. Those of the
--- stream are taken after the lock that holds its readers back, because the rows are sorted before. A position without a
--- destination is one in the stream.
+-- Writes everything that belongs to new messages of a room, local or received, if the room has the generation for which
+-- they were built or authorised, none of them is stored or has been redacted, and neither their transaction ids nor the
+-- received transaction is stored. All other parts depend on the row of `head`: so nothing is written unless the room was
+-- updated, and positions are taken under the lock on the room's row. Positions in the stream are taken after the lock
+-- that holds its readers back, because the rows are sorted before. A row without a destination is a position in the
+-- stream.
 -- name: append
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3
@@ -59,8 +59,8 @@ UNION ALL
 SELECT destination, event_id, position FROM queued
 ORDER BY position;
 
--- The same of one message that relates to nothing and goes to one server, or to none: nearly all that agents send and
--- receive. There is no list of rows in it to be taken apart, which halves what it costs.
+-- Like `append`, for one message without relations to at most one server: nearly all that agents send and receive. It
+-- has no arrays of rows to unnest, which halves its cost.
 -- name: append_one
 WITH head AS (
     UPDATE rooms SET generation = $2 + 1, forward_extremities = $3::text::text[]

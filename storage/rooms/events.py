@@ -1,11 +1,4 @@
-"""Events, with what this server made of each.
-
-Which events relate to which.
-
-Which redactions ask for which events.
-
-A room's accepted events in the order of its history, page by page.
-"""
+"""Events and this server's verdict on each; relations, redactions, and the pages of a room's history."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
@@ -19,11 +12,11 @@ Verdict = Literal["accepted", "soft_failed", "rejected"]
 Direction = Literal["forwards", "backwards"]
 
 MAX_TIMESTAMP = 2**63 - 1
-"""In the column: before version 6 an event may say any time."""
+"""The largest value of the column. Before room version 6 `origin_server_ts` is unbounded."""
 
 
 class EventRow(NamedTuple):
-    """In the order of the table's columns. It is an outlier if it has no state before it."""
+    """In the order of the table's columns. An event without `state_before` is an outlier."""
 
     event_id: str
     room_id: str
@@ -42,7 +35,7 @@ class EventRow(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """As much of a row as the event itself does not say, and the version of its room."""
+    """The columns that are not part of the event itself, and the version of its room."""
 
     event_id: str
     version: str
@@ -54,7 +47,7 @@ class StoredEvent(NamedTuple):
 
 
 class GraphEntry(NamedTuple):
-    """An event's place in the history."""
+    """An event in the graph of `prev_events`."""
 
     event_id: str
     depth: int
@@ -62,29 +55,30 @@ class GraphEntry(NamedTuple):
 
 
 async def write_events(connection: Connection, rows: Sequence[EventRow]) -> None:
-    """Events that are there already stay as they are, but for an outlier that finds its place."""
+    """Insert events. An existing event stays as it is, unless it was an outlier and no longer is."""
     if rows:
         await connection.execute(SQL.write_events, rows)
 
 
 async def fetch_events(connection: Connection, event_ids: Iterable[str]) -> list[StoredEvent]:
-    """Those of the events that are there, in no order."""
+    """The events that are stored, in no order."""
     return [StoredEvent(*row) for row in await connection.fetch(SQL.fetch_events, list(event_ids))]
 
 
 async def fetch_auth_edges(
     connection: Connection, event_ids: Iterable[str]
 ) -> list[tuple[str, Sequence[str]]]:
-    """The events and their auth chains: each with the ids of its auth events."""
+    """The events and their auth chains, each with the ids of its auth events."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_auth_edges, list(event_ids))]
 
 
 async def fetch_ancestors(
     connection: Connection, room_id: str, event_ids: Iterable[str], limit: int
 ) -> list[GraphEntry]:
-    """These events and what lies before them in the room, newest first; no outliers.
+    """These events and the events before them in the room, newest first, without outliers.
 
-    By depth, which senders make up: it is good for loading at once what a walk will need, and for no more.
+    They are selected by depth, which senders can choose freely: use this only to load at once what a walk
+    through the graph will probably need.
     """
     return [
         GraphEntry(*row)
@@ -95,24 +89,25 @@ async def fetch_ancestors(
 async def fetch_graph_entries(
     connection: Connection, room_id: str, event_ids: Iterable[str]
 ) -> list[GraphEntry]:
-    """Of those of the events that have one in the room."""
+    """The graph entries of those events that are stored in the room and are not outliers."""
     return [
         GraphEntry(*row) for row in await connection.fetch(SQL.fetch_graph_entries, room_id, list(event_ids))
     ]
 
 
 async def fetch_backward_extremities(connection: Connection, room_id: str, limit: int) -> list[str]:
-    """The newest of those events that follow one which has no place here: before them there is more."""
+    """The newest backward extremities: events with a `prev_events` entry that is missing here or an
+    outlier."""
     return [row[0] for row in await connection.fetch(SQL.fetch_backward_extremities, room_id, limit)]
 
 
 def clamp_timestamp(time: int) -> int:
-    """As the column holds it."""
+    """The timestamp, limited to the range of the column."""
     return max(-MAX_TIMESTAMP, min(time, MAX_TIMESTAMP))
 
 
 async def fetch_least_depth(connection: Connection, room_id: str) -> int:
-    """At which depth the history begins that is known here."""
+    """The smallest depth of the events of the room that are stored here."""
     depth: int = await connection.fetchval(SQL.fetch_least_depth, room_id)
     return depth
 
@@ -120,14 +115,14 @@ async def fetch_least_depth(connection: Connection, room_id: str) -> int:
 async def find_nearest(
     connection: Connection, room_id: str, timestamp: int, direction: Direction
 ) -> tuple[str, int] | None:
-    """The accepted event that is next to a time, and its own time."""
+    """The accepted event closest to a time in that direction, and its own time."""
     sql = SQL.find_nearest_after if direction == "forwards" else SQL.find_nearest_before
     row = await connection.fetchrow(sql, room_id, clamp_timestamp(timestamp))
     return None if row is None else (row[0], row[1])
 
 
 async def insert_relations(connection: Connection, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Rows of the target, how an event relates to it, and that event."""
+    """Insert rows of (target, rel_type, event id)."""
     if rows:
         await connection.execute(SQL.insert_relations, *(list(column) for column in zip(*rows, strict=True)))
 
@@ -135,12 +130,12 @@ async def insert_relations(connection: Connection, rows: Sequence[tuple[str, str
 async def fetch_relations(
     connection: Connection, room_id: str, target: str, rel_type: str | None, limit: int
 ) -> list[str]:
-    """The events of that room which relate to the target, oldest first."""
+    """The events of the room that relate to the target, oldest first."""
     return [row[0] for row in await connection.fetch(SQL.fetch_relations, target, room_id, rel_type, limit)]
 
 
 async def insert_redactions(connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
-    """Pairs of the event that is to be redacted and the redaction that asks for it."""
+    """Insert pairs of (target, redaction)."""
     if pairs:
         await connection.execute(
             SQL.insert_redactions, *(list(column) for column in zip(*pairs, strict=True))
@@ -148,12 +143,12 @@ async def insert_redactions(connection: Connection, pairs: Sequence[tuple[str, s
 
 
 async def fetch_redactions(connection: Connection, targets: Iterable[str]) -> list[tuple[str, str]]:
-    """(target, redaction) for each redaction that asks for one of these events."""
+    """(target, redaction) for each redaction of one of these events."""
     return [(row[0], row[1]) for row in await connection.fetch(SQL.fetch_redactions, list(targets))]
 
 
 class HistoryPosition(NamedTuple):
-    """Where an event stands in that order."""
+    """The sort key of an event in the room's history."""
 
     event_id: str
     depth: int
@@ -167,8 +162,8 @@ END: Final = HistoryPosition("", 2**63 - 1, 2**63 - 1)
 async def fetch_page(
     connection: Connection, room_id: str, start: HistoryPosition, limit: int, *, backwards: bool
 ) -> list[HistoryPosition]:
-    """What follows the spot in that direction, nearest first. The spot itself need not be an event's, and an
-    event's may be at any time."""
+    """The events after `start` in that direction, nearest first. `start` need not be the position of an
+    event, and its time may be out of the column's range."""
     sql = SQL.fetch_page_backwards if backwards else SQL.fetch_page_forwards
     depth, time = clamp_timestamp(start.depth), clamp_timestamp(start.origin_server_ts)
     rows = await connection.fetch(sql, room_id, depth, time, start.event_id, limit)

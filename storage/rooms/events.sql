@@ -73,7 +73,7 @@ INSERT INTO redactions (target, event_id) SELECT * FROM unnest($1::text[], $2::t
 -- name: fetch_redactions
 SELECT target, event_id FROM redactions WHERE target = ANY($1::text[]) ORDER BY target, event_id;
 
--- The order is that of the history: depths are made up by senders, so that times and ids break what ties they make.
+-- Ordered by depth; senders choose depths freely, so times and ids break ties.
 -- name: fetch_page_backwards
 SELECT event_id, depth, origin_server_ts FROM events
 WHERE room_id = $1 AND state_before IS NOT NULL AND verdict = 'accepted'

@@ -1,4 +1,4 @@
-"""What an operator looks at and nothing else asks for: across rooms, servers and queues, always bounded."""
+"""Queries for operators only, across rooms, servers and queues. All of them are bounded."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from storage.statements import load
 
 SQL = load("storage.rooms", "inspection.sql")
 
-GREATEST_DEPTH: Final = 2**63 - 1
+MAX_DEPTH: Final = 2**63 - 1
 
 
 class StateEntry(NamedTuple):
@@ -19,15 +19,15 @@ class StateEntry(NamedTuple):
 
 
 class JoinedCounts(NamedTuple):
-    """How many are joined, how many of them are of one's own server, and of how many servers they all are."""
+    """The number of joined members, of the local ones among them, and of their servers."""
 
     members: int
-    own: int
+    local: int
     servers: int
 
 
 class GraphNode(NamedTuple):
-    """An event with its place in the room's history."""
+    """An event in the graph of `prev_events`."""
 
     event_id: str
     type: str
@@ -41,7 +41,7 @@ class GraphNode(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """An event that names another one."""
+    """An event that refers to another one in `prev_events` or `auth_events`."""
 
     event_id: str
     as_previous: bool
@@ -49,7 +49,7 @@ class Reference(NamedTuple):
 
 
 class QueuedPduSummary(NamedTuple):
-    """`type` is None when the event is not there."""
+    """`type` is None if the event is not stored."""
 
     position: int
     room_id: str
@@ -67,80 +67,87 @@ class QueuedEduSummary(NamedTuple):
 # ---- finding -----------------------------------------------------------------------------------------
 
 
-async def rooms_beginning_with(connection: Connection, prefix: str, limit: int) -> list[str]:
-    return [row[0] for row in await connection.fetch(SQL.rooms_beginning_with, prefix, limit)]
+async def list_rooms_with_prefix(connection: Connection, prefix: str, limit: int) -> list[str]:
+    return [row[0] for row in await connection.fetch(SQL.list_rooms_with_prefix, prefix, limit)]
 
 
-async def events_beginning_with(connection: Connection, prefix: str, limit: int) -> list[str]:
-    return [row[0] for row in await connection.fetch(SQL.events_beginning_with, prefix, limit)]
+async def list_events_with_prefix(connection: Connection, prefix: str, limit: int) -> list[str]:
+    return [row[0] for row in await connection.fetch(SQL.list_events_with_prefix, prefix, limit)]
 
 
 # ---- rooms -------------------------------------------------------------------------------------------
 
 
-async def room_ids_after(connection: Connection, after: str, limit: int) -> list[str]:
-    """In the order of the ids."""
-    return [row[0] for row in await connection.fetch(SQL.room_ids_after, after, limit)]
+async def list_room_ids(connection: Connection, after: str, limit: int) -> list[str]:
+    """The room ids after this one, in order."""
+    return [row[0] for row in await connection.fetch(SQL.list_room_ids, after, limit)]
 
 
-async def state_entries(
+async def fetch_state_entries(
     connection: Connection, room_ids: Iterable[str], types: Iterable[str]
 ) -> list[StateEntry]:
-    """Those of the entries with an empty state key that the rooms have."""
-    rows = await connection.fetch(SQL.state_entries, list(room_ids), list(types))
+    """The current state events of these types with an empty state key."""
+    rows = await connection.fetch(SQL.fetch_state_entries, list(room_ids), list(types))
     return [StateEntry(*row) for row in rows]
 
 
-async def count_joined(connection: Connection, room_ids: Iterable[str], own: str) -> dict[str, JoinedCounts]:
-    """By room; one in which nobody is joined is left out."""
-    rows = await connection.fetch(SQL.count_joined, list(room_ids), own)
+async def count_joined(
+    connection: Connection, room_ids: Iterable[str], server_name: str
+) -> dict[str, JoinedCounts]:
+    """The counts by room, without rooms that have no joined member."""
+    rows = await connection.fetch(SQL.count_joined, list(room_ids), server_name)
     return {row[0]: JoinedCounts(row[1], row[2], row[3]) for row in rows}
 
 
 async def count_memberships(connection: Connection, room_id: str) -> dict[str, int]:
-    """How many have each membership. What it is called is whatever an event says."""
+    """The number of members by membership. An event may contain any string as the membership."""
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_memberships, room_id)}
 
 
-async def members_of_server(
+async def list_members_of_server(
     connection: Connection, room_id: str, server: str, memberships: Iterable[str], after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """(user id, membership), in the order of the ids."""
-    rows = await connection.fetch(SQL.members_of_server, room_id, server, list(memberships), after, limit)
+    """(user id, membership), ordered by user id."""
+    rows = await connection.fetch(
+        SQL.list_members_of_server, room_id, server, list(memberships), after, limit
+    )
     return [(row[0], row[1]) for row in rows]
 
 
-async def outside_members(
+async def list_outside_members(
     connection: Connection, room_id: str, after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """(user id, membership) of our users who are invited into, or knock at, a room that we are not in."""
-    return [(row[0], row[1]) for row in await connection.fetch(SQL.outside_members, room_id, after, limit)]
+    """(user id, membership) of local users who are invited into, or have knocked on, a room without local
+    members."""
+    return [
+        (row[0], row[1]) for row in await connection.fetch(SQL.list_outside_members, room_id, after, limit)
+    ]
 
 
 # ---- events ------------------------------------------------------------------------------------------
 
 
-async def latest_events(connection: Connection, room_id: str, limit: int) -> list[str]:
-    """What was accepted last, newest first."""
-    return [row[0] for row in await connection.fetch(SQL.latest_events, room_id, limit)]
+async def list_latest_events(connection: Connection, room_id: str, limit: int) -> list[str]:
+    """The events accepted last, newest first."""
+    return [row[0] for row in await connection.fetch(SQL.list_latest_events, room_id, limit)]
 
 
-async def nodes_of_graph(connection: Connection, room_id: str, depth: int, limit: int) -> list[GraphNode]:
-    """The events up to a depth, the deepest first."""
-    return [GraphNode(*row) for row in await connection.fetch(SQL.nodes_of_graph, room_id, depth, limit)]
+async def fetch_graph_nodes(connection: Connection, room_id: str, depth: int, limit: int) -> list[GraphNode]:
+    """The events up to a depth, deepest first."""
+    return [GraphNode(*row) for row in await connection.fetch(SQL.fetch_graph_nodes, room_id, depth, limit)]
 
 
-async def verdicts(connection: Connection, event_ids: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """Of those that are there: the verdict, and whether nobody knows where in the history it stands."""
-    rows = await connection.fetch(SQL.verdicts, list(event_ids))
+async def fetch_verdicts(connection: Connection, event_ids: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """For each stored event: its verdict, and whether it is an outlier."""
+    rows = await connection.fetch(SQL.fetch_verdicts, list(event_ids))
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
 async def find_references(
-    connection: Connection, room_id: str, event_id: str, depth: int, *, look_at: int, limit: int
+    connection: Connection, room_id: str, event_id: str, depth: int, *, searched: int, limit: int
 ) -> list[Reference]:
-    """Events of at least that depth which name the event, among the first `look_at` of them."""
-    rows = await connection.fetch(SQL.find_references, room_id, depth, event_id, look_at, limit)
+    """The events that refer to the event, among the first `searched` events of at least that depth."""
+    rows = await connection.fetch(SQL.find_references, room_id, depth, event_id, searched, limit)
     return [Reference(*row) for row in rows]
 
 
@@ -148,14 +155,14 @@ async def find_references(
 
 
 async def count_rooms_by_server(connection: Connection) -> dict[str, int]:
-    """In how many rooms each server has somebody."""
+    """The number of rooms in which each server has a joined member."""
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_rooms_by_server)}
 
 
-async def first_pdus(connection: Connection, destination: str, limit: int) -> list[QueuedPduSummary]:
-    """What waits for a server, oldest first."""
-    return [QueuedPduSummary(*row) for row in await connection.fetch(SQL.first_pdus, destination, limit)]
+async def list_first_pdus(connection: Connection, destination: str, limit: int) -> list[QueuedPduSummary]:
+    """The first PDUs in the queue to a server, oldest first."""
+    return [QueuedPduSummary(*row) for row in await connection.fetch(SQL.list_first_pdus, destination, limit)]
 
 
-async def first_edus(connection: Connection, destination: str, limit: int) -> list[QueuedEduSummary]:
-    return [QueuedEduSummary(*row) for row in await connection.fetch(SQL.first_edus, destination, limit)]
+async def list_first_edus(connection: Connection, destination: str, limit: int) -> list[QueuedEduSummary]:
+    return [QueuedEduSummary(*row) for row in await connection.fetch(SQL.list_first_edus, destination, limit)]

@@ -1,4 +1,5 @@
-"""Invites into, and knocks at, rooms that this server is not in. For all other rooms their state says it."""
+"""Invites and knocks of local users for rooms without local members; Synapse calls them out-of-band
+memberships. In all other rooms the memberships are in the room state."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -26,7 +27,7 @@ class OutsideMembership(NamedTuple):
 
 
 async def write_membership(connection: Connection, row: OutsideMembership) -> None:
-    """The newest one counts, whichever is written first."""
+    """Insert or replace the membership, unless a newer one is stored."""
     await connection.execute(SQL.upsert_membership, *row)
 
 
@@ -36,18 +37,18 @@ async def fetch_membership(connection: Connection, room_id: str, user_id: str) -
 
 
 async def list_memberships_of_user(connection: Connection, user_id: str) -> list[OutsideMembership]:
-    """Oldest first."""
+    """The memberships of the user, oldest first."""
     return [OutsideMembership(*row) for row in await connection.fetch(SQL.list_memberships_of_user, user_id)]
 
 
 async def delete_membership(connection: Connection, room_id: str, user_id: str) -> bool:
-    """Whether there was one."""
+    """False if there was none."""
     return await connection.fetchval(SQL.delete_membership, room_id, user_id) is not None
 
 
 async def insert_invite(connection: Connection, row: OutsideMembership) -> bool:
-    """Keep it and give it its place in the stream. False when it is kept already. Late in a transaction, as
-    everything that writes to the stream."""
+    """Store an invite and append it to the stream. False if this invite is already stored. Call it late in
+    the transaction, like everything that writes to the stream."""
     if await connection.fetchval(SQL.insert_invite, *row) is None:
         return False
     await room_stream.append(connection, [(row.room_id, row.event_id, "invite")])
@@ -57,7 +58,7 @@ async def insert_invite(connection: Connection, row: OutsideMembership) -> bool:
 async def fetch_by_events(
     connection: Connection, wanted: Iterable[tuple[str, str]]
 ) -> dict[str, OutsideMembership]:
-    """By the id of the event, for pairs of a room and an event: what of them still stands."""
+    """The memberships that still exist, by event id, for pairs of (room id, event id)."""
     pairs = list(wanted)
     rows = await connection.fetch(
         SQL.fetch_by_events, [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -25,7 +25,7 @@ FROM outside_memberships WHERE user_id = $1 ORDER BY received_at, room_id;
 -- name: delete_membership
 DELETE FROM outside_memberships WHERE room_id = $1 AND user_id = $2 RETURNING true;
 
--- The same invite, sent again, is no news.
+-- A repeated invite changes nothing and returns no row.
 -- name: insert_invite
 INSERT INTO outside_memberships (
     room_id, user_id, membership, version, event_id, sender, server, event, stripped_state, received_at

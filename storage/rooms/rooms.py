@@ -1,8 +1,8 @@
-"""Rooms: where each of them stands, and the lock that makes one process at a time its writer.
+"""Rooms, their current state, and state groups.
 
-The current state of rooms as a table, for questions that go across rooms or need a few of its entries.
-
-States of rooms, each a snapshot or what changed since another one.
+The lock on a room's row makes one process at a time its writer. The current state is a table, for queries
+across rooms or for a few entries. A state group is a snapshot of a room's state, or the difference to its
+parent group.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ class RoomRow(NamedTuple):
 
 
 async def lock_rooms(connection: Connection, room_ids: Iterable[str]) -> list[RoomRow]:
-    """Those of the rooms that exist, each locked until the transaction ends."""
+    """The rooms that exist, locked until the transaction ends."""
     return [RoomRow(*row) for row in await connection.fetch(SQL.lock_rooms, list(room_ids))]
 
 
@@ -38,7 +38,7 @@ async def list_rooms(connection: Connection) -> list[RoomRow]:
 
 
 async def insert_room(connection: Connection, row: RoomRow) -> bool:
-    """Whether it was not there before. Another process that inserts it at the same time is waited for."""
+    """Insert a room. False if it exists. Waits for a transaction that is inserting the same room."""
     return await connection.fetchval(SQL.insert_room, *row) is not None
 
 
@@ -48,7 +48,7 @@ async def update_rooms(connection: Connection, rows: Sequence[RoomRow]) -> None:
 
 
 class CurrentStateRow(NamedTuple):
-    """In the order of the table's columns. The last two are of m.room.member events."""
+    """In the order of the table's columns. The last two are set for m.room.member events only."""
 
     room_id: str
     type: str
@@ -67,7 +67,8 @@ class Member(NamedTuple):
 async def write_current_state(
     connection: Connection, set_: Sequence[CurrentStateRow], removed: Sequence[tuple[str, str, str]] = ()
 ) -> None:
-    """Entries that are set, and the (room id, type, state key) of those that are no more."""
+    """Write the entries of `set_`, and delete the entries with the keys (room id, type, state key) of
+    `removed`."""
     if removed:
         await connection.execute(SQL.delete_entries, *(list(column) for column in zip(*removed, strict=True)))
     if set_:
@@ -88,27 +89,27 @@ async def fetch_rooms_of_user(
 
 
 async def count_joined_by_server(connection: Connection, room_id: str) -> dict[str, int]:
-    """How many members of each server are joined."""
+    """The number of joined members by server."""
     return {row[0]: row[1] for row in await connection.fetch(SQL.count_joined_by_server, room_id)}
 
 
 async def has_member_of_server(
     connection: Connection, room_id: str, server: str, memberships: Iterable[str]
 ) -> bool:
-    """Whether somebody of that server has one of these memberships."""
+    """Whether a user of that server has one of these memberships."""
     has: bool = await connection.fetchval(SQL.has_member_of_server, room_id, list(memberships), server)
     return has
 
 
 async def fetch_rooms_of_server(connection: Connection, server: str) -> list[str]:
-    """The rooms that somebody of this server has joined."""
+    """The rooms with a joined member of this server."""
     return [row[0] for row in await connection.fetch(SQL.fetch_rooms_of_server, server)]
 
 
 async def fetch_entries(
     connection: Connection, room_id: str, type_: str, state_keys: Iterable[str] | None = None
 ) -> dict[str, str]:
-    """Event ids by state key, of one type of state event."""
+    """The current state events of one type: event ids by state key."""
     rows = await connection.fetch(
         SQL.fetch_entries, room_id, type_, None if state_keys is None else list(state_keys)
     )
@@ -116,7 +117,7 @@ async def fetch_entries(
 
 
 async def fetch_rooms_of_users(connection: Connection, user_ids: Iterable[str]) -> dict[str, list[str]]:
-    """The rooms that each of the users has joined; those who have joined none are left out."""
+    """The rooms that each user has joined, without users who have joined none."""
     rooms: dict[str, list[str]] = {}
     for user_id, room_id in await connection.fetch(SQL.fetch_rooms_of_users, list(user_ids)):
         rooms.setdefault(user_id, []).append(room_id)
@@ -126,18 +127,18 @@ async def fetch_rooms_of_users(connection: Connection, user_ids: Iterable[str]) 
 async def fetch_entries_of_rooms(
     connection: Connection, room_ids: Iterable[str], type_: str, state_key: str
 ) -> dict[str, str]:
-    """Event ids by room, of one entry of the state."""
+    """One entry of the current state in several rooms: event ids by room."""
     rows = await connection.fetch(SQL.fetch_entries_of_rooms, list(room_ids), type_, state_key)
     return {row[0]: row[1] for row in rows}
 
 
 RESERVED_IDS = 64
-"""How many ids one step of the sequence stands for. The migration says the same."""
+"""The number of ids that one value of the sequence reserves; equals its INCREMENT in the schema."""
 
 
 class StateGroupRow(NamedTuple):
-    """In the order of the table's columns. The last three run in parallel; an event id that is None takes the
-    key out of the parent's state. `distance` is 0 for a snapshot, which has no parent."""
+    """In the order of the table's columns. The last three are parallel lists; an event id of None removes the
+    key from the parent's state. `distance` is 0 for a snapshot, which has no parent."""
 
     id: int
     room_id: str
@@ -149,7 +150,7 @@ class StateGroupRow(NamedTuple):
 
 
 async def reserve_ids(connection: Connection) -> range:
-    """Ids that nobody else gets. Those that are not used are lost, which is no harm."""
+    """Reserve ids for this process. Unused ids are lost, which does no harm."""
     first = await connection.fetchval(SQL.reserve_ids)
     return range(first, first + RESERVED_IDS)
 
@@ -160,6 +161,6 @@ async def insert_state_groups(connection: Connection, rows: Sequence[StateGroupR
 
 
 async def fetch_chain(connection: Connection, group: int) -> list[StateGroupRow]:
-    """The snapshot that a group rests on and everything up to the group, oldest first. Empty when there is no
+    """The groups from the snapshot on which the group is based up to the group itself. Empty if there is no
     such group."""
     return [StateGroupRow(*row) for row in await connection.fetch(SQL.fetch_chain, group)]

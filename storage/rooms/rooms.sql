@@ -1,4 +1,4 @@
--- In one order, so that two processes that need the same rooms never wait for each other.
+-- Locks in a fixed order, so that two processes that need the same rooms do not deadlock.
 -- name: lock_rooms
 SELECT room_id, version, generation, forward_extremities, state_group
 FROM rooms WHERE room_id = ANY($1::text[]) ORDER BY room_id FOR NO KEY UPDATE;

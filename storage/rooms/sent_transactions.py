@@ -1,4 +1,4 @@
-"""Which events have been made under which transaction ids. Written under the lock on the room's row."""
+"""The events that local users have sent, by transaction id. Written under the lock on the room's row."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -9,23 +9,22 @@ from storage.statements import load
 SQL = load("storage.rooms", "sent_transactions.sql")
 
 TransactionKey = tuple[str, str]
-"""A sender, and the transaction id that the sender gave."""
+"""(sender, transaction id)."""
 
 
 async def fetch_sent(
-    connection: Connection, room_id: str, asked: Collection[TransactionKey]
+    connection: Connection, room_id: str, keys: Collection[TransactionKey]
 ) -> dict[TransactionKey, str]:
-    """The ids of those events of the room that were made so."""
-    if not asked:
+    """The ids of the events of the room that were sent under these transaction ids."""
+    if not keys:
         return {}
-    rows = await connection.fetch(
-        SQL.fetch_sent, room_id, [one[0] for one in asked], [one[1] for one in asked]
-    )
+    rows = await connection.fetch(SQL.fetch_sent, room_id, [key[0] for key in keys], [key[1] for key in keys])
     return {(row[0], row[1]): row[2] for row in rows}
 
 
 async def insert_sent(connection: Connection, room_id: str, made: Mapping[TransactionKey, str]) -> bool:
-    """Whether all of them are new. If they are not, nothing of the transaction may be committed."""
+    """Insert events by transaction id. False if one of the transaction ids exists; then the caller must roll
+    back."""
     if not made:
         return True
     inserted: int = await connection.fetchval(
@@ -35,6 +34,6 @@ async def insert_sent(connection: Connection, room_id: str, made: Mapping[Transa
 
 
 async def prune_sent(connection: Connection, age: timedelta) -> int:
-    """Forget those that are older; how many they were."""
-    forgotten: int = await connection.fetchval(SQL.prune_sent, age)
-    return forgotten
+    """Delete older rows, and return their number."""
+    deleted: int = await connection.fetchval(SQL.prune_sent, age)
+    return deleted

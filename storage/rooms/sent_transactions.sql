@@ -14,7 +14,7 @@ WITH inserted AS (
 SELECT count(*) FROM inserted;
 
 -- name: prune_sent
-WITH forgotten AS (
+WITH deleted AS (
     DELETE FROM sent_transactions WHERE sent_at < now() - $1::interval RETURNING 1
 )
-SELECT count(*) FROM forgotten;
+SELECT count(*) FROM deleted;

@@ -1,14 +1,13 @@
-"""Everything taken in, in one durable order, while several processes write.
+"""The stream: all events that concern this node, in one durable order, while several processes write.
 
-A position is given out before its transaction ends, so that a reader who simply asked for all beyond its
-cursor would miss what was given out earlier and is committed later. Therefore each writer holds a shared
-advisory lock that names a position below all of its own, from before it takes them until its transaction has
-ended; a reader goes no further than the lowest position that is named so.
+A position is assigned before its transaction commits, so a reader that simply queried everything after its
+own position would miss events with a smaller position that are committed later. Therefore each writer holds a
+shared advisory lock whose number contains a position below all of its own, from before it takes them until
+its transaction has ended; a reader stops at the lowest position in these locks.
 
-How far each reader of the stream has come, and which process is the reader.
-
-The process that holds the lease of a name is its reader. A session may end without the process noticing, so
-that the lease alone would let two advance: each reader has a term besides, and only the newest one's counts.
+The table of cursors has the position of each reader. The process that holds the lease of a reader's name is
+that reader. A session may end without the process noticing, so the lease alone would let two processes
+advance: each reader also has a term, and only the newest term may advance.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ SQL = load("storage.rooms", "stream.sql")
 
 Kind = Literal["timeline", "state", "unset", "invite"]
 
-TAG = 0x5053  # "PS": the upper 16 bits of the locks' numbers, which no other advisory lock has
+TAG = 0x5053  # "PS": the upper 16 bits of the locks' numbers; no other advisory lock uses them
 
 
 class StreamRow(NamedTuple):
@@ -32,7 +31,8 @@ class StreamRow(NamedTuple):
 
 
 async def append(connection: Connection, entries: Sequence[tuple[str, str, Kind]]) -> list[int]:
-    """Entries of (room id, event id, kind), and the positions they get. Once in a transaction, late in it."""
+    """Append entries of (room id, event id, kind), and return their positions. Call it once in a transaction,
+    late in it."""
     if not entries:
         return []
     columns = (list(column) for column in zip(*entries, strict=True))
@@ -41,33 +41,33 @@ async def append(connection: Connection, entries: Sequence[tuple[str, str, Kind]
 
 
 async def read(connection: Connection, after: int, limit: int) -> list[StreamRow]:
-    """What follows a position, as far as nothing can still appear before it.
+    """The entries after a position, up to the point before which nothing can appear any more.
 
-    Two statements, in this order: the second one has to see at least what was so when the first one ran. So
-    the connection must not be in a transaction of a higher isolation than Postgres's default; it need be in
-    none.
+    Executes two statements, of which the second must see at least everything that was committed when the
+    first one ran. So the connection must not be in a transaction with a higher isolation than Postgres's
+    default; it may be in none.
     """
     horizon = await fetch_last_position(connection)
     return [StreamRow(*row) for row in await connection.fetch(SQL.read, after, horizon, limit)]
 
 
 async def fetch_last_position(connection: Connection) -> int:
-    """Where a reader begins that wants only new entries: all that is committed later stands behind it."""
+    """The position at which a reader of new entries starts: everything committed later has a greater one."""
     position: int = await connection.fetchval(SQL.horizon, TAG)
     return position
 
 
 ReaderPosition: TypeAlias = tuple[str, int, int]
-"""To which a reader has come: its name, its term, and the position. Statements that advance it together with
-what was made of what it read are given one."""
+"""(name, term, position). Statements that advance a reader together with the results of what it read take
+one."""
 
 
 class ReaderReplaced(Exception):
-    """Another process reads under this name now. Nothing of this one's is committed any more."""
+    """Another process is now the reader of this name. Nothing that this process has read may be committed."""
 
 
 async def begin_term(connection: Connection, name: str, beginning: int) -> int:
-    """A new term, which ends the one before. `beginning` is where to begin for a name that has never read."""
+    """Start a new term, which ends the previous one. `beginning` is the position of a new reader."""
     term: int = await connection.fetchval(SQL.begin_term, name, beginning)
     return term
 
@@ -81,11 +81,12 @@ async def fetch_position(connection: Connection, name: str, term: int) -> int:
 
 
 async def advance(connection: Connection, name: str, term: int, position: int) -> None:
-    """Raises `ReaderReplaced`, and then nothing else of the transaction may be committed either."""
+    """Advance the reader to the position. Raises `ReaderReplaced`; then the transaction must be rolled
+    back."""
     if await connection.fetchval(SQL.advance, name, term, position) is None:
         raise ReaderReplaced(name)
 
 
 async def list_cursors(connection: Connection) -> dict[str, int]:
-    """The position of every reader by its name."""
+    """The position of each reader, by name."""
     return {row[0]: row[1] for row in await connection.fetch(SQL.list_cursors)}

@@ -1,4 +1,4 @@
--- Positions are taken after the rows have been sorted, and so after the lock.
+-- Positions are taken after the rows have been sorted, and therefore after the lock.
 -- name: append
 WITH held_back AS MATERIALIZED (
     SELECT pg_advisory_xact_lock_shared(($1::bigint << 48) | (last_value - 1 + is_called::integer))
@@ -11,8 +11,8 @@ CROSS JOIN unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS given (
 ORDER BY number
 RETURNING position;
 
--- First what was given out, and then, because it refers to that, what is still held back. A sequence that was never
--- asked says 1, too. A lock whose number has 64 bits is shown as two halves.
+-- Reads the last assigned position first, and the locks of the writers after it, because the subquery refers to it. An
+-- unused sequence also has the last_value 1. pg_locks shows a 64-bit lock number as two halves.
 -- name: horizon
 WITH given_out AS MATERIALIZED (
     SELECT last_value - 1 + is_called::integer AS position FROM room_stream_positions
@@ -28,7 +28,7 @@ FROM given_out;
 SELECT position, room_id, event_id, kind FROM room_stream
 WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3;
 
--- Waits for a transaction of the predecessor that is about to advance.
+-- Waits for a transaction of the previous reader that is advancing.
 -- name: begin_term
 INSERT INTO consumer_cursors (name, position, term) VALUES ($1, $2, 1)
 ON CONFLICT (name) DO UPDATE SET term = consumer_cursors.term + 1

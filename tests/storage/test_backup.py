@@ -190,7 +190,7 @@ async def test_what_is_no_backup_is_refused(empty_address: DatabaseAddress, tmp_
     (tmp_path / "picture").write_bytes(b"GIF89a")
     with pytest.raises(LocalError) as other:
         await restore(empty_address, tmp_path / "picture")
-    assert other.value.problem == f"{tmp_path}/picture is not a backup that can be read."
+    assert other.value.problem == f"{tmp_path}/picture is not a readable backup."
 
 
 async def test_a_dump_that_cannot_be_written_is_refused(full: DatabaseAddress, tmp_path: Path) -> None:

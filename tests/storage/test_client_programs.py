@@ -78,7 +78,7 @@ async def test_standard_streams_are_given_on() -> None:
         ),
         ("psql:<stdin>:3: ERROR:  relation exists\nCONTEXT: y", "It failed: relation exists."),
         ("something\nlast words", "It failed: last words."),
-        ("", "It failed: it said nothing."),
+        ("", "It failed: no message."),
     ],
 )
 def test_the_reason_is_in_the_sentence(output: str, problem: str, tmp_path: Path) -> None:

@@ -180,9 +180,7 @@ def test_a_version_that_is_not_supported(major: int) -> None:
     """The sentence says which was found and which are known to work."""
     with pytest.raises(LocalError) as unsupported:
         check_version(major, 3, ADDRESS)
-    assert (
-        unsupported.value.problem == f"Postgres at db is version {major}.3, and Palaver works with 15 to 18."
-    )
+    assert unsupported.value.problem == f"Postgres at db is version {major}.3, and Palaver supports 15 to 18."
     assert "embedded" in unsupported.value.advice
 
 

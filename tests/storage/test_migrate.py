@@ -34,7 +34,7 @@ def test_a_newer_schema_is_refused() -> None:
     assert isinstance(refused, LocalError)
     assert refused.problem == "The database has schema version 3, and this Palaver knows versions up to 1."
     assert refused.advice == (
-        "Run the newer Palaver that made it, or restore a backup from before the upgrade."
+        "Run the newer Palaver that upgraded it, or restore a backup from before the upgrade."
     )
 
 

@@ -12,7 +12,7 @@ from federation.matrix.identifiers import domain
 from federation.rooms.receive_checks import KnownEvent
 from storage.errors import LocalError
 from storage.rooms.events import fetch_redactions
-from storage.rooms.inspection import GREATEST_DEPTH, GraphNode, find_references, nodes_of_graph, verdicts
+from storage.rooms.inspection import MAX_DEPTH, GraphNode, fetch_graph_nodes, fetch_verdicts, find_references
 
 MOST_LOOKED_AT: Final = 10_000
 """Events behind this one, to find those that name it."""
@@ -37,11 +37,11 @@ async def events_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
             pdu.room_id,
             pdu.event_id,
             pdu.depth,
-            look_at=MOST_LOOKED_AT,
+            searched=MOST_LOOKED_AT,
             limit=MOST_FOLLOWERS,
         )
         asked = [redaction for _, redaction in await fetch_redactions(connection, [pdu.event_id])]
-        around = await verdicts(connection, {*prev, *auth})
+        around = await fetch_verdicts(connection, {*prev, *auth})
     redactions = await homeserver.graph.known_events(asked[:MOST_REDACTIONS])
     return {
         "event_id": pdu.event_id,
@@ -94,10 +94,10 @@ async def rooms_dag(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping
     view = await homeserver.graph.room(room_id)
     assert view is not None, "it was found a moment ago, and rooms do not go away"
     async with homeserver.database.transaction(readonly=True) as connection:
-        nodes = await nodes_of_graph(connection, room_id, depth, limit)
+        nodes = await fetch_graph_nodes(connection, room_id, depth, limit)
         listed = {node.event_id for node in nodes}
         beyond = {prev for node in nodes for prev in node.prev_events} - listed
-        known = await verdicts(connection, beyond)
+        known = await fetch_verdicts(connection, beyond)
     following = Counter(prev for node in nodes for prev in set(node.prev_events))
     ends = set(view.forward_extremities)
     return {
@@ -110,7 +110,7 @@ async def rooms_dag(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping
 
 async def _depth(homeserver: Homeserver, room_id: str, start: str | None) -> int:
     if start is None:
-        return GREATEST_DEPTH
+        return MAX_DEPTH
     event = await find_event(homeserver, start)
     if event.pdu.room_id != room_id:
         raise LocalError(

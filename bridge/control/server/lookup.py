@@ -19,10 +19,10 @@ from federation.rooms.receive_checks import KnownEvent
 from storage.errors import LocalError
 from storage.rooms.aliases import fetch_alias
 from storage.rooms.inspection import (
-    events_beginning_with,
-    room_ids_after,
-    rooms_beginning_with,
-    state_entries,
+    fetch_state_entries,
+    list_events_with_prefix,
+    list_room_ids,
+    list_rooms_with_prefix,
 )
 from storage.rooms.rooms import RoomRow, fetch_rooms
 
@@ -50,7 +50,7 @@ async def summaries(homeserver: Homeserver, room_ids: Collection[str]) -> dict[s
     redacted is not said."""
     async with homeserver.database.transaction(readonly=True) as connection:
         rows = {row.room_id: row for row in await fetch_rooms(connection, room_ids)}
-        entries = await state_entries(connection, room_ids, {type_ for type_, _ in SUMMARISED})
+        entries = await fetch_state_entries(connection, room_ids, {type_ for type_, _ in SUMMARISED})
     events = await homeserver.graph.events([entry.event_id for entry in entries])
     shown = {pdu.event_id: pdu for pdu in await homeserver.graph.shown_to_people(list(events.values()))}
     states: dict[str, dict[StateKey, Pdu]] = {room_id: {} for room_id in rows}
@@ -89,7 +89,7 @@ async def find_room(homeserver: Homeserver, text: str) -> str:
         return room_id
     if len(room_id) > SHORTEST:
         async with homeserver.database.transaction(readonly=True) as connection:
-            found = await rooms_beginning_with(connection, room_id, _SHOWN + 1)
+            found = await list_rooms_with_prefix(connection, room_id, _SHOWN + 1)
         if len(found) == 1:
             return found[0]
         if found and text.startswith("!"):
@@ -107,7 +107,7 @@ async def find_event(homeserver: Homeserver, text: str) -> KnownEvent:
         return found
     if len(event_id) > SHORTEST:
         async with homeserver.database.transaction(readonly=True) as connection:
-            ids = await events_beginning_with(connection, event_id, _SHOWN + 1)
+            ids = await list_events_with_prefix(connection, event_id, _SHOWN + 1)
         if len(ids) == 1:
             return (await homeserver.graph.known_events(ids))[ids[0]]
         if ids:
@@ -136,7 +136,7 @@ async def search(
 async def _all_rooms(homeserver: Homeserver, after: str) -> AsyncIterator[Summary]:
     for _ in range(MOST_SEARCHED // AT_ONCE):
         async with homeserver.database.transaction(readonly=True) as connection:
-            ids = await room_ids_after(connection, after, AT_ONCE)
+            ids = await list_room_ids(connection, after, AT_ONCE)
         for summary in (await summaries(homeserver, ids)).values():
             yield summary
         if len(ids) < AT_ONCE:

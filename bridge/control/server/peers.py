@@ -20,7 +20,7 @@ from federation.peers.check.report import report
 from federation.peers.check.run import examine
 from storage.errors import LocalError
 from storage.federation.outbox import OutageRow, QueueDepth, list_depths, list_outages
-from storage.rooms.inspection import count_rooms_by_server, first_edus, first_pdus
+from storage.rooms.inspection import count_rooms_by_server, list_first_edus, list_first_pdus
 
 
 async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -206,8 +206,8 @@ async def _one(homeserver: Homeserver, server: str, limit: int) -> Mapping[str, 
             "`palaver queue` shows for whom something waits, `palaver peers list` whom this node knows.",
         )
     async with homeserver.database.transaction(isolation="repeatable_read", readonly=True) as connection:
-        pdus = await first_pdus(connection, server, limit)
-        edus = await first_edus(connection, server, limit)
+        pdus = await list_first_pdus(connection, server, limit)
+        edus = await list_first_edus(connection, server, limit)
     # Known to the process that sends to the server.
     view, first_sent = homeserver.outbox.view().get(server), homeserver.outbox.first_sent(server)
     in_flight = None if view is None else view.in_flight

@@ -20,10 +20,10 @@ from storage.rooms.inspection import (
     JoinedCounts,
     count_joined,
     count_memberships,
-    latest_events,
-    members_of_server,
-    outside_members,
-    room_ids_after,
+    list_latest_events,
+    list_members_of_server,
+    list_outside_members,
+    list_room_ids,
 )
 from storage.rooms.outside_memberships import fetch_membership
 from storage.rooms.rooms import count_joined_by_server
@@ -87,7 +87,7 @@ async def rooms_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
         found, on = await search(homeserver, words, after, limit)
     else:
         async with homeserver.database.transaction(readonly=True) as connection:
-            ids = await room_ids_after(connection, after, limit + 1)
+            ids = await list_room_ids(connection, after, limit + 1)
         found = list((await summaries(homeserver, ids[:limit])).values())
         on = ids[limit - 1] if len(ids) > limit else None
     async with homeserver.database.transaction(readonly=True) as connection:
@@ -103,7 +103,7 @@ def _listed(summary: Summary, joined: JoinedCounts) -> dict[str, Any]:
         "room_version": summary.row.version,
         "room_type": summary.said.get("room_type"),
         "members": joined.members,
-        "local_members": joined.own,
+        "local_members": joined.local,
         "servers": joined.servers,
         "extremities": len(summary.row.forward_extremities),
     }
@@ -117,12 +117,12 @@ async def rooms_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
         joined = (await count_joined(connection, [room_id], homeserver.server_name)).get(room_id, _NOBODY)
         memberships = await count_memberships(connection, room_id)
         servers = await count_joined_by_server(connection, room_id)
-        local = await members_of_server(
+        local = await list_members_of_server(
             connection, room_id, homeserver.server_name, ["join", "invite", "knock"], "", MOST_USERS
         )
         aliases = await list_aliases_of_room(connection, room_id)
         published = await is_published(connection, room_id)
-        latest = await latest_events(connection, room_id, LATEST)
+        latest = await list_latest_events(connection, room_id, LATEST)
     return {
         **_listed(summary, joined),
         "topic": summary.said.get("topic"),
@@ -264,7 +264,7 @@ async def _room(homeserver: Homeserver, text: str) -> str:
     """An invite may lead into a room that this node is not in, and that it knows by its id alone."""
     if is_room_id(text) and await homeserver.graph.room(text) is None:
         async with homeserver.database.transaction(readonly=True) as connection:
-            if await outside_members(connection, text, "", 1):
+            if await list_outside_members(connection, text, "", 1):
                 return text
     return await find_room(homeserver, text)
 
@@ -273,8 +273,10 @@ async def _members(homeserver: Homeserver, room_id: str, after: str) -> list[tup
     """One more than are to leave now, if there are more."""
     most = MOST_AT_ONCE + 1
     async with homeserver.database.transaction(readonly=True) as connection:
-        here = await members_of_server(connection, room_id, homeserver.server_name, MEMBERSHIPS, after, most)
-        outside = await outside_members(connection, room_id, after, most)
+        here = await list_members_of_server(
+            connection, room_id, homeserver.server_name, MEMBERSHIPS, after, most
+        )
+        outside = await list_outside_members(connection, room_id, after, most)
     return sorted({**dict(outside), **dict(here)}.items())
 
 

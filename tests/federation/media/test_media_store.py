@@ -60,7 +60,7 @@ async def test_ours_are_never_pruned_and_others_are(media_repository: Repository
     media_repository.times.now += 1000
     theirs = await media_repository.keep(THEIRS, b"theirs")
     incoming = media_repository.files.begin()
-    incoming.keep_thumbnail(bytes.fromhex(theirs.sha256), "1x1-crop")
+    incoming.save_thumbnail(bytes.fromhex(theirs.sha256), "1x1-crop")
     assert media_repository.left() == ["sha256", "sha256", "thumbnails"]
     media_repository.times.now += GRACE
     assert await media_repository.store.prune(100, GRACE) == 0
@@ -100,7 +100,7 @@ async def test_what_a_kill_has_left_is_cleared_away(media_repository: Repository
     kept = await media_repository.keep(OURS, b"hello", ALICE)
     incoming = media_repository.files.begin()
     incoming.write(b"left")
-    incoming.keep()
+    incoming.save()
     assert media_repository.left() == ["sha256", "sha256"]
     assert await media_repository.store.clear_away() == 1
     assert await media_repository.store.clear_away() == 0

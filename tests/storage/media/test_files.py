@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> MediaFiles:
 def keep(files: MediaFiles, data: bytes) -> None:
     incoming = files.begin()
     incoming.write(data)
-    incoming.keep()
+    incoming.save()
     incoming.discard()
 
 
@@ -54,7 +54,7 @@ def test_all_files_can_be_listed(files: MediaFiles) -> None:
     other = files.directory / "sha256" / "lost+found" / "x"
     other.mkdir(parents=True)
     (other / "y").write_bytes(b"")
-    listed = [sha256 for section in files.sections() for sha256 in files.kept_in(section)]
+    listed = [sha256 for section in files.sections() for sha256 in files.list_hashes(section)]
     assert len(listed) == 50
     assert set(listed) == kept
 
@@ -86,7 +86,7 @@ def test_thumbnails_go_with_their_picture(files: MediaFiles) -> None:
     keep(files, b"hello")
     incoming = files.begin()
     incoming.write(b"small")
-    incoming.keep_thumbnail(HELLO, "96x96-crop")
+    incoming.save_thumbnail(HELLO, "96x96-crop")
     incoming.discard()
     thumbnail = files.open_thumbnail(HELLO, "96x96-crop")
     assert thumbnail is not None
@@ -112,7 +112,7 @@ def test_the_rest_of_the_disk_is_left_to_others(tmp_path: Path) -> None:
     files = MediaFiles(tmp_path / "media", reserve=1 << 60)
     files.prepare()
     incoming = files.begin()
-    with pytest.raises(DiskFull, match="no room left"):
+    with pytest.raises(DiskFull, match="no space left"):
         incoming.write(b"hello")
     incoming.discard()
     assert everything(files) == []
@@ -120,9 +120,9 @@ def test_the_rest_of_the_disk_is_left_to_others(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_called_one(files: MediaFiles) -> None:
     """Whoever was faster with the last bytes; everything else is what it is."""
-    with pytest.raises(DiskFull), files.full_disk_named():
+    with pytest.raises(DiskFull), files.translate_disk_full():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(PermissionError), files.full_disk_named():
+    with pytest.raises(PermissionError), files.translate_disk_full():
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 

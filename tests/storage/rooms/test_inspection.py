@@ -4,7 +4,7 @@ from storage.database import Connection, Database
 from storage.federation.outbox import queue_edu, queue_pdus
 from storage.rooms.events import EventRow, write_events
 from storage.rooms.inspection import (
-    GREATEST_DEPTH,
+    MAX_DEPTH,
     JoinedCounts,
     QueuedEduSummary,
     QueuedPduSummary,
@@ -13,18 +13,18 @@ from storage.rooms.inspection import (
     count_joined,
     count_memberships,
     count_rooms_by_server,
-    events_beginning_with,
+    fetch_graph_nodes,
+    fetch_state_entries,
+    fetch_verdicts,
     find_references,
-    first_edus,
-    first_pdus,
-    latest_events,
-    members_of_server,
-    nodes_of_graph,
-    outside_members,
-    room_ids_after,
-    rooms_beginning_with,
-    state_entries,
-    verdicts,
+    list_events_with_prefix,
+    list_first_edus,
+    list_first_pdus,
+    list_latest_events,
+    list_members_of_server,
+    list_outside_members,
+    list_room_ids,
+    list_rooms_with_prefix,
 )
 from storage.rooms.outside_memberships import OutsideMembership, write_membership
 from storage.rooms.rooms import CurrentStateRow, RoomRow, insert_room, write_current_state
@@ -51,13 +51,13 @@ async def test_ids_are_found_by_how_they_begin(database: Database) -> None:
     """By bytes, whatever characters they have, and without a character that means something else."""
     async with database.transaction() as connection:
         await insert_rooms(connection, "!ab", "!abc", "!abé", "!ab\U0010fffe", "!ac", "!a%", "!b")
-        assert await rooms_beginning_with(connection, "!ab", 9) == ["!ab", "!abc", "!abé", "!ab\U0010fffe"]
-        assert await rooms_beginning_with(connection, "!ab", 2) == ["!ab", "!abc"]
-        assert await rooms_beginning_with(connection, "!a%", 9) == ["!a%"]
-        assert await room_ids_after(connection, "!abé", 2) == ["!ab\U0010fffe", "!ac"]
-        assert await room_ids_after(connection, "", 2) == ["!a%", "!ab"]
+        assert await list_rooms_with_prefix(connection, "!ab", 9) == ["!ab", "!abc", "!abé", "!ab\U0010fffe"]
+        assert await list_rooms_with_prefix(connection, "!ab", 2) == ["!ab", "!abc"]
+        assert await list_rooms_with_prefix(connection, "!a%", 9) == ["!a%"]
+        assert await list_room_ids(connection, "!abé", 2) == ["!ab\U0010fffe", "!ac"]
+        assert await list_room_ids(connection, "", 2) == ["!a%", "!ab"]
         await write_events(connection, [event("$abc", 1), event("$abd", 1), event("$b", 1)])
-        assert await events_beginning_with(connection, "$ab", 9) == ["$abc", "$abd"]
+        assert await list_events_with_prefix(connection, "$ab", 9) == ["$abc", "$abd"]
 
 
 async def test_members_are_counted(database: Database) -> None:
@@ -84,14 +84,14 @@ async def test_members_are_counted(database: Database) -> None:
         }
         assert await count_memberships(connection, "!a") == {"join": 3, "ban": 1, "invite": 1}
         assert await count_rooms_by_server(connection) == {"one": 1, "two": 2}
-        assert await state_entries(connection, ["!a", "!b"], ["m.room.name"]) == [
+        assert await fetch_state_entries(connection, ["!a", "!b"], ["m.room.name"]) == [
             StateEntry("!a", "m.room.name", "", "$n")
         ]
-        assert await members_of_server(connection, "!a", "one", ["join", "invite"], "@v:one", 9) == [
+        assert await list_members_of_server(connection, "!a", "one", ["join", "invite"], "@v:one", 9) == [
             ("@x:one", "join"),
             ("@y:one", "join"),
         ]
-        assert await members_of_server(connection, "!a", "one", ["join"], "", 1) == [("@x:one", "join")]
+        assert await list_members_of_server(connection, "!a", "one", ["join"], "", 1) == [("@x:one", "join")]
 
 
 async def test_invites_into_rooms_elsewhere_are_found_by_room(database: Database) -> None:
@@ -102,8 +102,8 @@ async def test_invites_into_rooms_elsewhere_are_found_by_room(database: Database
                 connection,
                 OutsideMembership("!far", user, "invite", "12", "$i", "@z:two", "two", b"{}", b"[]", 1),
             )
-        assert await outside_members(connection, "!far", "@x:one", 9) == [("@y:one", "invite")]
-        assert await outside_members(connection, "!far", "", 1) == [("@x:one", "invite")]
+        assert await list_outside_members(connection, "!far", "@x:one", 9) == [("@y:one", "invite")]
+        assert await list_outside_members(connection, "!far", "", 1) == [("@x:one", "invite")]
 
 
 async def test_the_graph_is_read_from_its_head(database: Database) -> None:
@@ -114,20 +114,20 @@ async def test_the_graph_is_read_from_its_head(database: Database) -> None:
         await write_events(
             connection, [event("$a", 1), event("$b", 2, "$a", auth=("$a",)), rejected, outlier]
         )
-        nodes = await nodes_of_graph(connection, "!a", GREATEST_DEPTH, 9)
+        nodes = await fetch_graph_nodes(connection, "!a", MAX_DEPTH, 9)
         assert [(one.event_id, one.verdict, one.refusal) for one in nodes] == [
             ("$c", "rejected", "rule 5: no"),
             ("$b", "accepted", None),
             ("$a", "accepted", None),
         ]
-        assert [one.event_id for one in await nodes_of_graph(connection, "!a", 2, 1)] == ["$b"]
-        assert await verdicts(connection, ["$a", "$c", "$o", "$?"]) == {
+        assert [one.event_id for one in await fetch_graph_nodes(connection, "!a", 2, 1)] == ["$b"]
+        assert await fetch_verdicts(connection, ["$a", "$c", "$o", "$?"]) == {
             "$a": ("accepted", False),
             "$c": ("rejected", False),
             "$o": ("accepted", True),
         }
         await append(connection, [("!a", "$a", "timeline"), ("!a", "$s", "state"), ("!a", "$b", "timeline")])
-        assert await latest_events(connection, "!a", 9) == ["$b", "$a"]
+        assert await list_latest_events(connection, "!a", 9) == ["$b", "$a"]
 
 
 async def test_who_follows_an_event_is_looked_for_only_so_far(database: Database) -> None:
@@ -143,10 +143,10 @@ async def test_who_follows_an_event_is_looked_for_only_so_far(database: Database
                 event("$other", 2, "$a", room="!b"),
             ],
         )
-        found = await find_references(connection, "!a", "$a", 1, look_at=10, limit=10)
+        found = await find_references(connection, "!a", "$a", 1, searched=10, limit=10)
         assert found == [Reference("$b", True, True), Reference("$c", False, True)]
-        assert await find_references(connection, "!a", "$a", 1, look_at=2, limit=10) == found[:1]
-        assert await find_references(connection, "!a", "$a", 1, look_at=10, limit=1) == found[:1]
+        assert await find_references(connection, "!a", "$a", 1, searched=2, limit=10) == found[:1]
+        assert await find_references(connection, "!a", "$a", 1, searched=10, limit=1) == found[:1]
 
 
 async def test_what_waits_is_shown_oldest_first(database: Database) -> None:
@@ -157,11 +157,11 @@ async def test_what_waits_is_shown_oldest_first(database: Database) -> None:
             connection, [("two", "!z", "$gone"), ("two", "!a", "$a"), ("three", "!a", "$a")], 7
         )
         edus = await queue_edu(connection, ["two"], "m.direct_to_device", b"{}", 8)
-        assert await first_pdus(connection, "two", 9) == [
+        assert await list_first_pdus(connection, "two", 9) == [
             QueuedPduSummary(pdus[0].position, "!z", "$gone", 7, None),
             QueuedPduSummary(pdus[1].position, "!a", "$a", 7, "m.room.message"),
         ]
-        assert len(await first_pdus(connection, "two", 1)) == 1
-        assert await first_edus(connection, "two", 9) == [
+        assert len(await list_first_pdus(connection, "two", 1)) == 1
+        assert await list_first_edus(connection, "two", 9) == [
             QueuedEduSummary(edus[0].position, "m.direct_to_device", 8)
         ]
