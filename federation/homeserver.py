@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from federation.client.client import ClientWitness, FederationClient
+from federation.client.client import FederationClient, RequestRecorder
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
-from federation.client.peer_events import FederationEvents
-from federation.client.peer_settings import Peers, PeerSettings
+from federation.client.peer_events import FederationEventClient
+from federation.client.peer_settings import ConfiguredPeers, PeerSettings
 from federation.client.public_web import PublicWeb
 from federation.client.resolver import Resolver
 from federation.directory.aliases import Directory
@@ -35,7 +35,7 @@ from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaSettings
 from federation.media.repository import Media
 from federation.media.store import MediaStore
-from federation.memberships.incoming import InvitePolicy, MembershipRequests
+from federation.memberships.incoming import InvitePolicy, MembershipRequestHandler
 from federation.memberships.late_invites import LateInvites
 from federation.memberships.outgoing import Handshakes, Membership
 from federation.memberships.send_join_answer import MOST_MEMBERS_IN_FULL
@@ -46,9 +46,9 @@ from federation.peers.gate import PeerGate
 from federation.peers.limits import PeerLimits
 from federation.peers.policy import FederationPolicy, policy
 from federation.peers.request_authenticator import RequestAuthenticator
-from federation.rooms.answer_servers import RoomRequests
 from federation.rooms.engine import RoomGraph
-from federation.rooms.pending_joins import Arrivals
+from federation.rooms.pending_joins import PendingJoins
+from federation.rooms.requests import RoomRequestHandler
 from federation.transactions.ephemeral import EphemeralNews
 from federation.transactions.inbox import Inbox
 from federation.transactions.incoming_edus import IncomingEdus
@@ -103,10 +103,10 @@ def open_ways_out(
     *,
     now_ms: Callable[[], int],
     observer: HomeserverObserver,
-    witness: ClientWitness,
+    recorder: RequestRecorder,
 ) -> WaysOut:
     """They are closed with the stack. Raises LocalError when a file that the settings name can't be used."""
-    dns, peers = Dns(settings.name_servers), Peers(settings.peers, settings.added_peers)
+    dns, peers = Dns(settings.name_servers), ConfiguredPeers(settings.peers, settings.added_peers)
     user_agent = f"Palaver/{settings.software_version}"
     connections = PeerConnections(
         dns, peers, user_agent=user_agent, authorities=settings.authorities, blocked=settings.blocked
@@ -121,7 +121,7 @@ def open_ways_out(
         connections,
         may_contact=settings.policy.admits,
         observer=observer,
-        witness=witness,
+        recorder=recorder,
     )
     key_ring = KeyRing(
         settings.server_name,
@@ -168,8 +168,8 @@ class Homeserver:
     gate: PeerGate
     authenticator: RequestAuthenticator
     notary: Notary
-    room_requests: RoomRequests
-    membership_requests: MembershipRequests
+    room_requests: RoomRequestHandler
+    membership_requests: MembershipRequestHandler
     inbox: Inbox
     audit: AuditTrail
 
@@ -209,25 +209,25 @@ async def open_homeserver(
             own_keys,
             now_ms=now_ms,
             observer=observer,
-            witness=audit,
+            recorder=audit,
         )
         client, key_ring = ways.client, ways.key_ring
         handshakes = Handshakes(client)
         outbox = Outbox(name, database, client, now_ms=now_ms, may_contact=admits, observer=observer)
 
         # Rooms.
-        arrivals = Arrivals()
+        pending_joins = PendingJoins()
         graph = RoomGraph(
             name,
             database,
             keys=key_ring,
-            peer_events=FederationEvents(client),
+            peer_events=FederationEventClient(client),
             signer=signer,
             now_ms=now_ms,
             queue=outbox,
             observer=observer,
             report=observer.kept_from,
-            arrivals=arrivals,
+            pending_joins=pending_joins,
         )
         directory = Directory(name, database, handshakes, graph, now_ms=now_ms)
         membership = Membership(
@@ -239,7 +239,7 @@ async def open_homeserver(
             signer,
             now_ms=now_ms,
             local_alias=directory.resolve,
-            arrivals=arrivals,
+            pending_joins=pending_joins,
         )
 
         # Those who live in them.
@@ -282,7 +282,7 @@ async def open_homeserver(
         notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
         stack.push_async_callback(notary.close)
         late_invites = LateInvites(graph)
-        requests = MembershipRequests(
+        requests = MembershipRequestHandler(
             name,
             graph,
             key_ring,
@@ -332,7 +332,7 @@ async def open_homeserver(
             gate,
             authenticator,
             notary,
-            RoomRequests(name, graph),
+            RoomRequestHandler(name, graph),
             requests,
             inbox,
             audit,

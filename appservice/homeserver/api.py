@@ -13,7 +13,7 @@ import aiohttp
 from mautrix.api import HTTPAPI, Method
 from yarl import URL
 
-from federation.client.errors import reason as unreachable
+from federation.client.errors import connection_failure as unreachable
 from storage.connect import ConnectionLost
 from storage.errors import LocalError
 

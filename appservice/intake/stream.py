@@ -5,7 +5,7 @@ from functools import partial
 
 from appservice.intake.received_event import from_bytes
 from federation.events.room_event import StreamedEvent
-from federation.stream.event_stream import EventStream, Read
+from federation.stream.event_stream import EventStream, StreamPage
 from storage.appservice import events as appservice_events
 from storage.appservice.events import StoredEvent
 from storage.rooms import stream as room_stream
@@ -13,17 +13,17 @@ from storage.rooms.stream import StreamRow
 
 
 class IntakeStream(EventStream):
-    async def read(self, after: int, limit: int = 100) -> Read:
+    async def read(self, after: int, limit: int = 100) -> StreamPage:
         rows = await self._database.read(partial(room_stream.read, after=after, limit=limit))
         if not rows:
-            return Read([], after)
+            return StreamPage([], after)
         event_ids = [row.event_id for row in rows]
         kept = await self._database.read(
             lambda connection: appservice_events.fetch_events(connection, event_ids)
         )
         entries = [_entry(row, kept[row.event_id]) for row in rows if row.event_id in kept]
         found = [entry for entry in entries if entry is not None]
-        return Read(found, rows[-1].position, len(rows) < limit)
+        return StreamPage(found, rows[-1].position, len(rows) < limit)
 
 
 def _entry(row: StreamRow, kept: StoredEvent) -> StreamedEvent | None:

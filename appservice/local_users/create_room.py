@@ -35,7 +35,7 @@ from federation.matrix.room_version import (
     room_version,
     version_of_create_event,
 )
-from federation.rooms.creation import CreatedRoom, RoomRequest, invite_content, plan
+from federation.rooms.creation import CreatedRoom, CreateRoomRequest, invite_content, plan
 from storage.concurrency import BackgroundTasks
 from storage.rooms.aliases import delete_created, fetch_created, insert_created
 
@@ -60,7 +60,7 @@ class Making:
     state: tuple[NewEvent, ...]
 
 
-def making(request: RoomRequest, server: str, mark: str | None) -> Making:
+def making(request: CreateRoomRequest, server: str, mark: str | None) -> Making:
     """`server` is what the homeserver is called. Without a mark nobody will look for it. Every refusal is a
     `MatrixError`."""
     if request.room_id is not None:
@@ -140,7 +140,7 @@ def bears(create: RoomEvent | None, creator: str, mark: str) -> bool:
     return create is not None and create.sender == creator and create.content.get(MARKER) == mark
 
 
-def invitation(request: RoomRequest) -> dict[str, Any]:
+def invitation(request: CreateRoomRequest) -> dict[str, Any]:
     """What the member events of those say whom the request names."""
     return invite_content(request, {})
 
@@ -271,7 +271,7 @@ class RoomMaking(RoomNaming):
         super().__init__(parts)
         self._background = BackgroundTasks()
 
-    async def create_room(self, request: RoomRequest) -> CreatedRoom:
+    async def create_room(self, request: CreateRoomRequest) -> CreatedRoom:
         """What was begun under a key, and has been killed since, is found and finished."""
         self._refuse_strangers(request.creator)
         refuse_key(request.key)
@@ -295,7 +295,7 @@ class RoomMaking(RoomNaming):
     async def _stop_making(self) -> None:
         await self._background.close()
 
-    async def _make_under_key(self, request: RoomRequest, key: str) -> tuple[str, bool]:
+    async def _make_under_key(self, request: CreateRoomRequest, key: str) -> tuple[str, bool]:
         """No two processes make it at once."""
         creator, mark = request.creator, mark_of(request.creator, key)
         made = making(request, self._parts.server_name, mark)
@@ -450,7 +450,7 @@ class RoomMaking(RoomNaming):
 
     # -- who comes into it --
 
-    async def _invite_all(self, request: RoomRequest, room_id: str) -> dict[str, str]:
+    async def _invite_all(self, request: CreateRoomRequest, room_id: str) -> dict[str, str]:
         """Who was ever invited is not invited again. Why the others could not be."""
         content, refused = invitation(request), {}
         for user in dict.fromkeys(request.invite):

@@ -27,7 +27,7 @@ from appservice.registration.tokens import transaction_key
 from federation.matrix.canonical_json import is_same
 from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import MAX_BYTES, fits
-from federation.rooms.server_acl import refuse_shutting_out
+from federation.rooms.server_acl import check_own_server_allowed
 from federation.transactions.edu_values import is_event
 from storage.concurrency import KeyedLock, SingleFlight
 
@@ -119,7 +119,7 @@ class Sending(HasParts):
             case "m.room.encryption":
                 raise MatrixError("M_INVALID_PARAM", "Rooms of this server are not encrypted.", 400)
             case "m.room.server_acl":
-                refuse_shutting_out(self._parts.server_name, dict(content))
+                check_own_server_allowed(self._parts.server_name, dict(content))
         path = Path.v3.rooms[room_id].state[type_]
         path = path[state_key] if state_key else path
         saying = _Saying(room_id, sender, path, type_, content, ts, STATE)

@@ -20,7 +20,14 @@ from federation.events import CREATE, StateKey
 from federation.events.room_event import NewEvent, RoomEvent
 from federation.events.spaces import CHILD, PARENT
 from federation.matrix.errors import MatrixError
-from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
+from federation.rooms.upgrade import (
+    OldRoom,
+    UpgradePlan,
+    mute_old_room,
+    plan,
+    tombstone,
+    with_new_room_allowed,
+)
 
 ALIAS: Final = "m.room.canonical_alias"
 _CREATE: Final = "m.room.create"
@@ -37,7 +44,7 @@ class Moving:
     levels: Mapping[str, Any]
 
 
-def moving(planned: Upgrade, user: str, mark: str, *, listed: bool) -> Moving:
+def moving(planned: UpgradePlan, user: str, mark: str, *, listed: bool) -> Moving:
     """The names of the old room are given to the new one when it is there."""
     create = next(event for event in planned.events if event.type == _CREATE)
     levels = [event for event in planned.events if event.type == _POWER_LEVELS]
@@ -104,7 +111,7 @@ class Upgrading(RoomMaking, Sending, Looking):
         await self._lead_on(room_id, new_room, user)
         levels = old.get(POWER_LEVELS)
         if levels is not None:
-            quiet = muted(levels.content, version_of(old.get(CREATE)))
+            quiet = mute_old_room(levels.content, version_of(old.get(CREATE)))
             await self._if_allowed(room_id, user, POWER_LEVELS, quiet)
         return new_room
 
@@ -128,7 +135,7 @@ class Upgrading(RoomMaking, Sending, Looking):
             _refuse_upgrade(old, user)
             before = OldRoom(room_id, version_of(old.get(CREATE)), old, await self._last_event(room_id))
             planned = plan(
-                before, user, version, shown={}, additional_creators=additional_creators, also=also
+                before, user, version, profile={}, additional_creators=additional_creators, extra_types=also
             )
             listed = await self.is_published(room_id)
             new_room = await self._make_upgraded(moving(planned, user, mark, listed=listed), mark)
@@ -209,7 +216,7 @@ class Upgrading(RoomMaking, Sending, Looking):
                 if await self._if_allowed(room_id, user, (type_, new), pointing.content):
                     await self._if_allowed(room_id, user, (type_, old), {})
             rules = await self._parts.rooms.state_event(room_id, *_JOIN_RULES)
-            follows = None if rules is None else following(rules.content, old, new)
+            follows = None if rules is None else with_new_room_allowed(rules.content, old, new)
             if follows is not None:
                 await self._if_allowed(room_id, user, _JOIN_RULES, follows)
 

@@ -15,7 +15,7 @@ from bench._federation.played_room import PlayedRoom
 from federation.client.client import FederationClient
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
-from federation.client.peer_settings import Peers
+from federation.client.peer_settings import ConfiguredPeers
 from federation.client.requests import request_target
 from federation.client.resolver import Resolver
 from federation.events import Pdu, Signer, parse
@@ -41,7 +41,7 @@ class PlayedServer:
         self.signer = Signer(name, self.keys.current.key_id, self.keys.current.signing_key)
         self._rooms = rooms
         self._dns = Dns()
-        peers = Peers({})
+        peers = ConfiguredPeers({})
         self._connections = PeerConnections(self._dns, peers, user_agent="load", authorities=authority)
         self._resolver = Resolver(self._connections, self._dns, peers)
         self._client = FederationClient(

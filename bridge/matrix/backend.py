@@ -22,7 +22,7 @@ from federation.events.room_event import (
 )
 from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
-from federation.rooms.creation import CreatedRoom, RoomRequest
+from federation.rooms.creation import CreatedRoom, CreateRoomRequest
 from federation.transactions.edu_values import PresenceOfUser, Receipt
 from federation.transactions.ephemeral import DeviceMessage, Listener, PresenceState
 
@@ -67,7 +67,7 @@ class MatrixBackend(Protocol):
 
     # -- rooms and their aliases --
 
-    def create_room(self, request: RoomRequest) -> Awaitable[CreatedRoom]:
+    def create_room(self, request: CreateRoomRequest) -> Awaitable[CreatedRoom]:
         """All of it or nothing, but for those of `request.invite` who live elsewhere. `M_ROOM_IN_USE` when
         the alias or the id is taken."""
         ...

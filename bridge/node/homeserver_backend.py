@@ -63,7 +63,7 @@ def follow(peers: AgentPeers, homeserver: Homeserver) -> Callable[[], None]:
 
     def changed(node_ids: Collection[str]) -> None:
         for node_id in node_ids:
-            homeserver.resolver.forget(node_id)
+            homeserver.resolver.invalidate(node_id)
             # Of those that may not be spoken with it sends nothing.
             homeserver.outbox.retry(node_id)
 

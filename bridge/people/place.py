@@ -13,7 +13,7 @@ from bridge.agents.address import AgentAddress
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts.text import one_line
 from federation.matrix.identifiers import is_server_name
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 
 AGENTS_ROOM: Final = "io.palaver.agents"
 """State of a room of agents: `namespace`, and `node`, which gives out the work in it."""
@@ -94,10 +94,10 @@ def alias(namespace: str, settings: PeopleSettings) -> str:
     return f"#{alias_localpart(namespace)}:{settings.names.domain}"
 
 
-def request_for(namespace: str, settings: PeopleSettings) -> RoomRequest:
+def request_for(namespace: str, settings: PeopleSettings) -> CreateRoomRequest:
     """Asked for again it is the same room. Who is in it cannot bring in others: the node does that."""
     node = settings.node_id
-    return RoomRequest(
+    return CreateRoomRequest(
         creator=settings.node_user,
         version=settings.room_version,
         preset="public_chat",

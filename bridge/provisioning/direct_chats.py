@@ -11,7 +11,7 @@ from bridge.matrix.ghost import GhostNames, NoGhost
 from bridge.matrix.ghosts import Ghosts
 from bridge.observability.report import Report
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.concurrency import SingleFlight
 from storage.database import Database
 from storage.people.direct_chats import fetch_chat, fetch_chats, upsert_chat
@@ -77,7 +77,7 @@ class DirectChats:
         room_id = await self._made_by_person(person, ghost)
         is_new = room_id is None
         if room_id is None:
-            request = RoomRequest(
+            request = CreateRoomRequest(
                 creator=ghost,
                 preset="trusted_private_chat",
                 is_direct=True,

@@ -1,4 +1,4 @@
-"""Asks other servers: signed requests to a server name, answers as JSON or as a stream of bytes.
+"""Sends signed requests to other servers, and returns responses as JSON or as a stream of bytes.
 
 Server-server API, "Request Authentication" and "API standards".
 """
@@ -21,7 +21,7 @@ from federation.client.errors import (
     peer_error,
     refusal,
 )
-from federation.client.requests import Content, RequestTarget, authorization, encoded
+from federation.client.requests import Content, RequestTarget, authorization, encode_body
 from federation.client.resolver import Resolver
 from federation.keys.server_keys import OwnKeys
 from federation.matrix.canonical_json import NotJson, decode
@@ -30,19 +30,19 @@ from federation.observer import HomeserverObserver
 
 MIB: Final = 1024 * 1024
 SMALL: Final = MIB
-"""Bytes: more than any answer that does not carry a room's state."""
+"""Bytes: more than any response without a room's state."""
 LARGE: Final = 100 * MIB
 """Bytes: the state of a room with a hundred thousand members."""
 TIMEOUT: Final = 60.0
-"""Seconds, for finding the way, all candidates and the whole answer. As in Synapse."""
+"""Seconds for server discovery, all connection attempts and the whole response. As in Synapse."""
 
-_MOST_OF_AN_ERROR: Final = 64 * 1024
-# Reading more than this at once would keep everything else waiting; a thread does it.
-_READ_AT_ONCE: Final = 256 * 1024
+_MAX_ERROR_BYTES: Final = 64 * 1024
+# A larger body is decoded in a thread, so that it does not block the event loop.
+_MAX_INLINE_DECODE: Final = 256 * 1024
 
 
-class ClientWitness(Protocol):
-    """Implemented by whoever keeps a record."""
+class RequestRecorder(Protocol):
+    """Records requests to other servers. Implemented by `federation.peers.audit_trail.AuditTrail`."""
 
     async def request_ended(
         self,
@@ -52,11 +52,12 @@ class ClientWitness(Protocol):
         content: Content,
         problem: BaseException | None,
     ) -> None:
-        """`problem` is None when it was answered well. Whoever asked waits for this; it raises nothing."""
+        """Record a request. `problem` is None if it succeeded. The caller of the request waits for this
+        method, which must not raise."""
 
 
-class PeerStream:
-    """An answer whose body has not been read. `content_type` is what the peer calls it."""
+class StreamedResponse:
+    """A response whose body has not been read. `content_type` is the header that the peer has sent."""
 
     def __init__(self, peer: str, response: aiohttp.ClientResponse) -> None:
         self._peer = peer
@@ -65,24 +66,24 @@ class PeerStream:
         self.content_type = response.headers.get("Content-Type", "application/octet-stream")
 
     async def chunks(self, limit: int, size: int = 64 * 1024) -> AsyncIterator[bytes]:
-        """The body piece by piece. Raises `PeerMalformed` once it is more than `limit`."""
+        """Read the body in chunks. Raises `PeerMalformed` if it exceeds `limit` bytes."""
         content = self.content(limit)
         while chunk := await content.read(size):
             yield chunk
 
     def content(self, limit: int) -> aiohttp.StreamReader:
-        """The body, to be read otherwise. Reading raises `PeerMalformed` once it is more than `limit`."""
+        """The body as a stream reader. Reading raises `PeerMalformed` if it exceeds `limit` bytes."""
         length = self._response.content_length
         if length is not None and length > limit:
             raise _too_large(self._peer, limit)
-        return _Limited(self._peer, self._response.content, limit)
+        return _LimitedReader(self._peer, self._response.content, limit)
 
 
-class _Limited(aiohttp.StreamReader):
-    """Reads from another one, and raises `PeerError`."""
+class _LimitedReader(aiohttp.StreamReader):
+    """Reads from another stream reader up to a limit. Raises `PeerError`."""
 
     def __init__(self, peer: str, content: aiohttp.StreamReader, limit: int) -> None:
-        # Without that of the base class, which makes a buffer of its own.
+        # The constructor of the base class is not called, since it would create a buffer.
         self._peer = peer
         self._content = content
         self._limit = self._left = limit
@@ -112,7 +113,8 @@ class _Limited(aiohttp.StreamReader):
 
 
 class FederationClient:
-    """`may_contact` is the configuration's word on which servers this node speaks with."""
+    """Sends requests to other servers. `may_contact` tells whether the configuration allows contacting a
+    server."""
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class FederationClient:
         *,
         may_contact: Callable[[str], bool],
         observer: HomeserverObserver | None = None,
-        witness: ClientWitness | None = None,
+        recorder: RequestRecorder | None = None,
     ) -> None:
         self._server_name = server_name
         self._own_keys = own_keys
@@ -131,7 +133,7 @@ class FederationClient:
         self._connections = connections
         self._may_contact = may_contact
         self._observer = observer or HomeserverObserver()
-        self._witness = witness
+        self._recorder = recorder
 
     async def request(
         self,
@@ -144,9 +146,10 @@ class FederationClient:
         limit: int = SMALL,
         signed: bool = True,
     ) -> dict[str, Any]:
-        """The answer's JSON object. Raises `PeerError`; a status that is not 2xx is a `PeerRefused`.
+        """Send a request and return the JSON object of the response.
 
-        `content` is None for a GET and nothing else: a PUT or POST carries at least `{}`.
+        Raises `PeerError`; it is a `PeerRefused` if the status is not 2xx. `content` is None exactly for GET:
+        the body of a PUT or POST is at least `{}`.
         """
         async with self._exchange(method, destination, target, content, timeout, signed) as response:
             answer = await _read_json(destination, response, limit)
@@ -163,10 +166,11 @@ class FederationClient:
         timeout: float = 600.0,  # noqa: ASYNC109 - see above
         idle: float = 30.0,
         signed: bool = True,
-    ) -> AsyncIterator[PeerStream]:
-        """A GET whose answer may be large and is no JSON. `idle`: seconds that may pass without a byte."""
+    ) -> AsyncIterator[StreamedResponse]:
+        """Send a GET request whose response may be large and is not JSON. `idle`: the maximum number of
+        seconds without a byte."""
         async with self._exchange("GET", destination, target, None, timeout, signed, idle) as response:
-            yield PeerStream(destination, response)
+            yield StreamedResponse(destination, response)
 
     @contextlib.asynccontextmanager
     async def _exchange(
@@ -175,55 +179,59 @@ class FederationClient:
         destination: str,
         target: RequestTarget,
         content: Content,
-        patience: float,
+        time_limit: float,
         signed: bool,
         idle: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The whole of a request, and a record of it."""
+        """Send a request and record it when the response has been read."""
         problem: BaseException | None = None
         try:
-            async with self._counted(
-                method, destination, target, content, patience, signed, idle
+            async with self._timed_exchange(
+                method, destination, target, content, time_limit, signed, idle
             ) as response:
                 yield response
         except BaseException as error:
             problem = error
             raise
         finally:
-            if self._witness is not None:
-                await self._witness.request_ended(destination, method, target, content, problem)
+            if self._recorder is not None:
+                await self._recorder.request_ended(destination, method, target, content, problem)
 
     @contextlib.asynccontextmanager
-    async def _counted(
+    async def _timed_exchange(
         self,
         method: str,
         destination: str,
         target: RequestTarget,
         content: Content,
-        patience: float,
+        time_limit: float,
         signed: bool,
         idle: float | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Counted and in time; the answer has a good status."""
-        assert (content is None) == (method == "GET"), "a PUT or POST carries JSON, a GET nothing"
+        """Send a request within the time limit, count it in the metrics, and require a 2xx status."""
+        assert (content is None) == (method == "GET"), "a PUT or POST has a JSON body, a GET none"
         began = time.monotonic()
         problem: PeerError | None = None
-        deadline = asyncio.timeout(patience)
+        deadline = asyncio.timeout(time_limit)
         try:
             async with deadline:
-                response = await self._send(method, destination, target.uri, encoded(content), signed, idle)
+                response = await self._send(
+                    method, destination, target.uri, encode_body(content), signed, idle
+                )
                 async with response:
                     if not 200 <= response.status < 300:
                         raise await _refusal(destination, response)
                     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                        raise PeerMalformed(destination, "answered compressed, which was not asked for")
+                        raise PeerMalformed(
+                            destination, "answered with a compressed body, which was not requested"
+                        )
                     yield response
         except PeerError as error:
             problem = error
             raise
         except TimeoutError as error:
             if not deadline.expired():
-                raise  # of whoever reads the stream
+                raise  # from the code that reads the response
             problem = PeerTimedOut(destination, "took too long to answer")
             raise problem from error
         finally:
@@ -234,7 +242,7 @@ class FederationClient:
         self, method: str, destination: str, uri: str, body: bytes | None, signed: bool, idle: float | None
     ) -> aiohttp.ClientResponse:
         if destination == self._server_name or not self._may_contact(destination):
-            raise PeerNotAllowed(destination, "is not a server that this one speaks with")
+            raise PeerNotAllowed(destination, "is not a server that this server federates with")
         route = await self._resolver.route(destination)
         headers = {}
         if signed:
@@ -247,25 +255,25 @@ class FederationClient:
                 destination, route, method, uri, headers=headers, body=body, idle=idle
             )
         except PeerUnreachable:
-            self._resolver.led_nowhere(destination)
+            self._resolver.mark_unreachable(destination)
             raise
 
 
 async def _read_json(peer: str, response: aiohttp.ClientResponse, limit: int) -> Any:
-    body = b"".join([chunk async for chunk in PeerStream(peer, response).chunks(limit)])
+    body = b"".join([chunk async for chunk in StreamedResponse(peer, response).chunks(limit)])
     try:
-        return await asyncio.to_thread(decode, body) if len(body) > _READ_AT_ONCE else decode(body)
+        return await asyncio.to_thread(decode, body) if len(body) > _MAX_INLINE_DECODE else decode(body)
     except NotJson as error:
         raise PeerMalformed(peer, "answered with something that is not JSON") from error
 
 
 def _too_large(peer: str, limit: int) -> PeerMalformed:
-    return PeerMalformed(peer, f"answered with more than the {limit} bytes that were expected")
+    return PeerMalformed(peer, f"answered with more than the limit of {limit} bytes")
 
 
 async def _refusal(peer: str, response: aiohttp.ClientResponse) -> PeerError:
-    """What a bad status says. Its body is looked at as far as it is one."""
+    """The error for a response whose status is not 2xx, with the details of its JSON body if it has one."""
     content = None
     with contextlib.suppress(PeerMalformed, PeerUnreachable):
-        content = await _read_json(peer, response, _MOST_OF_AN_ERROR)
+        content = await _read_json(peer, response, _MAX_ERROR_BYTES)
     return refusal(peer, response.status, content, response.headers)

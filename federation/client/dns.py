@@ -1,6 +1,6 @@
-"""Asks the name servers: for SRV records, and for addresses where the configuration says whom to ask.
+"""DNS queries: SRV records, and addresses if name servers are configured.
 
-Turns names into addresses for aiohttp, and keeps it from connecting to those that nobody may be led to.
+`AddressResolver` resolves names for aiohttp, and prevents connections to blocked networks.
 """
 
 import asyncio
@@ -20,24 +20,25 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from federation.client.server_discovery import SrvAnswer
 from federation.client.srv_records import SrvRecord
-from federation.client.well_known import DEFAULT, SHORTEST
+from federation.client.well_known import DEFAULT_LIFETIME, MIN_LIFETIME
 from federation.matrix.networks import Network, is_within, read_address
 
-# Seconds: for one name server, and for an answer from any of them.
-TRY: Final = 2.0
-PATIENCE: Final = 8.0
-# How long it is believed that name servers do not answer.
-FAILED: Final = 60.0
-# How long it is believed that a name has no records: it may be about to get some.
-ABSENT: Final = 3600.0
+# Seconds to wait for one name server, and for any of them.
+TRY_TIMEOUT: Final = 2.0
+TIMEOUT: Final = 8.0
+# Seconds for which a failure of the name servers is cached.
+FAILURE_LIFETIME: Final = 60.0
+# Seconds for which the absence of records is cached; they may be added soon.
+ABSENCE_LIFETIME: Final = 3600.0
 
 
 class Dns:
-    """`servers`: addresses and ports. Without any, those of the system, which may change while we run."""
+    """Queries name servers. `servers` are addresses and ports; without any, those of the system are used,
+    which may change while this program runs."""
 
-    def __init__(self, servers: Sequence[tuple[str, int]] = (), *, patience: float = PATIENCE) -> None:
+    def __init__(self, servers: Sequence[tuple[str, int]] = (), *, timeout: float = TIMEOUT) -> None:
         self._servers = tuple(servers)
-        self._patience = patience
+        self._timeout = timeout
 
     @property
     def is_configured(self) -> bool:
@@ -47,17 +48,19 @@ class Dns:
         try:
             answer = await self._resolver().resolve(dns.name.from_text(name), "SRV", search=False)
         except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer, dns.name.LabelTooLong, dns.name.NameTooLong):
-            return SrvAnswer((), ABSENT)
+            return SrvAnswer((), ABSENCE_LIFETIME)
         except (dns.exception.DNSException, OSError):
-            return SrvAnswer((), FAILED, failed=True)
+            return SrvAnswer((), FAILURE_LIFETIME, failed=True)
         records = tuple(
             SrvRecord(record.priority, record.weight, record.port, record.target.to_text())
             for record in answer
         )
-        return SrvAnswer(records, min(max(float(answer.chaining_result.minimum_ttl), SHORTEST), DEFAULT))
+        return SrvAnswer(
+            records, min(max(float(answer.chaining_result.minimum_ttl), MIN_LIFETIME), DEFAULT_LIFETIME)
+        )
 
     async def addresses(self, host: str) -> list[str]:
-        """The addresses of a name, of both families. Raises OSError where there are none."""
+        """The addresses of a name, of both families. Raises OSError if there are none."""
         found = await asyncio.gather(*(self._addresses(host, kind) for kind in ("AAAA", "A")))
         if not any(found):
             raise OSError(f"{host} has no address")
@@ -71,44 +74,46 @@ class Dns:
         return [str(ipaddress.ip_address(record.address)) for record in answer]
 
     def _resolver(self) -> dns.asyncresolver.Resolver:
-        """A new one each time: answers are kept elsewhere, and the system's servers may be others by now."""
+        """Create a resolver for each query: results are cached elsewhere, and the system's name servers may
+        have changed."""
         resolver = dns.asyncresolver.Resolver(configure=not self._servers)
         if self._servers:
             resolver.nameservers = [
                 dns.nameserver.Do53Nameserver(address, port) for address, port in self._servers
             ]
-        resolver.timeout = TRY
-        resolver.lifetime = self._patience
+        resolver.timeout = TRY_TIMEOUT
+        resolver.lifetime = self._timeout
         return resolver
 
 
 class AddressBlocked(OSError):
-    """The configuration forbids connecting to where the name leads."""
+    """The name resolves to an address to which the configuration forbids connections."""
 
 
-class Addresses(AbstractResolver):
-    """`blocked`: networks that no other server may lead us into, by its DNS or its `.well-known`."""
+class AddressResolver(AbstractResolver):
+    """Resolves names for aiohttp. `blocked`: networks to which no connection is made, so that other servers
+    cannot direct this server into them by their DNS records or `.well-known`."""
 
     def __init__(self, dns: Dns, blocked: Sequence[Network] = ()) -> None:
         self._dns = dns
         self._blocked = tuple(blocked)
-        # The system's own way, which also reads its list of hosts.
+        # The system's resolver, which also reads the hosts file.
         self._system = ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await self.find(host, port, family)
+        found = await self.resolve_unfiltered(host, port, family)
         allowed = [one for one in found if not self.is_blocked(one["host"])]
         if not allowed:
-            raise AddressBlocked(f"{host} leads to an address that is blocked")
+            raise AddressBlocked(f"{host} resolves to a blocked address")
         return allowed
 
-    async def find(
+    async def resolve_unfiltered(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Where the name leads, blocked or not. Raises OSError where it leads nowhere."""
-        # RFC 6761, 6.3: `localhost` is not asked for.
+        """Resolve a name, including blocked addresses. Raises OSError if it has no address."""
+        # RFC 6761, 6.3: `localhost` is not sent to name servers.
         if self._dns.is_configured and host.lower() != "localhost":
             return [_result(host, address, port) for address in await self._dns.addresses(host)]
         return await self._system.resolve(host, port, family)

@@ -1,9 +1,8 @@
-"""What goes wrong between this node and another server when this node asks. Each says whose fault it is.
+"""Errors of requests to other servers. Each class says whose fault it is.
 
-`problem` is what comes after the server's name in a sentence; it may be shown to whoever caused the request,
-so it holds nothing of this machine.
-
-What aiohttp, TLS and the sockets say went wrong, as the `PeerError` that says whose fault it is.
+`problem` completes a sentence that begins with the server's name. It may be shown to the user or server that
+caused the request, so it contains no details of this machine. `peer_error` converts exceptions of aiohttp,
+TLS and sockets.
 """
 
 import asyncio
@@ -19,37 +18,37 @@ from federation.client.dns import AddressBlocked
 from federation.matrix.errors import PeerError
 from federation.observer import Outcome
 
-LONGEST_TEXT: Final = 300
+MAX_TEXT_LENGTH: Final = 300
 
 
 class PeerNotAllowed(PeerError):
-    """Our own rule: the configuration does not let us speak with this server."""
+    """The configuration of this server does not allow contacting the peer."""
 
 
 class PeerUnreachable(PeerError):
-    """No way leads there, nobody listens there, or the connection broke off."""
+    """Server discovery failed, the connection failed, or it was closed before the response."""
 
 
 class PeerTlsFailure(PeerUnreachable):
-    """Somebody listens there and cannot show that it is this server, or does not speak TLS as we do."""
+    """The TLS handshake failed, or the certificate is not valid for the peer."""
 
 
 class PeerTimedOut(PeerUnreachable):
-    """It may be that it never got the request, or that its answer got lost."""
+    """The peer did not answer in time. It may or may not have received the request."""
 
 
 class PeerMalformed(PeerError):
-    """It answered with something that is no answer: no JSON, too large, a redirect."""
+    """The response is invalid: not JSON, too large, or a redirect."""
 
 
 class PeerRefused(PeerError):
-    """It answered with a status that is not 2xx."""
+    """The peer answered with a status that is not 2xx."""
 
     def __init__(
         self, peer: str, status: int, errcode: str | None, text: str, retry_after_ms: int | None = None
     ) -> None:
-        said = f": {text}" if text else ""
-        super().__init__(peer, f"answered {status} {errcode or 'without a Matrix error'}{said}")
+        detail = f": {text}" if text else ""
+        super().__init__(peer, f"answered {status} {errcode or 'without a Matrix error'}{detail}")
         self.status = status
         self.errcode = errcode
         self.text = text
@@ -57,10 +56,10 @@ class PeerRefused(PeerError):
 
 
 def refusal(peer: str, status: int, content: Any, headers: Mapping[str, str]) -> PeerError:
-    """The error that an answer stands for. `content` is its JSON, None if it has none."""
+    """The error for a response whose status is not 2xx. `content` is its JSON body, None if it has none."""
     if 300 <= status < 400:
-        # Followed, a redirect would carry a request that is signed for one server to another one.
-        return PeerMalformed(peer, f"answered with a redirect ({status}), which federation does not have")
+        # Following a redirect would send a request that is signed for one server to another one.
+        return PeerMalformed(peer, f"answered with a redirect ({status}), which federation does not allow")
     errcode = text = retry_after = None
     if isinstance(content, dict):
         errcode, text, retry_after = (content.get(name) for name in ("errcode", "error", "retry_after_ms"))
@@ -73,8 +72,8 @@ def refusal(peer: str, status: int, content: Any, headers: Mapping[str, str]) ->
     )
 
 
-def may_pass(error: PeerError) -> bool:
-    """Whether the same question may be answered later: the peer was not reached, or was in trouble."""
+def is_temporary(error: PeerError) -> bool:
+    """Whether the same request may succeed later: the peer was unreachable, overloaded or failing."""
     return isinstance(error, PeerUnreachable) or (
         isinstance(error, PeerRefused) and (error.status == 429 or error.status >= 500)
     )
@@ -99,7 +98,7 @@ def outcome_of(error: PeerError | None) -> Outcome:
 
 
 def _retry_after(milliseconds: Any, header: str | None) -> int | None:
-    """`retry_after_ms`, or the header of RFC 9110 10.2.3 if that names seconds."""
+    """`retry_after_ms`, or the header of RFC 9110 10.2.3 if its value is a number of seconds."""
     if isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and milliseconds >= 0:
         return min(milliseconds, 2**53 - 1)
     if header is not None and header.isascii() and header.isdigit() and len(header) < 10:
@@ -108,45 +107,51 @@ def _retry_after(milliseconds: Any, header: str | None) -> int | None:
 
 
 def _printable(text: str) -> str:
-    """A peer's text in one line of a log, and no longer than one."""
-    return "".join(character if character.isprintable() else " " for character in text[:LONGEST_TEXT]).strip()
+    """A peer's text made safe for one line of a log, and shortened."""
+    return "".join(
+        character if character.isprintable() else " " for character in text[:MAX_TEXT_LENGTH]
+    ).strip()
 
 
 T = TypeVar("T", bound=BaseException)
 
 NOT_CONNECTED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-"""There was no connection, so nothing was sent, and another place may be tried."""
+"""No connection was made, so nothing was sent, and another candidate can be tried."""
 
 
 def peer_error(peer: str, error: Exception) -> PeerError:
+    """Convert an exception of a request to a peer."""
     tls = _cause(error, ssl.SSLError)
     if tls is not None:
         return PeerTlsFailure(peer, _tls_problem(tls))
     if isinstance(error, asyncio.TimeoutError):
         return PeerTimedOut(peer, "took too long to answer")
     if _cause(error, AddressBlocked) is not None:
-        return PeerUnreachable(peer, "leads to an address that this server does not connect to")
+        return PeerUnreachable(
+            peer, "resolves to an address that this server is configured not to connect to"
+        )
     if isinstance(error, aiohttp.ClientConnectorDNSError) or _cause(error, socket.gaierror) is not None:
-        return PeerUnreachable(peer, "has no address that could be found")
+        return PeerUnreachable(peer, "could not be resolved to an address")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return PeerUnreachable(peer, f"could not be reached: {reason(error.os_error)}")
+        return PeerUnreachable(peer, f"could not be reached: {connection_failure(error.os_error)}")
     if isinstance(error, aiohttp.ClientResponseError):
         return PeerMalformed(peer, "answered with something that is not HTTP")
     if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
-        return PeerUnreachable(peer, "broke off the connection")
+        return PeerUnreachable(peer, "closed the connection")
     return PeerMalformed(peer, "answered with something that could not be read")
 
 
 def _tls_problem(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"showed a certificate that is not valid: {error.verify_message.rstrip('.')}"
-    # Only what OpenSSL itself has raised has a reason.
+        return f"has a certificate that is not valid: {error.verify_message.rstrip('.')}"
+    # Only exceptions raised by OpenSSL itself have a reason.
     reason = (getattr(error, "reason", None) or "handshake failed").lower().replace("_", " ")
-    return f"could not agree with this server on TLS: {reason}"
+    return f"failed the TLS handshake: {reason}"
 
 
 def _cause(error: BaseException | None, kind: type[T]) -> T | None:
-    """The innermost of that kind: aiohttp's own are of TLS's kinds too, and lack what those know."""
+    """The innermost exception of that kind: aiohttp's own exceptions also derive from those of `ssl`, but
+    lack their details."""
     found = None
     while error is not None:
         if isinstance(error, kind):
@@ -155,8 +160,9 @@ def _cause(error: BaseException | None, kind: type[T]) -> T | None:
     return found
 
 
-def reason(error: OSError) -> str:
-    """Why there is no connection, in the system's words; asyncio's hold addresses."""
+def connection_failure(error: OSError) -> str:
+    """Why a connection failed, as the operating system describes it. The messages of asyncio contain
+    addresses."""
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
-    return os.strerror(error.errno).lower() if error.errno else "nobody answers there"
+        return "connection refused"
+    return os.strerror(error.errno).lower() if error.errno else "no response"

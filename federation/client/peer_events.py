@@ -1,4 +1,5 @@
-"""Asks other servers for events of rooms. Server-server API, "Retrieving events" and "Backfilling"."""
+"""Fetches events and states of rooms from other servers. Server-server API, "Retrieving events" and
+"Backfilling"."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +25,9 @@ class RemoteState:
     auth_chain: Sequence[Any] = field(repr=False)
 
 
-class FederationEvents:
-    """Asks other servers. Each question raises `PeerError`; of what is returned only the form has been
-    checked."""
+class FederationEventClient:
+    """Requests events and states from other servers. Every method raises `PeerError`. Only the format of the
+    response has been checked, not the events in it."""
 
     def __init__(self, client: FederationClient) -> None:
         self._client = client
@@ -42,13 +43,13 @@ class FederationEvents:
         min_depth: int,
     ) -> Sequence[Any]:
         target = request_target(f"{_V1}/get_missing_events/{{roomId}}", roomId=room_id)
-        asked = {
+        body = {
             "earliest_events": list(earliest),
             "latest_events": list(latest),
             "limit": limit,
             "min_depth": min_depth,
         }
-        answer = await self._client.request("POST", peer, target, asked, limit=LARGE)
+        answer = await self._client.request("POST", peer, target, body, limit=LARGE)
         return _list(peer, answer, "events")
 
     async def state_ids(self, peer: str, room_id: str, event_id: EventId) -> StateIds:
@@ -65,7 +66,7 @@ class FederationEvents:
         target = request_target(f"{_V1}/event/{{eventId}}", eventId=event_id)
         pdus = _list(peer, await self._client.request("GET", peer, target), "pdus")
         if len(pdus) != 1:
-            raise PeerMalformed(peer, f"answered with {len(pdus)} events where one was asked for")
+            raise PeerMalformed(peer, f"answered with {len(pdus)} events to a request for one")
         return pdus[0]
 
     async def event_auth(self, peer: str, room_id: str, event_id: EventId) -> Sequence[Any]:
@@ -80,7 +81,8 @@ class FederationEvents:
         return _list(peer, await self._client.request("GET", peer, target, limit=LARGE), "pdus")
 
     async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
-        """The signatures that a policy server makes, unchecked. `PeerRefused` if it makes none."""
+        """Request a policy server's signatures, which are returned unchecked. `PeerRefused` if it refuses to
+        sign."""
         target = request_target("/_matrix/policy/v1/sign")
         return await self._client.request("POST", server, target, dict(event))
 
@@ -95,5 +97,5 @@ def _list(peer: str, answer: dict[str, Any], name: str) -> list[Any]:
 def _ids(peer: str, answer: dict[str, Any], name: str) -> tuple[EventId, ...]:
     ids = _list(peer, answer, name)
     if not all(isinstance(one, str) and "\0" not in one for one in ids):
-        raise PeerMalformed(peer, f"answered with {name} that are no ids")
+        raise PeerMalformed(peer, f"answered with {name} that are not ids")
     return tuple(ids)

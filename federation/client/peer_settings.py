@@ -1,4 +1,4 @@
-"""What the configuration, or an operator, says of how to reach one server."""
+"""Connection settings for single servers, from the configuration or from an operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """In PEM: a certificate with what stands above it, and its private key."""
+    """PEM files: a certificate with its chain, and its private key."""
 
     certificate: Path
     private_key: Path
@@ -15,7 +15,8 @@ class CertificateFiles:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom we believe beside the authorities that everybody may have, and what we show."""
+    """The TLS settings for a peer: certificate authorities to trust besides those for all peers (a file, or
+    PEM text in `certificates`), and the client certificate to present."""
 
     authority: Path | None = None
     client_certificate: CertificateFiles | None = None
@@ -24,10 +25,13 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
-    """`address`: `host:port` to connect to instead of asking anybody; the certificate must still be for the
-    peer's own name. `plain`: speak HTTP without TLS, as published CIS nodes do. `client_certificate`: what
-    this peer wants to be shown. `authority`: a file of certificates, PEM, that this peer's may come from
-    beside those that all may come from; `certificates`: the same, where they are in no file."""
+    """How to connect to one server.
+
+    `address`: `host:port` to connect to, without server discovery; the certificate must still be valid for
+    the peer's server name. `plain`: use HTTP without TLS, as published CIS nodes do. `client_certificate`:
+    presented to this peer. `authority`: a PEM file of certificate authorities to trust for this peer, besides
+    those for all peers; `certificates`: the same as PEM text.
+    """
 
     address: str | None = None
     plain: bool = False
@@ -40,12 +44,12 @@ class PeerSettings:
         return Trust(self.authority, self.client_certificate, self.certificates)
 
 
-NOTHING_SPECIAL = PeerSettings()
+DEFAULT_SETTINGS = PeerSettings()
 
 
-class Peers:
-    """The settings by server name, found in any case. `added` are by their names in lower case, and may
-    change from one question to the next."""
+class ConfiguredPeers:
+    """The settings of configured peers by server name, regardless of case. `added` maps lower-case server
+    names to the settings of peers that an operator has added; it may change at any time."""
 
     def __init__(
         self,
@@ -57,13 +61,13 @@ class Peers:
 
     def of(self, server_name: str) -> PeerSettings:
         name = server_name.lower()
-        return self._settings.get(name) or self._added.get(name, NOTHING_SPECIAL)
+        return self._settings.get(name) or self._added.get(name, DEFAULT_SETTINGS)
 
     def know(self, server_name: str) -> bool:
-        """Whether the configuration names it, or an operator has added it."""
+        """Whether the peer is in the configuration or was added by an operator."""
         name = server_name.lower()
         return name in self._settings or name in self._added
 
     def trusts(self) -> frozenset[Trust]:
-        """Every way of shaking hands that the settings ask for, each once."""
+        """The distinct TLS settings of all peers."""
         return frozenset(one.trust for one in (*self._settings.values(), *self._added.values()))

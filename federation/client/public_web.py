@@ -1,4 +1,4 @@
-"""Fetches from the public web what another server points to: without credentials, and from nowhere else."""
+"""Fetches URLs that other servers refer to, without credentials and only from public addresses."""
 
 import asyncio
 import ssl
@@ -10,20 +10,21 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from federation.client.client import PeerStream
-from federation.client.dns import Addresses, Dns
+from federation.client.client import StreamedResponse
+from federation.client.dns import AddressResolver, Dns
 from federation.client.errors import PeerMalformed, PeerTimedOut, peer_error
 from federation.matrix.networks import NOT_PUBLIC, Network
 from storage.errors import LocalError
 
-# Seconds: for a connection, without a byte, and for all of it.
-CONNECT: Final = 10.0
+# Seconds: to connect, between two chunks, and for the whole response.
+CONNECT_TIMEOUT: Final = 10.0
 IDLE: Final = 30.0
 TIMEOUT: Final = 600.0
 
 
 class PublicWeb:
-    """`blocked`: networks that no name may lead to. `authorities`: to trust beside the system's."""
+    """`blocked`: networks to which no connection is made. `authorities`: a PEM file of certificate
+    authorities to trust besides the system's."""
 
     def __init__(
         self,
@@ -33,34 +34,38 @@ class PublicWeb:
         authorities: Path | None = None,
         blocked: Sequence[Network] = NOT_PUBLIC,
     ) -> None:
-        """There must be a running event loop. Raises LocalError when the authorities cannot be read."""
+        """Needs a running event loop. Raises LocalError if the authorities cannot be read."""
         self._context = _context(authorities)
-        self._addresses = Addresses(dns, blocked)
+        self._addresses = AddressResolver(dns, blocked)
         self._session = aiohttp.ClientSession(
-            # Asked anew for each connection, so that what was checked is what is connected to.
+            # Names are resolved for each connection, so that the connection goes to the address that was
+            # checked.
             connector=aiohttp.TCPConnector(limit=20, limit_per_host=4, resolver=self._addresses),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
             auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT, sock_read=IDLE),
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT, sock_read=IDLE),
         )
 
     @asynccontextmanager
-    async def stream(self, url: URL, peer: str) -> AsyncIterator[PeerStream]:
-        """The page at `url`, which `read_location` has passed; faults are laid to the `peer` who named it."""
-        assert url.scheme == "https", "read_location lets nothing else pass"
+    async def stream(self, url: URL, peer: str) -> AsyncIterator[StreamedResponse]:
+        """Fetch `url`, which `read_location` has validated. Errors are attributed to `peer`, which has
+        provided the URL."""
+        assert url.scheme == "https", "read_location only accepts https"
         deadline = asyncio.timeout(TIMEOUT)
         try:
             async with deadline, await self._get(url, peer) as response:
                 if response.status != 200:
-                    raise PeerMalformed(peer, f"led to a place that answered {response.status}")
+                    raise PeerMalformed(peer, f"provided a URL that answered {response.status}")
                 if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                    raise PeerMalformed(peer, "led to an answer that is compressed, which was not asked for")
-                yield PeerStream(peer, response)
+                    raise PeerMalformed(
+                        peer, "provided a URL that answered with a compressed body, which was not requested"
+                    )
+                yield StreamedResponse(peer, response)
         except TimeoutError as error:
             if not deadline.expired():
-                raise  # of whoever reads the stream
-            raise PeerTimedOut(peer, "led to a place that took too long to answer") from error
+                raise  # from the code that reads the response
+            raise PeerTimedOut(peer, "provided a URL that took too long to answer") from error
 
     async def close(self) -> None:
         await self._session.close()
@@ -81,7 +86,7 @@ def _context(authorities: Path | None) -> ssl.SSLContext:
             context.load_verify_locations(authorities)
     except (OSError, ssl.SSLError) as error:
         raise LocalError(
-            f"The authorities to trust, {authorities}, could not be read: {error.strerror or error}.",
-            "Name a file that holds certificates in PEM, readable for this program.",
+            f"Failed to read the certificate authorities in {authorities}: {error.strerror or error}.",
+            "Name a PEM file of certificates that this program can read.",
         ) from None
     return context

@@ -1,8 +1,6 @@
-"""A request that this node makes: the bytes of its body, and the authorization that signs exactly them.
+"""The parts of an outgoing request: its target, its body, and the Authorization header that signs both.
 
-Server-server API, "Request Authentication".
-
-The target of a request: the path and query that stand on the wire, which are also what is signed.
+Server-server API, "Request Authentication". Path and query are signed exactly as they are sent.
 """
 
 import re
@@ -19,11 +17,12 @@ from federation.matrix.signatures import signature
 SEND: Final = "/_matrix/federation/v1/send/{txnId}"
 
 Content = Mapping[str, Any] | bytes | None
-"""What a request carries: JSON, or bytes that `canonical_json.encode` made of it before, or nothing."""
+"""The body of a request: JSON, bytes that `canonical_json.encode` has returned, or none."""
 
 
-def encoded(content: Content) -> bytes | None:
-    """The body. Raises `NotCanonical` for what nobody could check the signature of."""
+def encode_body(content: Content) -> bytes | None:
+    """Encode the body. Raises `NotCanonical` if it has no canonical JSON, without which it could not be
+    signed."""
     if content is None or isinstance(content, bytes):
         return content
     return encode(dict(content))
@@ -32,27 +31,29 @@ def encoded(content: Content) -> bytes | None:
 def authorization(
     method: str, uri: str, origin: str, destination: str, body: bytes | None, key: OwnKey
 ) -> str:
-    """The header `Authorization`. `body` is canonical JSON, which saves writing a transaction twice."""
-    signed = to_be_signed(method, uri, origin, destination, body)
+    """The value of the Authorization header. `body` must be canonical JSON, so that it need not be encoded
+    again for the signature."""
+    signed = bytes_to_sign(method, uri, origin, destination, body)
     return render(XMatrix(origin, key.key_id, signature(signed, key.signing_key), destination))
 
 
-def to_be_signed(method: str, uri: str, origin: str, destination: str, body: bytes | None) -> bytes:
-    """The canonical form of `request_auth.signed_object`, put together round a body that has it already."""
+def bytes_to_sign(method: str, uri: str, origin: str, destination: str, body: bytes | None) -> bytes:
+    """The canonical JSON of `request_auth.signed_object`, assembled from a body that is canonical JSON
+    already."""
     rest = encode({"destination": destination, "method": method, "origin": origin, "uri": uri})
     if body is None:
         return rest
-    # `content` comes before all other names.
+    # In canonical JSON, `content` comes before all other keys.
     return b'{"content":' + body + b"," + rest[1:]
 
 
-_PLACE: Final = re.compile(r"\{(\w+)\}")
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """`template` is the path as the specification writes it: the same for every room and every server, so it
-    may be a metric label. `uri` is what is sent."""
+    """`template` is the path as in the specification. It is the same for every room and server, so it can be
+    a metric label. `uri` is the path and query that are sent."""
 
     template: str
     uri: str
@@ -63,20 +64,21 @@ def request_target(
 ) -> RequestTarget:
     """`request_target("/_matrix/federation/v1/event/{eventId}", eventId="$abc")`.
 
-    A segment stays one segment whatever it holds. Each name of the template must be given and no other.
+    Values are percent-encoded, so that each stays one path segment. Exactly the names of the template must be
+    given.
     """
-    names = set(_PLACE.findall(template))
+    names = set(_PARAMETER.findall(template))
     assert names == set(segments), f"{template} takes {sorted(names)}"
-    path = _PLACE.sub(lambda place: _segment(segments[place[1]]), template)
-    pairs = "&".join(f"{_encoded(name)}={_encoded(value)}" for name, value in query)
+    path = _PARAMETER.sub(lambda place: _segment(segments[place[1]]), template)
+    pairs = "&".join(f"{_percent_encode(name)}={_percent_encode(value)}" for name, value in query)
     return RequestTarget(template, f"{path}?{pairs}" if pairs else path)
 
 
 def _segment(value: str) -> str:
-    # Every proxy on the way would take these for a way up, percent-encoded or not.
-    assert value not in {"", ".", ".."}, "a path segment names something"
-    return _encoded(value)
+    # Proxies resolve dot segments, percent-encoded or not.
+    assert value not in {"", ".", ".."}, "a path segment is neither empty nor a dot segment"
+    return _percent_encode(value)
 
 
-def _encoded(value: str) -> str:
+def _percent_encode(value: str) -> str:
     return quote(value, safe="")

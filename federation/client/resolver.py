@@ -1,6 +1,6 @@
-"""Finds the way to a server and remembers it: runs the conversation of `server_discovery`.
+"""Finds and caches routes to other servers by running the generator of `server_discovery`.
 
-Closed or open, that is not decided here; a way is looked for when somebody who may asks for it.
+It does not decide which servers may be contacted; the caller does.
 """
 
 import asyncio
@@ -19,54 +19,54 @@ from federation.client import well_known
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
 from federation.client.errors import PeerUnreachable
-from federation.client.peer_settings import Peers
+from federation.client.peer_settings import ConfiguredPeers
 from federation.client.server_discovery import (
-    LONGEST,
-    Answer,
-    AskWellKnown,
+    MAX_LIFETIME,
+    DiscoveryAnswer,
+    DiscoveryQuery,
     NoRoute,
-    Question,
     Route,
     WellKnownAnswer,
-    configured,
+    WellKnownQuery,
+    configured_route,
     discover,
 )
-from federation.client.srv_records import MOST_RECORDS
+from federation.client.srv_records import MAX_RECORDS
 from federation.matrix.errors import PeerError
 from storage.concurrency import SingleFlight
 
-# Seconds for a well-known with all its redirects.
-PATIENCE: Final = 15.0
-MOST_REMEMBERED: Final = 10_000
-# A way that led nowhere is not looked for again before it is this old, in seconds.
-YOUNGEST_DOUBTED: Final = 60.0
+# Seconds for a well-known request with all its redirects.
+TIMEOUT: Final = 15.0
+MAX_CACHED: Final = 10_000
+# Age in seconds from which the route to an unreachable server is discovered again.
+MIN_RETRY_AGE: Final = 60.0
 
 _random = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """What was asked on the way, what was answered, and where that leads."""
+class DiscoveryTrace:
+    """The steps of a server discovery: the queries with their answers, and the resulting route."""
 
-    asked: tuple[tuple[Question, Answer], ...]
+    queries: tuple[tuple[DiscoveryQuery, DiscoveryAnswer], ...]
     route: Route | NoRoute
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CachedRoute:
     route: Route | NoRoute
     at: float
     until: float
 
 
 class Resolver:
-    """`well_known_port` is 443; only a test has its own."""
+    """Finds routes to servers. `well_known_port` is 443 except in tests."""
 
     def __init__(
         self,
         connections: PeerConnections,
         dns: Dns,
-        peers: Peers,
+        peers: ConfiguredPeers,
         *,
         well_known_port: int = 443,
         clock: Callable[[], float] = time.monotonic,
@@ -76,90 +76,94 @@ class Resolver:
         self._peers = peers
         self._port = well_known_port
         self._clock = clock
-        self._found: LRUCache[str, _Found] = LRUCache(MOST_REMEMBERED)
-        self._failures: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
-        self._looking: SingleFlight[str, Route | NoRoute] = SingleFlight()
+        self._found: LRUCache[str, _CachedRoute] = LRUCache(MAX_CACHED)
+        self._failures: LRUCache[str, int] = LRUCache(MAX_CACHED)
+        self._discoveries: SingleFlight[str, Route | NoRoute] = SingleFlight()
 
     async def route(self, server_name: str) -> Route:
-        """The way there. Raises `PeerUnreachable` when there is none."""
+        """The route to a server, cached if possible. Raises `PeerUnreachable` if there is none."""
         found = self._found.get(server_name)
         if found is not None and self._clock() < found.until:
             route = found.route
         else:
-            route = await self._looking.run(server_name, lambda: self._look(server_name, found))
+            route = await self._discoveries.run(
+                server_name, lambda: self._discover_and_cache(server_name, found)
+            )
         if isinstance(route, NoRoute):
             raise PeerUnreachable(server_name, route.reason)
         return route
 
-    def led_nowhere(self, server_name: str) -> None:
-        """Nobody was found at the end of the way: the server may have moved since it was looked for."""
+    def mark_unreachable(self, server_name: str) -> None:
+        """Let the cached route expire early, since the server could not be reached and may have moved."""
         found = self._found.get(server_name)
         if found is not None:
-            until = min(found.until, found.at + YOUNGEST_DOUBTED)
-            self._found[server_name] = _Found(found.route, found.at, until)
+            until = min(found.until, found.at + MIN_RETRY_AGE)
+            self._found[server_name] = _CachedRoute(found.route, found.at, until)
 
-    def forget(self, server_name: str) -> None:
-        """Somebody says that it has moved: the way is looked for anew when it is needed next."""
+    def invalidate(self, server_name: str) -> None:
+        """Remove the cached route, so that it is discovered again when it is needed next."""
         self._found.pop(server_name, None)
 
-    async def explained(self, server_name: str) -> Explained:
-        """Look for the way now, whatever is remembered, and say how it was found. What was found for sure is
-        the way from here on."""
-        asked: list[tuple[Question, Answer]] = []
-        route = await self._discovered(server_name, asked)
+    async def trace(self, server_name: str) -> DiscoveryTrace:
+        """Discover the route now, regardless of the cache, and return all steps. A route that is not
+        provisional replaces the cached one."""
+        queries: list[tuple[DiscoveryQuery, DiscoveryAnswer]] = []
+        route = await self._discover(server_name, queries)
         if not route.provisional:
             now = self._clock()
-            self._found[server_name] = _Found(route, now, now + route.lifetime)
-        return Explained(tuple(asked), route)
+            self._found[server_name] = _CachedRoute(route, now, now + route.lifetime)
+        return DiscoveryTrace(tuple(queries), route)
 
     async def close(self) -> None:
-        await self._looking.close()
+        await self._discoveries.close()
 
-    async def _look(self, server_name: str, before: _Found | None) -> Route | NoRoute:
-        route = await self._discovered(server_name, [])
+    async def _discover_and_cache(self, server_name: str, before: _CachedRoute | None) -> Route | NoRoute:
+        route = await self._discover(server_name, [])
         now = self._clock()
         if (
             route.provisional
             and before is not None
             and not before.route.provisional
-            and now < before.at + LONGEST
+            and now < before.at + MAX_LIFETIME
         ):
-            # What was certain a while ago is better than what is left when name servers don't answer.
-            self._found[server_name] = _Found(before.route, before.at, now + min(route.lifetime, 300.0))
+            # An older certain route is better than a provisional one, found while name servers do not answer.
+            self._found[server_name] = _CachedRoute(before.route, before.at, now + min(route.lifetime, 300.0))
             return before.route
-        self._found[server_name] = _Found(route, now, now + route.lifetime)
+        self._found[server_name] = _CachedRoute(route, now, now + route.lifetime)
         return route
 
-    async def _discovered(self, server_name: str, asked: list[tuple[Question, Answer]]) -> Route | NoRoute:
-        """`asked` is added to."""
+    async def _discover(
+        self, server_name: str, queries: list[tuple[DiscoveryQuery, DiscoveryAnswer]]
+    ) -> Route | NoRoute:
+        """Run the discovery, and append its queries and answers to `queries`."""
         address = self._peers.of(server_name).address
         if address:
-            return configured(server_name, address)
-        conversation = discover(server_name, [_random.random() for _ in range(MOST_RECORDS)])
+            return configured_route(server_name, address)
+        conversation = discover(server_name, [_random.random() for _ in range(MAX_RECORDS)])
         try:
             question = next(conversation)
             while True:
                 answer = await self._answer(question)
-                asked.append((question, answer))
+                queries.append((question, answer))
                 question = conversation.send(answer)
         except StopIteration as end:
             route: Route | NoRoute = end.value
             return route
 
-    async def _answer(self, question: Question) -> Answer:
-        if isinstance(question, AskWellKnown):
+    async def _answer(self, question: DiscoveryQuery) -> DiscoveryAnswer:
+        if isinstance(question, WellKnownQuery):
             return await self._well_known(question.host)
         return await self._dns.srv(question.name)
 
     async def _well_known(self, host: str) -> WellKnownAnswer:
         failures = self._failures.get(host) or 0
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 answer = await self._follow(host, failures)
         except PeerError as error:
-            answer = well_known.no_answer(error.problem, failures)
+            answer = well_known.no_delegation(error.problem, failures)
         except (TimeoutError, aiohttp.ClientError, OSError):
-            answer = well_known.no_answer("took too long to answer, or broke off", failures)
+            answer = well_known.no_delegation("took too long to answer, or closed the connection", failures)
         if answer.delegated is None:
             self._failures[host] = failures + 1
         else:
@@ -168,22 +172,22 @@ class Resolver:
 
     async def _follow(self, host: str, failures: int) -> WellKnownAnswer:
         """ "30x redirects should be followed, however redirection loops should be avoided." """
-        url: URL | None = well_known.first_url(host, self._port)
-        for _ in range(well_known.MOST_REDIRECTS + 1):
+        url: URL | None = well_known.well_known_url(host, self._port)
+        for _ in range(well_known.MAX_REDIRECTS + 1):
             if url is None:
                 break
             async with await self._connections.get(url, host) as response:
                 if not 300 <= response.status < 400:
-                    body = await _beginning(response)
+                    body = await _read_start(response)
                     now = datetime.now(UTC)
                     return well_known.read(response.status, response.headers, body, now, failures)
-                url = well_known.next_url(url, response.headers.get("Location"))
-        # Somebody answered, and not with a delegation.
-        return well_known.no_answer("redirects in circles, or to anything but https", failures, failed=False)
+                url = well_known.redirect_url(url, response.headers.get("Location"))
+        # The host has answered without a delegation, so this is not a temporary failure.
+        return well_known.no_delegation("redirects in a loop, or not to https", failures, failed=False)
 
 
-async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """As much of the body as is looked at, and one byte more if there is more."""
+async def _read_start(response: aiohttp.ClientResponse) -> bytes:
+    """Read the body up to the size limit, and one byte more if it is larger."""
     body = bytearray()
     async for chunk in response.content.iter_chunked(16 * 1024):
         body += chunk

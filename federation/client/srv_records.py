@@ -1,12 +1,12 @@
-"""SRV records, and in which order the servers that they name are tried. RFC 2782."""
+"""SRV records, and the order in which their targets are tried. RFC 2782."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Final
 
-MOST_RECORDS: Final = 32
-"""How many records of one answer are looked at. Nobody has this many; somebody may pretend to."""
+MAX_RECORDS: Final = 32
+"""Records of one response that are used. No honest domain has this many."""
 
 # "Records with weight 0 should have a very small chance of being selected": far below a weight of 1.
 _WEIGHT_OF_ZERO: Final = 1e-3
@@ -14,7 +14,7 @@ _WEIGHT_OF_ZERO: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class SrvRecord:
-    """One server that offers the service. `target` is a name, with or without its final dot."""
+    """A server that offers the service. `target` is a DNS name, with or without its final dot."""
 
     priority: int
     weight: int
@@ -29,17 +29,17 @@ def is_refusal(records: Iterable[SrvRecord]) -> bool:
 
 
 def in_order(records: Sequence[SrvRecord], draws: Sequence[float]) -> list[SrvRecord]:
-    """The lowest priority first; within one priority at random, in proportion to the weights.
+    """Sort records by priority, and randomly within a priority, in proportion to the weights.
 
     `draws` are random numbers between 0 and 1, one for each record. Sorting by log(draw) / weight gives every
     order the probability that RFC 2782's repeated selection gives it.
     """
-    looked_at = records[:MOST_RECORDS]
-    assert len(draws) >= len(looked_at), "every record needs a draw"
+    used = records[:MAX_RECORDS]
+    assert len(draws) >= len(used), "every record needs a draw"
 
-    def rank(at: int) -> tuple[int, float]:
-        record = looked_at[at]
+    def rank(index: int) -> tuple[int, float]:
+        record = used[index]
         # A draw of exactly 0 has no logarithm.
-        return record.priority, -log(draws[at] or 1e-300) / (record.weight or _WEIGHT_OF_ZERO)
+        return record.priority, -log(draws[index] or 1e-300) / (record.weight or _WEIGHT_OF_ZERO)
 
-    return [looked_at[at] for at in sorted(range(len(looked_at)), key=rank)]
+    return [used[index] for index in sorted(range(len(used)), key=rank)]

@@ -210,7 +210,7 @@ class RoomSummaries:
         async with self._database.transaction(readonly=True) as connection:
             entries = await fetch_entries(connection, space.room_id, CHILD)
         events = await self._rooms.events(sorted(entries.values())[:MOST_EVENTS])
-        shown = await self._rooms.shown_to_people(list(events.values()))
+        shown = await self._rooms.apply_redactions(list(events.values()))
         made = children_of(shown, suggested_only=suggested_only)
         self._children[key] = (view.generation, made)
         return made
@@ -229,7 +229,7 @@ class RoomSummaries:
         if self._server_name not in joined:
             return None
         state = await self._rooms.current_events(row.room_id, SUMMARISED)
-        words = await self._rooms.shown_to_people([state[key] for key in WORDS if key in state])
+        words = await self._rooms.apply_redactions([state[key] for key in WORDS if key in state])
         assert CREATE in state, "a room that somebody is in has been created"
         state |= {pdu.key: pdu for pdu in words if pdu.key is not None}
         return summarised(ROOM_VERSIONS[row.version], state, sum(joined.values()))

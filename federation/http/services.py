@@ -23,16 +23,16 @@ from federation.media.location import SAFETY, media_headers
 from federation.media.media import OpenMedia
 from federation.media.multipart import framed
 from federation.media.repository import Media
-from federation.memberships.incoming import MembershipRequests
+from federation.memberships.incoming import MembershipRequestHandler
 from federation.peers.request_authenticator import AuthenticatedRequest, RequestAuthenticator
-from federation.rooms.answer_servers import RoomRequests
+from federation.rooms.requests import RoomRequestHandler
 from federation.transactions.inbox import Inbox
 
 
 @dataclass(frozen=True, slots=True)
 class RoomServices:
     authenticator: RequestAuthenticator
-    requests: RoomRequests
+    requests: RoomRequestHandler
     inbox: Inbox
     now_ms: Callable[[], int]
 
@@ -53,7 +53,7 @@ async def begin(request: web.Request) -> tuple[RoomServices, AuthenticatedReques
 @dataclass(frozen=True, slots=True)
 class MembershipServices:
     authenticator: RequestAuthenticator
-    requests: MembershipRequests
+    requests: MembershipRequestHandler
 
 
 MEMBERSHIP = web.AppKey("MEMBERSHIP", MembershipServices)
@@ -62,7 +62,7 @@ OF_USER = "{user_id:[^/]+}"
 V2 = "/_matrix/federation/v2"
 
 
-async def begin_membership(request: web.Request) -> tuple[MembershipRequests, AuthenticatedRequest]:
+async def begin_membership(request: web.Request) -> tuple[MembershipRequestHandler, AuthenticatedRequest]:
     """Who asks, and who answers."""
     services = request.app[MEMBERSHIP]
     return services.requests, await services.authenticator.authenticate(request)

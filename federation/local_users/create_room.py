@@ -7,14 +7,14 @@ from dataclasses import replace
 from federation.local_users.parts import HasParts
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
-from federation.rooms.creation import CreatedRoom, Creation, RoomRequest, invite_content, plan
+from federation.rooms.creation import CreatedRoom, CreateRoomRequest, RoomPlan, invite_content, plan
 from storage.rooms.aliases import Alias, fetch_created, insert_alias, insert_created, publish_room
 
 MOST_KEY_BYTES = 255
 
 
 class RoomMaking(HasParts):
-    async def create_room(self, request: RoomRequest) -> CreatedRoom:
+    async def create_room(self, request: CreateRoomRequest) -> CreatedRoom:
         """Create a room, or return the room that the creator created with the same key before.
 
         The room, its alias and its key are committed together. Users who could not be invited are in the
@@ -32,7 +32,7 @@ class RoomMaking(HasParts):
             room_id, is_new = known, False
         return CreatedRoom(room_id, is_new, not_invited | await self._invite_the_others(request, room_id))
 
-    async def _make_room(self, request: RoomRequest) -> tuple[str, bool]:
+    async def _make_room(self, request: CreateRoomRequest) -> tuple[str, bool]:
         creation = await self._planned(request)
         if creation.alias is not None and await self._resolve(creation.alias) is not None:
             # Another process may have handled the same request at the same moment.
@@ -67,12 +67,12 @@ class RoomMaking(HasParts):
             return known, False
         return room_id, True
 
-    async def _planned(self, request: RoomRequest) -> Creation:
+    async def _planned(self, request: CreateRoomRequest) -> RoomPlan:
         users = [user for user in {request.creator, *request.invite} if self._is_ours(user)]
         profiles = {user: await self._shown(user) for user in users}
         return plan(request, self._parts.server_name, opaque=secrets.token_urlsafe(18), profiles=profiles)
 
-    async def _made_before(self, request: RoomRequest) -> str | None:
+    async def _made_before(self, request: CreateRoomRequest) -> str | None:
         if request.key is None:
             return None
         if "\0" in request.key or len(request.key.encode("utf-8", "replace")) > MOST_KEY_BYTES:
@@ -84,7 +84,7 @@ class RoomMaking(HasParts):
         async with self._parts.database.transaction(readonly=True) as connection:
             return await fetch_created(connection, request.creator, request.key)
 
-    async def _invite_the_others(self, request: RoomRequest, room_id: str) -> dict[str, str]:
+    async def _invite_the_others(self, request: CreateRoomRequest, room_id: str) -> dict[str, str]:
         """Invite the users whose servers have to sign the invite, which is not possible in the first
         commit. Users who already have a membership are not invited again."""
         refused = {}

@@ -83,7 +83,7 @@ class Memberships(HasParts):
             rows = await fetch_members(connection, room_id, memberships)
         known = await self._parts.graph.events(row.event_id for row in rows)
         originals = [known[row.event_id] for row in rows]
-        shown = await self._parts.graph.shown_to_people(originals)
+        shown = await self._parts.graph.apply_redactions(originals)
         return [
             member_of(as_seen(seen, original, version))
             for seen, original in zip(shown, originals, strict=True)

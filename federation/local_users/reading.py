@@ -157,7 +157,7 @@ class Reading(HasParts):
         if reader is not None:
             is_joined = await self._membership_in(room_id, reader) == "join"
             pdus = [pdu for pdu in pdus if await self._may_see(reader, pdu, is_joined_now=is_joined)]
-        shown = await self._parts.graph.shown_to_people(pdus)
+        shown = await self._parts.graph.apply_redactions(pdus)
         return [as_seen(seen, original, version) for seen, original in zip(shown, pdus, strict=True)]
 
     async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:

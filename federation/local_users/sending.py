@@ -10,7 +10,7 @@ from federation.local_users.parts import HasParts
 from federation.matrix.canonical_json import is_same
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import MAX_BYTES
-from federation.rooms.server_acl import refuse_shutting_out
+from federation.rooms.server_acl import check_own_server_allowed
 
 MAX_TS: Final = 2**53 - 1
 _REDACTION: Final = "m.room.redaction"
@@ -56,12 +56,12 @@ class Sending(HasParts):
             case "m.room.encryption":
                 raise MatrixError("M_INVALID_PARAM", "This server does not support encrypted rooms.", 400)
             case "m.room.server_acl":
-                refuse_shutting_out(self._parts.server_name, dict(content))
+                check_own_server_allowed(self._parts.server_name, dict(content))
         current = await self._entry(room_id, (type_, state_key))
         if current is not None:
             # Compare the redacted form: a redacted event may have the same original content and has to be
             # replaced.
-            (shown,) = await self._parts.graph.shown_to_people([current])
+            (shown,) = await self._parts.graph.apply_redactions([current])
             if is_same(dict(shown.content), dict(content)):
                 return shown.event_id
         event = await self._parts.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)

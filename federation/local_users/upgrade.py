@@ -10,7 +10,14 @@ from federation.events.room_event import NewEvent
 from federation.events.spaces import CHILD, PARENT
 from federation.local_users.sending import Sending
 from federation.matrix.errors import MatrixError
-from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
+from federation.rooms.upgrade import (
+    OldRoom,
+    UpgradePlan,
+    mute_old_room,
+    plan,
+    tombstone,
+    with_new_room_allowed,
+)
 from storage.rooms.aliases import fetch_created, insert_created, move_to_room
 from storage.rooms.rooms import fetch_entries_of_rooms, fetch_rooms_of_user
 
@@ -42,7 +49,7 @@ class Upgrading(Sending):
                 room_id, view.version, await self._whole_state(room_id), view.forward_extremities[0]
             )
             planned = plan(
-                old, user, version, shown=shown, additional_creators=additional_creators, also=also
+                old, user, version, profile=shown, additional_creators=additional_creators, extra_types=also
             )
             new_room = await self._make_upgraded(planned, old, user)
         await self.set_state(room_id, user, _TOMBSTONE, tombstone(new_room))
@@ -51,7 +58,7 @@ class Upgrading(Sending):
         await self._lead_on(room_id, new_room, user)
         levels = await self._entry(room_id, POWER_LEVELS)
         if levels is not None:
-            await self._if_allowed(room_id, user, POWER_LEVELS, muted(levels.content, view.version))
+            await self._if_allowed(room_id, user, POWER_LEVELS, mute_old_room(levels.content, view.version))
         return new_room
 
     # -- the new room --
@@ -63,7 +70,7 @@ class Upgrading(Sending):
         event = NewEvent(_TOMBSTONE, user, tombstone("!x"), "")
         await self._parts.graph.prepare_event(room_id, event)
 
-    async def _make_upgraded(self, planned: Upgrade, old: OldRoom, user: str) -> str:
+    async def _make_upgraded(self, planned: UpgradePlan, old: OldRoom, user: str) -> str:
         made_meanwhile: str | None = None
         chosen = None
         if not planned.version.create_event_is_room_id:
@@ -92,7 +99,7 @@ class Upgrading(Sending):
         known = await graph.events(state.values())
         pdus = [known[event_id] for event_id in state.values()]
         # Redacted content is not copied.
-        return dict(zip(state, await graph.shown_to_people(pdus), strict=True))
+        return dict(zip(state, await graph.apply_redactions(pdus), strict=True))
 
     # -- references to the old room --
 
@@ -113,7 +120,7 @@ class Upgrading(Sending):
                 if await self._if_allowed(room_id, user, (type_, new), content):
                     await self._if_allowed(room_id, user, (type_, old), {})
         for room_id, event_id in rules.items():
-            follows = following(events[event_id].content, old, new)
+            follows = with_new_room_allowed(events[event_id].content, old, new)
             if room_id not in (old, new) and follows is not None:
                 await self._if_allowed(room_id, user, (_JOIN_RULES, ""), follows)
 

@@ -7,7 +7,7 @@ class BackendCapability(StrEnum):
     """A homeserver can do all of it; a guest of another homeserver, an application service, perhaps none."""
 
     ROOM_IDS = "room_ids"
-    """Rooms of versions until 11 are given the id that `RoomRequest.room_id` asks for."""
+    """Rooms of versions until 11 are given the id that `CreateRoomRequest.room_id` asks for."""
     EDUS = "edus"
     """EDUs of types that the specification does not have are sent and heard."""
     TO_DEVICE = "to_device"

@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import hdrs
 from yarl import URL
 
-from federation.client.client import FederationClient, PeerStream
+from federation.client.client import FederationClient, StreamedResponse
 from federation.client.errors import PeerMalformed, PeerRefused
 from federation.client.public_web import PublicWeb
 from federation.client.requests import RequestTarget, request_target
@@ -69,7 +69,7 @@ class MediaFetcher:
             raise PeerMalformed(mxc.server, "led to a place that media is not fetched from")
         return await self._follow(mxc.server, url, headers, intake)
 
-    async def _two_parts(self, peer: str, answer: PeerStream, intake: MediaIntake) -> Mapping[str, str]:
+    async def _two_parts(self, peer: str, answer: StreamedResponse, intake: MediaIntake) -> Mapping[str, str]:
         """The headers of the media. Where they lead elsewhere, its bytes are ignored."""
         _refuse_length(answer, intake, MOST_ROUND_IT)
         try:
@@ -104,7 +104,7 @@ class MediaFetcher:
         here = _described(said)
         return _Described(here.content_type or there.content_type, here.file_name or there.file_name)
 
-    async def _plain(self, answer: PeerStream, intake: MediaIntake) -> _Described:
+    async def _plain(self, answer: StreamedResponse, intake: MediaIntake) -> _Described:
         _refuse_length(answer, intake, 0)
         async for chunk in answer.chunks(self._limit + MOST_ROUND_IT):
             await intake.take(chunk)
@@ -115,7 +115,7 @@ def _described(headers: Mapping[str, str]) -> _Described:
     return _Described(headers.get(hdrs.CONTENT_TYPE), file_name_in(headers.get(hdrs.CONTENT_DISPOSITION)))
 
 
-def _refuse_length(answer: PeerStream, intake: MediaIntake, round_it: int) -> None:
+def _refuse_length(answer: StreamedResponse, intake: MediaIntake, round_it: int) -> None:
     """With the right refusal, before the stream does it with its own."""
     length = answer.headers.get("Content-Length", "")
     if length.isascii() and length.isdigit() and len(length) < 20:

@@ -20,7 +20,7 @@ from federation.memberships.membership_event import handed_in, refuse_denied
 from federation.memberships.room_state import MembershipState
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import State
-from federation.rooms.verify_events import all_signed
+from federation.rooms.verify_events import are_signed
 from federation.transactions.ephemeral import EphemeralNews
 from storage.database import Database
 from storage.rooms.outside_memberships import OutsideMembership, insert_invite
@@ -32,7 +32,7 @@ InvitePolicy = Callable[[str, str, str], Awaitable[None]]
 user that does not exist, 403 M_FORBIDDEN or M_INVITE_BLOCKED for one who does not want to."""
 
 
-class MembershipRequests:
+class MembershipRequestHandler:
     """Every refusal is a `MatrixError` for the server that asked."""
 
     def __init__(
@@ -184,10 +184,10 @@ class MembershipRequests:
 
     async def _refuse_unsigned(self, invite: ReceivedInvite) -> None:
         # "The invite event fails a signature check." SyTest, and with it other servers, expect 403 for that.
-        if not await all_signed(self._keys, [invite.event], invite.version, self._now_ms()):
+        if not await are_signed(self._keys, [invite.event], invite.version, self._now_ms()):
             raise MatrixError("M_FORBIDDEN", "The signature of the invite does not hold.", 403)
         # "One or more events fails a signature check."
-        if invite.state_must_hold and not await all_signed(
+        if invite.state_must_hold and not await are_signed(
             self._keys, invite.state.pdus, invite.version, self._now_ms()
         ):
             raise MatrixError("M_INVALID_PARAM", "A signature in invite_room_state does not hold.", 400)

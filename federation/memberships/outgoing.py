@@ -38,8 +38,8 @@ from federation.memberships.restricted_joins import VouchedFor, authorise
 from federation.memberships.room_state import MembershipState
 from federation.memberships.send_join_answer import SentJoin
 from federation.rooms.engine import RoomGraph
-from federation.rooms.pending_joins import Arrivals
-from federation.rooms.verify_events import signed_by
+from federation.rooms.pending_joins import PendingJoins
+from federation.rooms.verify_events import is_signed_by
 from storage.concurrency import KeyedLock
 from storage.database import Database
 from storage.rooms.outside_memberships import (
@@ -58,7 +58,7 @@ SEND_PATHS: Final[Mapping[str, str]] = {
     "leave": f"{FEDERATION}/v2/send_leave/{{roomId}}/{{eventId}}",
     "knock": f"{FEDERATION}/v1/send_knock/{{roomId}}/{{eventId}}",
 }
-PATIENCE: Final = 300.0
+LARGE_TIMEOUT: Final = 300.0
 """Seconds for handing in a join: its answer is the whole state of a room."""
 
 
@@ -112,7 +112,7 @@ class Handshakes:
                         server,
                         request_target(SEND_PATHS[membership], roomId=room_id, eventId=event.event_id),
                         event.event,
-                        timeout=PATIENCE if large else 60.0,
+                        timeout=LARGE_TIMEOUT if large else 60.0,
                         limit=LARGE if large else SMALL,
                     )
         except PeerError as error:
@@ -163,7 +163,7 @@ class Membership:
         *,
         now_ms: Callable[[], int],
         local_alias: LocalAlias,
-        arrivals: Arrivals | None = None,
+        pending_joins: PendingJoins | None = None,
     ) -> None:
         self._server_name = server_name
         self._rooms = rooms
@@ -174,7 +174,7 @@ class Membership:
         self._signer = signer
         self._now_ms = now_ms
         self._local_alias = local_alias
-        self._arrivals = arrivals or Arrivals()
+        self._pending_joins = pending_joins or PendingJoins()
         # Two users who join the same room at once join it one after the other: the second finds it here.
         self._joining: KeyedLock[str] = KeyedLock()
 
@@ -290,7 +290,7 @@ class Membership:
         inviting_server = [] if known is None else [known.server]
         candidates = self._candidates(room_id, [*inviting_server, *servers])
         # What is said in a room that is here already need not wait.
-        with contextlib.nullcontext() if is_here else self._arrivals.expected(room_id):
+        with contextlib.nullcontext() if is_here else self._pending_joins.joining(room_id):
             await self._join_over(room_id, user, candidates, content)
 
     async def _vouched_for(self, room_id: str, user: str) -> Mapping[str, str]:
@@ -359,7 +359,7 @@ class Membership:
             raise MatrixError(
                 "M_UNKNOWN", f"{server} answered the invite with something wrong: {signed}.", 502
             )
-        if not await signed_by(self._keys, signed, version, server, self._now_ms()):
+        if not await is_signed_by(self._keys, signed, version, server, self._now_ms()):
             raise MatrixError("M_UNKNOWN", f"The signature of {server} on the invite does not hold.", 502)
         return signed
 

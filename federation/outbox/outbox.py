@@ -27,7 +27,7 @@ from federation.outbox.queue import DestinationQueue, FirstSent, Fresh
 from federation.outbox.retry_schedule import Contact, Contacts
 from federation.outbox.send_queue import EduRef, PduRef
 from federation.outbox.sender import LINGER, DestinationSender
-from federation.rooms.ports import Committed
+from federation.rooms.ports import CommittedEvent
 from federation.transactions.edu_making import Outgoing
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -152,7 +152,7 @@ class Outbox:
 
     # -- queueing --
 
-    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
+    def to_queue(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
         """Return (server, event id) for each queue row to be written in the transaction that stores the
         events."""
         return [
@@ -161,7 +161,7 @@ class Outbox:
             for destination in sorted(self._reachable(event.destinations))
         ]
 
-    def queued(self, committed: Sequence[Committed], places: Sequence[outbox.QueuedPdu]) -> None:
+    def queued(self, committed: Sequence[CommittedEvent], places: Sequence[outbox.QueuedPdu]) -> None:
         """Notify the senders of committed queue rows and cache their events."""
         self._see(committed)
         pdus = {event.pdu.event_id: event.pdu for event in committed}
@@ -173,7 +173,7 @@ class Outbox:
         for destination, refs in queued.items():
             self._tell(destination, Queued(pdus=tuple(refs)))
 
-    def _see(self, committed: Sequence[Committed]) -> None:
+    def _see(self, committed: Sequence[CommittedEvent]) -> None:
         """A server has the events to which its own events refer."""
         for event in committed:
             if event.origin is not None:

@@ -13,7 +13,7 @@ from federation.peers.acts import OTHER, Kind, act_of
 from federation.peers.gate import PeerGate
 
 # Reading and checking more than this at once would keep everything else waiting; a thread does it.
-_READ_AT_ONCE: Final = 512 * 1024
+_MAX_INLINE_DECODE: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RequestAuthenticator:
         body = await request.read()
         # The target verbatim; aiohttp's other forms of it have been decoded.
         what = claim, request.method, request.raw_path, body, self._server_name
-        large = len(body) > _READ_AT_ONCE
+        large = len(body) > _MAX_INLINE_DECODE
         received = await asyncio.to_thread(read_request, *what) if large else read_request(*what)
         verify_request(received, await self._key_ring.request_keys(claim.origin, claim.key_ids))
         return AuthenticatedRequest(claim.origin, received.content)

@@ -1,1 +1,1 @@
-"""The room engine: receive, send, judge, commit, read. The heart of the server in one listing."""
+"""The room engine: receives, sends, authorises, commits and reads events."""

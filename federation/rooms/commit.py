@@ -1,9 +1,7 @@
-"""Writes events to rooms: one writer for each room, in this process and among all processes on the database.
+"""Writes events to rooms. Only one writer at a time writes to a room, across all processes on the database.
 
-`append` writes messages at the head of a room by one statement, `session` is the general transaction. Both
-end in `_publish`.
-
-Writes what a transaction has made of its rooms: some statements for all of them together.
+`RoomWriter.append` writes messages at the head of a room with one statement. `RoomWriter.session` is the
+general transaction; it writes all its rooms together, with one statement per table. Both end in `_publish`.
 """
 
 import contextlib
@@ -21,9 +19,9 @@ from federation.matrix.message_content import relations_of
 from federation.matrix.room_version import RoomVersion
 from federation.observer import HomeserverObserver
 from federation.rooms.draft import RoomDraft
-from federation.rooms.ports import Committed
+from federation.rooms.ports import CommittedEvent
 from federation.rooms.receive_checks import KnownEvent
-from federation.rooms.store import RoomMemory, RoomStore
+from federation.rooms.store import CachedRoom, RoomStore
 from federation.rooms.stream import RoomStream
 from federation.state_resolution.state_groups import Kept, StateGroup, changes
 from storage.concurrency import KeyedLock
@@ -47,64 +45,67 @@ from storage.rooms.sent_transactions import TransactionKey
 from storage.rooms.stream import Kind, StreamRow
 
 
-class OwnQueue(Protocol):
-    """`federation.outbox.outbox.Outbox`, which stands above rooms: gets what this server sends to others."""
+class OutboxQueue(Protocol):
+    """The part of `federation.outbox.outbox.Outbox` that rooms need. The outbox imports rooms, not vice
+    versa."""
 
-    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
-        """Servers and the events that they are to get, in the order of the events."""
+    def to_queue(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
+        """Return pairs of destination server and event, in the order of the events."""
         ...
 
-    def queued(self, committed: Sequence[Committed], places: Sequence[QueuedPdu]) -> None:
-        """They are committed, and these are their positions in the queues."""
+    def queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
+        """Notify the outbox that the events are committed, at these positions in its queues."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is to be remembered once the transaction has been committed."""
+class CommitResult:
+    """What to cache and publish once the transaction has been committed."""
 
-    memories: Sequence[RoomMemory]
-    committed: Sequence[Committed]
-    told: Sequence[StreamRow]
-    """What readers of the stream have to read."""
+    rooms: Sequence[CachedRoom]
+    committed: Sequence[CommittedEvent]
+    stream_rows: Sequence[StreamRow]
+    """The new entries of the stream."""
 
 
-async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], origin: str | None) -> Outcome:
+async def write_drafts(
+    connection: Connection, drafts: Iterable[RoomDraft], origin: str | None
+) -> CommitResult:
     groups: list[StateGroupRow] = []
     events: list[EventRow] = []
     updated: list[RoomRow] = []
     entries: list[CurrentStateRow] = []
     removed: list[tuple[str, str, str]] = []
-    told: list[tuple[str, str, Kind]] = []
+    stream_rows: list[tuple[str, str, Kind]] = []
     redactions: list[tuple[str, str]] = []
     relations: list[tuple[str, str, str]] = []
-    memories: list[RoomMemory] = []
-    committed: list[Committed] = []
+    rooms: list[CachedRoom] = []
+    committed: list[CommittedEvent] = []
     for draft in drafts:
         if not draft.written:
             continue
-        memory, changed = await _head(draft)
-        memories.append(memory)
-        row = _room_row(memory)
+        room, changed = await _head(draft)
+        rooms.append(room)
+        row = _room_row(room)
         if draft.is_new:
             if not await insert_room(connection, row):
-                # Another process was quicker: a lock on a row that is not there yet keeps nobody out.
-                raise MatrixError("M_ROOM_IN_USE", "There is such a room already.", 409)
+                # A row that does not exist yet cannot be locked, so another process may have inserted it.
+                raise MatrixError("M_ROOM_IN_USE", "A room with this id already exists.", 409)
         else:
             updated.append(row)
         groups += [_group_row(draft.room_id, *group) for group in draft.new_groups.values()]
         events += map(event_row, draft.written.values())
         news = [event.pdu.event_id for event in draft.timeline]
-        told += [(draft.room_id, event_id, "timeline") for event_id in news]
+        stream_rows += [(draft.room_id, event_id, "timeline") for event_id in news]
         for key, (before, after) in changed.items():
             if after is None:
                 removed.append((draft.room_id, *key))
-                assert before is not None, "what is taken out was there"
-                told.append((draft.room_id, before, "unset"))
+                assert before is not None, "only an existing state entry can be removed"
+                stream_rows.append((draft.room_id, before, "unset"))
                 continue
             entries.append(_state_row(draft.room_id, key, draft.pdus[after]))
             if after not in news and not draft.is_new:
-                told.append((draft.room_id, after, "state"))
+                stream_rows.append((draft.room_id, after, "state"))
         for event in draft.written.values():
             if event.verdict != "accepted" or event.is_outlier:
                 continue
@@ -114,71 +115,75 @@ async def write_drafts(connection: Connection, drafts: Iterable[RoomDraft], orig
             relations += _relations(event)
         for event in draft.timeline:
             sent_to = draft.destinations.get(event.pdu.event_id, frozenset())
-            committed.append(Committed(event.pdu, draft.version, origin, sent_to))
+            committed.append(CommittedEvent(event.pdu, draft.version, origin, sent_to))
         for event_id, servers in draft.missed.items():
-            committed.append(Committed(draft.pdus[event_id], draft.version, None, servers))
+            committed.append(CommittedEvent(draft.pdus[event_id], draft.version, None, servers))
     await insert_state_groups(connection, groups)
     await write_events(connection, events)
     await write_current_state(connection, entries, removed)
     await update_rooms(connection, updated)
     await insert_redactions(connection, redactions)
     await insert_relations(connection, relations)
-    positions = await room_stream.append(connection, told)
-    rows = [StreamRow(position, *entry) for position, entry in zip(positions, told, strict=True)]
-    return Outcome(memories, committed, rows)
+    positions = await room_stream.append(connection, stream_rows)
+    rows = [StreamRow(position, *entry) for position, entry in zip(positions, stream_rows, strict=True)]
+    return CommitResult(rooms, committed, rows)
 
 
-async def messages_of(
+async def as_messages(
     draft: RoomDraft,
     origin: str | None,
-    queue: OwnQueue,
+    queue: OutboxQueue,
     sent: Mapping[TransactionKey, EventId],
     answered: TransactionResponse | None,
-) -> tuple[MessageBatch, Outcome] | None:
-    """What has been placed in a room, as one statement writes it. None when more has come of it than that."""
+) -> tuple[MessageBatch, CommitResult] | None:
+    """Return the draft's messages in the form that one statement writes. None if the draft has changed more
+    than that: its state, or its events include a redaction or an event outside the timeline."""
     events = list(draft.written.values())
-    memory, changed = await _head(draft)
+    room, changed = await _head(draft)
     if (
         draft.new_groups
         or changed
-        or memory.view.state_group != draft.memory.view.state_group
+        or room.view.state_group != draft.room.view.state_group
         or [event.pdu.event_id for event in draft.timeline] != list(draft.written)
         or any(event.pdu.redacts(draft.version) is not None for event in events)
     ):
         return None
     committed = [
-        Committed(event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset()))
+        CommittedEvent(
+            event.pdu, draft.version, origin, draft.destinations.get(event.pdu.event_id, frozenset())
+        )
         for event in events
     ]
     messages = MessageBatch(
         draft.room_id,
-        draft.memory.view.generation,
-        memory.view.forward_extremities,
+        draft.room.view.generation,
+        room.view.forward_extremities,
         [event_row(event) for event in events],
         [relation for event in events for relation in _relations(event)],
         sent,
         queue.to_queue(committed),
         answered,
     )
-    return messages, Outcome([memory], committed, ())
+    return messages, CommitResult([room], committed, ())
 
 
-def remember(store: RoomStore, drafts: Iterable[RoomDraft], outcome: Outcome) -> None:
-    """After the commit, and not before: what was rolled back must not be known."""
+def update_caches(store: RoomStore, drafts: Iterable[RoomDraft], result: CommitResult) -> None:
+    """Called after the commit, since rolled back events must not be cached."""
     for draft in drafts:
         for group, _ in draft.new_groups.values():
-            store.remember_group(group)
+            store.cache_group(group)
         for event in draft.written.values():
-            store.remember_event(event)
-    for memory in outcome.memories:
-        store.remember_room(memory)
+            store.cache_event(event)
+    for room in result.rooms:
+        store.cache_room(room)
 
 
 async def _head(
     draft: RoomDraft,
-) -> tuple[RoomMemory, Mapping[StateKey, tuple[EventId | None, EventId | None]]]:
-    """Where the room stands now, and which entries of its state went from what to what."""
-    view = draft.memory.view
+) -> tuple[CachedRoom, Mapping[StateKey, tuple[EventId | None, EventId | None]]]:
+    """The room after the draft's events, and the changed entries of its state: each with the event before and
+    the event after."""
+    view = draft.room.view
     current = await draft.current()
     changed: dict[StateKey, tuple[EventId | None, EventId | None]] = {}
     if draft.is_new or current.id != view.state_group:
@@ -188,7 +193,7 @@ async def _head(
         after_of = changes(before, current.state)
         await draft.load(event_id for event_id in after_of.values() if event_id is not None)
         changed = {key: (before.get(key), event_id) for key, event_id in after_of.items()}
-    memory = RoomMemory(
+    room = CachedRoom(
         replace(
             view,
             generation=view.generation + 1,
@@ -196,14 +201,14 @@ async def _head(
             state_group=current.id,
         ),
         await draft.joined(),
-        draft.memory.merges | draft.new_merges if draft.new_merges else draft.memory.merges,
-        draft.memory.edges,
+        draft.room.merges | draft.new_merges if draft.new_merges else draft.room.merges,
+        draft.room.edges,
     )
-    return memory, changed
+    return room, changed
 
 
-def _room_row(memory: RoomMemory) -> RoomRow:
-    view = memory.view
+def _room_row(room: CachedRoom) -> RoomRow:
+    view = room.view
     return RoomRow(
         view.room_id, view.version.id, view.generation, list(view.forward_extremities), view.state_group
     )
@@ -256,8 +261,8 @@ log = structlog.get_logger("palaver.rooms")
 
 
 @dataclass(slots=True)
-class Session:
-    """Rooms that nothing else writes to until the context ends, when all is committed together."""
+class WriteSession:
+    """A transaction on locked rooms. Their drafts are committed together when the session's context ends."""
 
     connection: Connection
     drafts: dict[str, RoomDraft]
@@ -265,34 +270,34 @@ class Session:
     _store: RoomStore
     _observer: HomeserverObserver | None
 
-    def room(self, room_id: str) -> RoomDraft:
+    def draft(self, room_id: str) -> RoomDraft:
         draft = self.drafts.get(room_id)
         if draft is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
         return draft
 
     async def new_room(self, room_id: str, version: RoomVersion) -> RoomDraft:
-        """A room that is made in this session, which has to hold its id."""
+        """Add a room that this session creates. The session must have been opened with its id."""
         draft = await RoomDraft.of_new_room(self._store, self.connection, room_id, version, self._observer)
         self.drafts[room_id] = draft
         return draft
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The head of a room as this process remembers it. Nothing else in this process writes to the room."""
+class RoomHead:
+    """The head of a cached room. Nothing else in this process writes to the room; another process may."""
 
     connection: Connection
     draft: RoomDraft
 
 
-class RoomWriting:
+class RoomWriter:
     def __init__(
         self,
         database: Database,
         store: RoomStore,
         stream: RoomStream,
-        queue: OwnQueue,
+        queue: OutboxQueue,
         observer: HomeserverObserver | None,
         now_ms: Callable[[], int],
     ) -> None:
@@ -305,10 +310,13 @@ class RoomWriting:
         self._locks: KeyedLock[str] = KeyedLock()
 
     @contextlib.asynccontextmanager
-    async def session(self, room_ids: Iterable[str], origin: str | None) -> AsyncIterator[Session]:
-        """`origin` is the server that gave us the events, None for ours. Nothing in it may wait for another
-        server: it holds a connection of the database."""
-        # In one order, here and in the database, so that no two who need the same rooms wait for each other.
+    async def session(self, room_ids: Iterable[str], origin: str | None) -> AsyncIterator[WriteSession]:
+        """Lock the rooms, and commit their drafts when the context ends.
+
+        `origin` is the server that sent the events, None for local events. The session holds a database
+        connection, so its block must not wait for another server.
+        """
+        # Locked in one order, here and in the database, so that two sessions cannot deadlock.
         wanted = sorted(set(room_ids))
         async with contextlib.AsyncExitStack() as stack:
             for room_id in wanted:
@@ -316,16 +324,16 @@ class RoomWriting:
             async with self._database.transaction() as connection:
                 drafts = {}
                 for row in await lock_rooms(connection, wanted):
-                    memory = await self._store.room_of(row, connection)
-                    drafts[row.room_id] = RoomDraft(self._store, connection, memory, self._observer)
-                session = Session(connection, drafts, origin, self._store, self._observer)
+                    room = await self._store.room_of(row, connection)
+                    drafts[row.room_id] = RoomDraft(self._store, connection, room, self._observer)
+                session = WriteSession(connection, drafts, origin, self._store, self._observer)
                 yield session
-                outcome = await write_drafts(connection, drafts.values(), origin)
-                queued = await self._queue_events(connection, outcome.committed)
-            self._publish(drafts.values(), outcome, outcome.told, queued)
+                result = await write_drafts(connection, drafts.values(), origin)
+                queued = await self._queue_events(connection, result.committed)
+            self._publish(drafts.values(), result, result.stream_rows, queued)
 
     async def _queue_events(
-        self, connection: Connection, committed: Sequence[Committed]
+        self, connection: Connection, committed: Sequence[CommittedEvent]
     ) -> Sequence[QueuedPdu]:
         rooms = {event.pdu.event_id: event.pdu.room_id for event in committed}
         entries = [
@@ -335,62 +343,67 @@ class RoomWriting:
         return await queue_pdus(connection, entries, self._now_ms())
 
     @contextlib.asynccontextmanager
-    async def head(self, room_id: str) -> AsyncIterator[Head | None]:
-        """Messages are placed in its draft and then written by `append`, without a transaction. None: this
-        process does not remember the room."""
+    async def head(self, room_id: str) -> AsyncIterator[RoomHead | None]:
+        """The head of a room, for messages that `append` writes without a transaction. None if the room is
+        not cached."""
         async with self._locks.hold(room_id):
-            memory = self._store.remembered_room(room_id)
-            if memory is None:
+            room = self._store.cached_room(room_id)
+            if room is None:
                 yield None
                 return
             async with self._database.autocommit() as connection:
-                yield Head(connection, RoomDraft(self._store, connection, memory, self._observer))
+                yield RoomHead(connection, RoomDraft(self._store, connection, room, self._observer))
 
     async def append(
         self,
-        head: Head,
+        head: RoomHead,
         *,
         sent: Mapping[TransactionKey, EventId] | None = None,
         answered: TransactionResponse | None = None,
     ) -> bool:
-        """Write the draft by one statement: events of ours with the transaction ids that they were `sent`
-        with, or those of another server with what its transaction is `answered`. False: nothing was written,
-        since more has come of them than messages, another process has written to the room, or one of them has
-        come before; a session shows which."""
+        """Write the draft with one statement.
+
+        Local events are written with the transaction ids with which they were `sent`; events of another
+        server with the response with which its transaction is `answered`.
+
+        Returns False, without having written anything, if the draft holds more than messages, if another
+        process has written to the room, or if one of the events exists already. The caller then opens a
+        session, which handles each of these cases.
+        """
         origin = None if answered is None else answered.origin
-        made = await messages_of(head.draft, origin, self._queue, sent or {}, answered)
+        made = await as_messages(head.draft, origin, self._queue, sent or {}, answered)
         if made is None:
             return False
-        messages, outcome = made
+        messages, result = made
         appended = await append(head.connection, messages, self._now_ms())
         if appended is None:
             return False
-        # No redaction can have come before an event that one statement has written.
-        self._publish([head.draft], outcome, appended.streamed, appended.queued, is_whole=True)
+        # The statement writes nothing if a redaction of one of the events exists already.
+        self._publish([head.draft], result, appended.streamed, appended.queued, is_unredacted=True)
         return True
 
     def _publish(
         self,
         drafts: Iterable[RoomDraft],
-        outcome: Outcome,
-        told: Sequence[StreamRow],
+        result: CommitResult,
+        stream_rows: Sequence[StreamRow],
         queued: Sequence[QueuedPdu],
         *,
-        is_whole: bool = False,
+        is_unredacted: bool = False,
     ) -> None:
-        """After the commit: remember the rooms, wake the readers of the stream, wake the outbox. `is_whole`:
-        it is known that no redaction asks for any of the events.
+        """Called after the commit: cache the rooms, wake the readers of the stream, notify the outbox.
+        `is_unredacted`: no redaction applies to any of the events.
 
-        What fails here is logged and not raised. The events are committed; the next writer, the readers and
-        the outbox find them in the database.
+        An exception is logged and not raised, since the events are committed. The next writer, the readers
+        and the outbox find them in the database.
         """
-        steps: list[Callable[[], None]] = [partial(remember, self._store, drafts, outcome)]
-        if told:
-            steps.append(partial(self._stream.wake, told, is_whole))
-        if outcome.committed:
-            steps.append(partial(self._queue.queued, outcome.committed, queued))
+        steps: list[Callable[[], None]] = [partial(update_caches, self._store, drafts, result)]
+        if stream_rows:
+            steps.append(partial(self._stream.wake, stream_rows, is_unredacted))
+        if result.committed:
+            steps.append(partial(self._queue.queued, result.committed, queued))
         for step in steps:
             try:
                 step()
             except Exception as error:
-                log.error("Committed events could not be announced.", exc_info=error)
+                log.error("Failed to publish committed events.", exc_info=error)

@@ -1,7 +1,4 @@
-"""The events that a new room begins with. Client-server API, `POST /createRoom`.
-
-A room as somebody asks for it.
-"""
+"""The initial events of a new room, planned from the request. Client-server API, `POST /createRoom`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +11,8 @@ from federation.matrix.identifiers import domain, is_room_alias, is_room_id, is_
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION, RoomVersion, room_version
 
 Preset = Literal["private_chat", "trusted_private_chat", "public_chat"]
-"""`private_chat`: by invite. `trusted_private_chat`: the same, and who is invited has the creator's power.
-`public_chat`: everybody may come in."""
+"""`private_chat`: join by invite. `trusted_private_chat`: the same, and the invited users get the creator's
+power level. `public_chat`: anyone may join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +23,14 @@ class InitialState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomRequest:
-    """What is None or empty is as the preset has it.
+class CreateRoomRequest:
+    """A request to create a room. Fields that are None or empty are set by the preset.
 
-    `alias` and `room_id` are what stands before the colon. The latter is for versions until 11, whose rooms
-    are named by their server; it needs `BackendCapability.ROOM_IDS`. `listed` puts the room into the public
-    directory. `allow` names the rooms whose members may join under the join rules `restricted` and
-    `knock_restricted`. `power_levels` is laid over the usual ones, and so are the maps in it. `key`: asked
-    for again with the same key by the same creator, it is the same room.
+    `alias` and `room_id` are localparts. `room_id` is for versions up to 11, in which the server chooses the
+    room id; it needs `BackendCapability.ROOM_IDS`. `listed` publishes the room in the room directory. `allow`
+    names the rooms whose members may join under the join rules `restricted` and `knock_restricted`.
+    `power_levels` is merged into the default power levels, including the maps in it. `key` makes the request
+    idempotent: a second request of the same creator with the same key returns the same room.
     """
 
     creator: str
@@ -60,8 +57,8 @@ class RoomRequest:
 
 @dataclass(frozen=True, slots=True)
 class CreatedRoom:
-    """`is_new` is false for one that was found by its key. `not_invited`: who could not be reached or may not
-    be invited, and why; the room is there all the same."""
+    """`is_new` is false for a room that was found by its key. `not_invited` maps the users that could not be
+    invited to the reason; the room was created nevertheless."""
 
     room_id: str
     is_new: bool
@@ -69,7 +66,8 @@ class CreatedRoom:
 
 
 # "private_chat: join_rules is set to invite. history_visibility is set to shared. […] public_chat: join_rules
-# is set to public. history_visibility is set to shared." And of guests: `can_join`, `can_join`, `forbidden`.
+# is set to public. history_visibility is set to shared." `guest_access` is `can_join`, `can_join`,
+# `forbidden`.
 _PRESETS: Final[Mapping[str, tuple[str, str]]] = {
     "private_chat": ("invite", "can_join"),
     "trusted_private_chat": ("invite", "can_join"),
@@ -77,86 +75,90 @@ _PRESETS: Final[Mapping[str, tuple[str, str]]] = {
 }
 _VISIBILITIES: Final = frozenset({"world_readable", "shared", "invited", "joined"})
 _RULES_WITH_CONDITIONS: Final = frozenset({"restricted", "knock_restricted"})
-_OWN_PLACE: Final = {
+_SET_BY_FIELD: Final = {
     "m.room.create": "creation_content",
     "m.room.member": "invite",
     "m.room.power_levels": "power_levels",
 }
 _NEW_ROOMS: Final = frozenset({"10", "11", "12"})
-"""Versions before 10 are taken part in; nobody should begin with one today."""
-MOST_INVITED: Final = 100
-MOST_STATE: Final = 1_000
-"""How many a request may name."""
+"""Rooms of older versions can be joined, but new rooms should not use them."""
+MAX_INVITES: Final = 100
+MAX_INITIAL_STATE: Final = 1_000
+"""Events that the `initial_state` of a request may contain."""
 TOMBSTONE_LEVEL: Final = 150
-"""Version 12: only creators, whose power is infinite, may close the room for another one."""
+"""Version 12: only creators, whose power level is infinite, may send the tombstone of an upgrade."""
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
-    """`events` go into one commit. `invite_elsewhere` are of other servers, which have to be asked first."""
+class RoomPlan:
+    """The events of a new room, which are committed together. `remote_invites` are users of other servers,
+    whose servers must sign the invites first."""
 
     version: RoomVersion
     events: tuple[NewEvent, ...]
     room_id: str | None
-    """None where the create event makes it."""
+    """None if the room id is derived from the create event."""
     alias: str | None
-    invite_elsewhere: tuple[str, ...]
+    remote_invites: tuple[str, ...]
 
 
 def plan(
-    request: RoomRequest,
+    request: CreateRoomRequest,
     server: str,
     *,
     opaque: str,
     profiles: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Creation:
-    """`opaque` is a random localpart. `profiles` says of users of this server what their member events do.
+) -> RoomPlan:
+    """Plan the events of a new room. MatrixError if the request is invalid.
 
-    Every refusal is a MatrixError for whoever asked.
+    `opaque` is a random localpart for the room id. `profiles` holds the profiles of users of this server, for
+    their member events.
     """
-    version = version_for_new(request.version)
+    version = new_room_version(request.version)
     if domain(request.creator) != server or not is_user_id(request.creator):
-        raise _invalid("The creator is no user of this server.")
+        raise _invalid("The creator is not a user of this server.")
     _refuse_invited(request)
     _refuse_state(request, version)
     alias = _alias(request, server)
     known = profiles or {}
     invited = [user for user in dict.fromkeys(request.invite) if user != request.creator]
-    here = [user for user in invited if domain(user) == server]
+    local = [user for user in invited if domain(user) == server]
     events = [
         NewEvent("m.room.create", request.creator, _create_content(request, version), ""),
         _member(request.creator, request.creator, {**known.get(request.creator, {}), "membership": "join"}),
         NewEvent("m.room.power_levels", request.creator, power_levels(request, version), ""),
         *(NewEvent(type_, request.creator, content, key) for type_, key, content in _state(request, alias)),
-        *(_member(request.creator, user, invite_content(request, known.get(user, {}))) for user in here),
+        *(_member(request.creator, user, invite_content(request, known.get(user, {}))) for user in local),
     ]
-    return Creation(
+    return RoomPlan(
         version,
         tuple(events),
         _room_id(request, version, server, opaque),
         alias,
-        tuple(user for user in invited if user not in here),
+        tuple(user for user in invited if user not in local),
     )
 
 
-def version_for_new(identifier: str) -> RoomVersion:
-    """Of a room that is to be made."""
+def new_room_version(identifier: str) -> RoomVersion:
+    """The version of a room that is to be created. MatrixError if this server creates no rooms of it."""
     version = room_version(identifier)
     if version is None or version.id not in _NEW_ROOMS:
         raise MatrixError(
-            "M_UNSUPPORTED_ROOM_VERSION", f"No rooms of version {identifier[:64]} are made here.", 400
+            "M_UNSUPPORTED_ROOM_VERSION",
+            f"This server cannot create rooms of version {identifier[:64]}.",
+            400,
         )
     return version
 
 
-def invite_content(request: RoomRequest, profile: Mapping[str, Any]) -> dict[str, Any]:
-    """What an invite of the room's first members says."""
+def invite_content(request: CreateRoomRequest, profile: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of the invite of an initial member."""
     direct = {"is_direct": True} if request.is_direct else {}
     return {**profile, **direct, "membership": "invite"}
 
 
-def power_levels(request: RoomRequest, version: RoomVersion) -> dict[str, Any]:
-    """Who may do what."""
+def power_levels(request: CreateRoomRequest, version: RoomVersion) -> dict[str, Any]:
+    """The content of the initial m.room.power_levels."""
     trusted = request.invite if request.preset == "trusted_private_chat" else ()
     content: dict[str, Any] = {
         "users": {},
@@ -179,8 +181,7 @@ def power_levels(request: RoomRequest, version: RoomVersion) -> dict[str, Any]:
         "invite": 50 if request.preset == "public_chat" else 0,
     }
     if version.creators_have_infinite_power:
-        # Version 12: creators are not listed, and "m.room.tombstone" takes more than anybody can be given by
-        # `state_default`.
+        # Version 12: creators are not listed, and "m.room.tombstone" needs a level above the `state_default`.
         content["events"]["m.room.tombstone"] = TOMBSTONE_LEVEL
         creators = {request.creator, *_additional_creators(request, version)}
     else:
@@ -194,11 +195,11 @@ def power_levels(request: RoomRequest, version: RoomVersion) -> dict[str, Any]:
             content[name] = dict(value) if isinstance(value, Mapping) else value
     users = content["users"]
     if isinstance(users, dict) and not creators.isdisjoint(users):
-        raise _invalid("In this room version creators have all power, and power levels may not list them.")
+        raise _invalid("In this room version creators have all power, so power_levels must not list them.")
     return content
 
 
-def _create_content(request: RoomRequest, version: RoomVersion) -> dict[str, Any]:
+def _create_content(request: CreateRoomRequest, version: RoomVersion) -> dict[str, Any]:
     content = dict(request.creation_content)
     for name in ("room_version", "creator"):
         content.pop(name, None)  # "The server will overwrite" both.
@@ -214,7 +215,7 @@ def _create_content(request: RoomRequest, version: RoomVersion) -> dict[str, Any
     return content
 
 
-def _additional_creators(request: RoomRequest, version: RoomVersion) -> list[str]:
+def _additional_creators(request: CreateRoomRequest, version: RoomVersion) -> list[str]:
     """Version 12: "`trusted_private_chat`: […] the invitees are added to `additional_creators`"."""
     if not version.creators_have_infinite_power:
         return []
@@ -225,12 +226,12 @@ def _additional_creators(request: RoomRequest, version: RoomVersion) -> list[str
     return [user for user in dict.fromkeys([*named, *trusted]) if user != request.creator]
 
 
-def _state(request: RoomRequest, alias: str | None) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _state(request: CreateRoomRequest, alias: str | None) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """ "Events will be created in the following order […] 4. An m.room.canonical_alias event if
     room_alias_name is given. 5. Events set by the preset. 6. Events listed in initial_state, in the order
-    that they are listed. 7. Events implied by name and topic." What the request itself says again takes the
-    place of what the preset says."""
-    rule, guests = _PRESETS[request.preset]
+    that they are listed. 7. Events implied by name and topic." An event in `initial_state` replaces the one
+    set by the preset."""
+    rule, guest_access = _PRESETS[request.preset]
     given = {(one.type, one.state_key) for one in request.initial_state}
     implied: list[tuple[StateKey, Mapping[str, Any] | None]] = [
         (("m.room.canonical_alias", ""), None if alias is None else {"alias": alias}),
@@ -239,7 +240,7 @@ def _state(request: RoomRequest, alias: str | None) -> Iterator[tuple[str, str, 
             ("m.room.history_visibility", ""),
             {"history_visibility": request.history_visibility or "shared"},
         ),
-        (("m.room.guest_access", ""), {"guest_access": guests}),
+        (("m.room.guest_access", ""), {"guest_access": guest_access}),
     ]
     yield from ((*key, content) for key, content in implied if content is not None and key not in given)
     yield from ((one.type, one.state_key, one.content) for one in request.initial_state)
@@ -251,14 +252,14 @@ def _state(request: RoomRequest, alias: str | None) -> Iterator[tuple[str, str, 
     yield from ((*key, content) for key, content in described if content is not None)
 
 
-def _join_rules(request: RoomRequest, by_preset: str) -> dict[str, Any]:
+def _join_rules(request: CreateRoomRequest, by_preset: str) -> dict[str, Any]:
     rule = request.join_rule or by_preset
     if rule not in _RULES_WITH_CONDITIONS:
         if request.allow:
-            raise _invalid("Only the join rules restricted and knock_restricted have conditions.")
+            raise _invalid("allow is only valid with the join rules restricted and knock_restricted.")
         return {"join_rule": rule}
     if not request.allow or not all(map(is_room_id, request.allow)):
-        raise _invalid(f"The join rule {rule} needs the rooms whose members may join.")
+        raise _invalid(f"The join rule {rule} needs allow: the ids of the rooms whose members may join.")
     return {
         "join_rule": rule,
         "allow": [{"type": "m.room_membership", "room_id": room_id} for room_id in request.allow],
@@ -268,53 +269,53 @@ def _join_rules(request: RoomRequest, by_preset: str) -> dict[str, Any]:
 # -- refusals --
 
 
-def _refuse_invited(request: RoomRequest) -> None:
-    if len(request.invite) > MOST_INVITED:
-        raise _invalid(f"At most {MOST_INVITED} can be invited at once.")
+def _refuse_invited(request: CreateRoomRequest) -> None:
+    if len(request.invite) > MAX_INVITES:
+        raise _invalid(f"At most {MAX_INVITES} users can be invited at once.")
     for user in request.invite:
         if not is_user_id(user):
             raise _invalid(f"{user[:255]} is not a user id.")
 
 
-def _refuse_state(request: RoomRequest, version: RoomVersion) -> None:
+def _refuse_state(request: CreateRoomRequest, version: RoomVersion) -> None:
     if request.preset not in _PRESETS:
-        raise _invalid("There is no such preset.")
-    if len(request.initial_state) > MOST_STATE:
-        raise _invalid(f"At most {MOST_STATE} entries of state can be set at once.")
+        raise _invalid(f"{request.preset[:64]} is not a preset.")
+    if len(request.initial_state) > MAX_INITIAL_STATE:
+        raise _invalid(f"initial_state can have at most {MAX_INITIAL_STATE} events.")
     for one in request.initial_state:
-        if one.type in _OWN_PLACE:
-            raise _invalid(f"{one.type} is said by {_OWN_PLACE[one.type]}, not by initial_state.")
+        if one.type in _SET_BY_FIELD:
+            raise _invalid(f"{one.type} is set with {_SET_BY_FIELD[one.type]}, not with initial_state.")
         if one.type == "m.room.encryption":
-            # Agents could read nothing in it, and nobody would be told.
-            raise _invalid("Rooms of this server are not encrypted.")
+            # Agents could not read an encrypted room, and users would not notice.
+            raise _invalid("Rooms of this server cannot be encrypted.")
     rules = {"public", "invite"}
     rules |= {"knock"} if version.knocking else set()
     rules |= {"restricted"} if version.restricted_joins else set()
     rules |= {"knock_restricted"} if version.knock_restricted_joins else set()
     if request.join_rule is not None and request.join_rule not in rules:
-        raise _invalid(f"Rooms of version {version.id} have no such join rule.")
+        raise _invalid(f"Rooms of version {version.id} do not have the join rule {request.join_rule[:64]}.")
     if request.history_visibility is not None and request.history_visibility not in _VISIBILITIES:
-        raise _invalid("There is no such history visibility.")
+        raise _invalid(f"{request.history_visibility[:64]} is not a history visibility.")
 
 
-def _alias(request: RoomRequest, server: str) -> str | None:
+def _alias(request: CreateRoomRequest, server: str) -> str | None:
     if request.alias is None:
         return None
     alias = f"#{request.alias}:{server}"
-    # `#a:b` in front of our own name would be an alias of another server.
+    # With a colon in the localpart it would be an alias of another server.
     if not is_room_alias(alias) or domain(alias) != server:
-        raise _invalid("That is no alias.")
+        raise _invalid(f"{request.alias[:255]} is not a valid localpart of an alias.")
     return alias
 
 
-def _room_id(request: RoomRequest, version: RoomVersion, server: str, opaque: str) -> str | None:
+def _room_id(request: CreateRoomRequest, version: RoomVersion, server: str, opaque: str) -> str | None:
     if version.create_event_is_room_id:
         if request.room_id is not None:
-            raise _invalid("From version 12 on nobody chooses the id of a room: its first event makes it.")
+            raise _invalid("From version 12 on room ids cannot be chosen: they derive from the create event.")
         return None
     room_id = f"!{opaque if request.room_id is None else request.room_id}:{server}"
     if not is_room_id(room_id) or domain(room_id) != server or room_id.startswith("!:"):
-        raise _invalid("That is no room id.")
+        raise _invalid(f"{room_id[:255]} is not a valid room id.")
     return room_id
 
 

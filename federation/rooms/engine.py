@@ -1,33 +1,36 @@
-"""The one writer of every room, and its reader."""
+"""The room engine: the only writer of rooms, and their reader."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from federation.client.peer_events import FederationEvents
+from federation.client.peer_events import FederationEventClient
 from federation.events import EventId, Pdu, Signer
 from federation.events.room_event import NewEvent
 from federation.keys.key_ring import KeyRing
 from federation.matrix.room_version import RoomVersion
 from federation.observer import HomeserverObserver
-from federation.rooms.commit import OwnQueue, RoomWriting
+from federation.rooms.commit import OutboxQueue, RoomWriter
 from federation.rooms.gap_filling import GapFiller
-from federation.rooms.import_room import RoomImport
-from federation.rooms.pending_joins import Arrivals
-from federation.rooms.policy_signing import PolicySigning
+from federation.rooms.import_room import RoomImporter
+from federation.rooms.pending_joins import PendingJoins
+from federation.rooms.policy_signing import PolicySigner
 from federation.rooms.ports import Results
-from federation.rooms.read import RoomReading
-from federation.rooms.receive import Reception, Repeated, Transaction
-from federation.rooms.send import NewRoom, OwnEvents
+from federation.rooms.read import RoomReader
+from federation.rooms.receive import EventReceiver, IncomingTransaction, RepeatedTransaction
+from federation.rooms.send import LocalEventSender, NewRoom
 from federation.rooms.store import RoomStore
 from federation.rooms.stream import RoomStream
-from federation.rooms.verify_events import EventExaminer
+from federation.rooms.verify_events import EventVerifier
 from storage.database import Database
 
 
-class RoomGraph(RoomReading):
-    """What asks for something impossible is a `MatrixError`. `report` is given a sentence about what another
-    server could not or would not give. Events of rooms in `arrivals` wait for them."""
+class RoomGraph(RoomReader):
+    """Receives, creates and reads the events of all rooms of this server.
+
+    Invalid requests raise `MatrixError`. `report` receives a sentence about each failure of another server to
+    provide events. Received events of rooms in `pending_joins` wait for the join to finish.
+    """
 
     def __init__(
         self,
@@ -35,46 +38,48 @@ class RoomGraph(RoomReading):
         database: Database,
         *,
         keys: KeyRing,
-        peer_events: FederationEvents,
+        peer_events: FederationEventClient,
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
-        queue: OwnQueue,
+        queue: OutboxQueue,
         observer: HomeserverObserver | None = None,
         report: Callable[[str], None] = lambda problem: None,
-        arrivals: Arrivals | None = None,
+        pending_joins: PendingJoins | None = None,
     ) -> None:
         store = RoomStore(database)
         super().__init__(store)
         self.stream = RoomStream(database, store)
-        examiner = EventExaminer(keys, now_ms)
-        gaps = GapFiller(peer_events, examiner, store, report)
-        policy = PolicySigning(server_name, peer_events, store, report)
-        writing = RoomWriting(database, store, self.stream, queue, observer, now_ms)
-        self._own_events = OwnEvents(server_name, store, writing, signer, now_ms, observer, policy)
-        self._reception = Reception(server_name, store, writing, examiner, gaps, policy, observer, arrivals)
-        self._import = RoomImport(server_name, writing, examiner)
+        verifier = EventVerifier(keys, now_ms)
+        gaps = GapFiller(peer_events, verifier, store, report)
+        policy = PolicySigner(server_name, peer_events, store, report)
+        writing = RoomWriter(database, store, self.stream, queue, observer, now_ms)
+        self._own_events = LocalEventSender(server_name, store, writing, signer, now_ms, observer, policy)
+        self._reception = EventReceiver(
+            server_name, store, writing, verifier, gaps, policy, observer, pending_joins
+        )
+        self._import = RoomImporter(server_name, writing, verifier)
 
     async def close(self) -> None:
-        """Finish what was begun."""
+        """Finish sending the queued events, then close the stream."""
         await self._own_events.close()
         await self.stream.close()
 
     async def receive(self, origin: str, events: Sequence[Any]) -> Results:
-        """Receive PDUs of known rooms from another server; each with what became of it. They are committed
+        """Receive PDUs of known rooms from another server and return the result of each. They are committed
         when it returns."""
         received = await self._reception.receive(origin, events, None)
-        assert not isinstance(received, Repeated), "only a transaction can be repeated"
+        assert not isinstance(received, RepeatedTransaction), "only a transaction can be repeated"
         return received
 
     async def receive_transaction(
-        self, origin: str, events: Sequence[Any], transaction: Transaction
-    ) -> Results | Repeated:
-        """The same of the PDUs of a transaction. What it is answered is committed together with them."""
+        self, origin: str, events: Sequence[Any], transaction: IncomingTransaction
+    ) -> Results | RepeatedTransaction:
+        """Receive the PDUs of a transaction, and commit its response together with them."""
         return await self._reception.receive(origin, events, transaction)
 
     async def accept_membership(self, origin: str, room_id: str, event: Any) -> Pdu:
-        """A join, leave or knock that another server hands us for the room. It is sent on to all others. 403
-        when it is not accepted; what the endpoint itself has to check comes before."""
+        """Receive a join, leave or knock that another server submits for the room, and send it to all other
+        servers of the room. 403 if it is not accepted. The endpoint's own checks are the caller's part."""
         return await self._reception.accept(origin, room_id, event)
 
     async def send_event(
@@ -89,41 +94,45 @@ class RoomGraph(RoomReading):
         ts: int | None = None,
         transaction_id: str | None = None,
     ) -> Pdu:
-        """Make an event of ours at the head of the room. 403 when the rules do not allow it. `ts` is the time
-        that it bears. What a sender has sent into a room with a transaction id is not made again."""
+        """Create a local event at the head of the room. 403 if the auth rules do not allow it.
+
+        `ts` sets its `origin_server_ts`. If the sender has used the transaction id in this room before, the
+        event sent then is returned and no new one is created.
+        """
         event = NewEvent(type_, sender, content, state_key, redacts, ts)
         return await self._own_events.send(room_id, event, transaction_id)
 
     async def fetch_history(self, peer: str, room_id: str, limit: int = 100) -> int:
-        """Ask a server for what lies before the oldest events that are known here, to be read with
-        `backfill`; how many events that brought. Nobody is told of them by the stream."""
+        """Fetch events before the room's oldest known events from a server and return their number. They can
+        be read with `backfill`, and are not published in the stream."""
         return await self._reception.fetch_history(peer, room_id, limit)
 
     async def version(self, room_id: str) -> RoomVersion:
-        """Of a room that there is."""
+        """The version of an existing room."""
         return await self._store.version(room_id)
 
     async def servers_in_rooms(self, room_ids: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Of those of the rooms that are known."""
-        memories = await self._store.rooms(room_ids)
-        return {room_id: frozenset(memory.joined) for room_id, memory in memories.items()}
+        """The servers joined in each of the rooms that are known."""
+        rooms = await self._store.rooms(room_ids)
+        return {room_id: frozenset(room.joined) for room_id, room in rooms.items()}
 
     async def prepare_event(self, room_id: str, event: NewEvent) -> dict[str, Any]:
-        """The template of an event at the head of the room, for `make_join` and its like. 403 when the rules
-        would not allow it."""
+        """Return the template of an event at the head of the room, for `make_join`, `make_leave` and
+        `make_knock`. 403 if the auth rules would not allow the event."""
         return await self._own_events.prepare(room_id, event)
 
     def creating_room(
         self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
     ) -> AbstractAsyncContextManager[NewRoom]:
-        """Make a room of these events, m.room.create first. All or nothing: what is written in the context is
-        committed with it. `room_id` is given where the version does not make it from the create event."""
+        """Create a room from these events, m.room.create first. It is committed when the context ends,
+        together with what the context writes on the room's connection. `room_id` is given exactly where the
+        room version does not derive it from the create event."""
         return self._own_events.create(version, events, room_id)
 
     async def create_room(
         self, version: RoomVersion, events: Sequence[NewEvent], *, room_id: str | None = None
     ) -> Sequence[Pdu]:
-        """The same, where nothing else belongs to it."""
+        """Like `creating_room`, with nothing else to commit."""
         async with self.creating_room(version, events, room_id=room_id) as new_room:
             return new_room.events
 
@@ -136,6 +145,6 @@ class RoomGraph(RoomReading):
         auth_chain: Iterable[Any],
         event: Any,
     ) -> Pdu:
-        """Receive the room that another server let us join: the state before the join, its auth chain, and
-        the join. `PeerError` when what it gave is no room."""
+        """Store a room that this server has joined through another one: the state before the join, its auth
+        chain, and the join. `PeerError` if they do not make a valid room."""
         return await self._import.run(origin, version, state, auth_chain, event)

@@ -1,8 +1,10 @@
-"""Fetches what a batch of events of one room needs and this server has not got. Nothing is locked meanwhile.
+"""Fetches events that a batch of received events needs and this server does not have. Nothing is locked
+meanwhile.
 
-What lies between is asked for with `get_missing_events`; where that does not reach, the state before the
-first event behind the gap with `state_ids`, and as much of it as is unknown; auth events with `event_auth`. A
-peer that lies gets nothing by it: every event is examined and judged like one that was sent.
+Missing events between the known history and the batch are fetched with `get_missing_events`. If that does not
+close the gap, the state before the first event behind it is fetched with `state_ids`, and the unknown events
+of that state one by one or with `state`. Auth events are fetched with `event_auth`. Fetched events are
+verified and authorised like received ones, so a peer cannot introduce false ones this way.
 """
 
 import asyncio
@@ -10,195 +12,202 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federation.client.errors import may_pass
-from federation.client.peer_events import FederationEvents, StateIds
+from federation.client.errors import is_temporary
+from federation.client.peer_events import FederationEventClient, StateIds
 from federation.events import EventId, Malformed, create_event_id
 from federation.events.graph import missing
 from federation.events.received import Dropped
 from federation.matrix.errors import PeerError
 from federation.matrix.room_version import RoomVersion
-from federation.rooms.receive_checks import Genuine
+from federation.rooms.receive_checks import VerifiedEvent
 from federation.rooms.store import RoomStore
-from federation.rooms.verify_events import EventExaminer
+from federation.rooms.verify_events import EventVerifier
 from storage.rooms.events import fetch_least_depth
 
-ASKED_AT_ONCE: Final = 20
-"""Events of one `get_missing_events`; Synapse gives no more."""
-MOST_QUESTIONS: Final = 25
-"""For the events of one gap, as long as each answer helps: five hundred events. So many our outbox sends
-whole after an outage."""
-MOST_ROUNDS: Final = 5
-"""Of questions for auth events."""
-MOST_GAPS: Final = 10
-"""How many states are fetched for one batch. Each can be that of a large room."""
-MOST_STATE_EVENTS: Final = 200_000
-SINGLY: Final = 20
-"""Up to so many unknown events of a state are asked for one by one; more by asking for the whole state."""
-IN_PARALLEL: Final = 10
+MISSING_EVENTS_LIMIT: Final = 20
+"""`limit` of a `get_missing_events` request; Synapse returns no more."""
+MAX_MISSING_EVENTS_REQUESTS: Final = 25
+"""`get_missing_events` requests for one gap, as long as each response helps: five hundred events. That is as
+many as the outbox sends after an outage without leaving any out."""
+MAX_AUTH_EVENT_ROUNDS: Final = 5
+"""Rounds of `event_auth` requests."""
+MAX_STATES: Final = 10
+"""States that are fetched for one batch. Each can be that of a large room."""
+MAX_STATE_EVENTS: Final = 200_000
+MAX_SINGLE_EVENTS: Final = 20
+"""Up to this number, unknown events of a state are fetched one by one; beyond it, the whole state is."""
+CONCURRENT_REQUESTS: Final = 10
 
 
 @dataclass(slots=True)
 class RoomBatch:
-    """Events of one room that are to be taken in together, by their ids."""
+    """Events of one room that are received together, by their ids."""
 
     room_id: str
     version: RoomVersion
-    events: dict[EventId, Genuine] = field(default_factory=dict)
-    """Those that are to get a place in the history."""
-    outliers: dict[EventId, Genuine] = field(default_factory=dict)
-    """Those on which they rest."""
+    events: dict[EventId, VerifiedEvent] = field(default_factory=dict)
+    """Events to insert into the event graph."""
+    outliers: dict[EventId, VerifiedEvent] = field(default_factory=dict)
+    """Auth and state events that they need."""
     states: dict[EventId, StateIds] = field(default_factory=dict)
-    """The state before events that lie behind a gap, as another server has it."""
+    """The state before events that lie behind a gap, as another server has reported it."""
     first_depth: int = 0
-    """Where the history begins that is known here: what lies before it is none of the gap."""
-    is_reached: bool | None = None
-    """Whether the peer could be asked all that there was to ask; None while there was nothing."""
+    """The depth at which the known history begins. Events before it are not part of a gap."""
+    peer_answered: bool | None = None
+    """Whether the peer has answered all requests for this batch; None if there were none."""
 
-    def reached(self) -> None:
-        """The peer has answered, whatever it said."""
-        if self.is_reached is None:
-            self.is_reached = True
+    def record_answer(self) -> None:
+        """Record that the peer has answered a request, whatever the response."""
+        if self.peer_answered is None:
+            self.peer_answered = True
 
-    def failed(self, problem: PeerError) -> None:
-        """The peer gave nothing. Where that may pass, it is too early to go on without."""
-        self.is_reached = self.is_reached is not False and not may_pass(problem)
+    def record_failure(self, problem: PeerError) -> None:
+        """Record that a request has failed. A temporary failure makes `peer_answered` false, so that the
+        events are received again later instead of being handled without the missing ones."""
+        self.peer_answered = self.peer_answered is not False and not is_temporary(problem)
 
 
 class GapFiller:
     def __init__(
         self,
-        peer_events: FederationEvents,
-        examiner: EventExaminer,
+        peer_events: FederationEventClient,
+        verifier: EventVerifier,
         store: RoomStore,
         report: Callable[[str], None],
     ) -> None:
         self._peer_events = peer_events
-        self._examiner = examiner
+        self._verifier = verifier
         self._store = store
         self._report = report
 
     async def fill(self, peer: str, batch: RoomBatch, extremities: Sequence[EventId]) -> None:
-        """Add to the batch what it needs, as far as the peer has it. Nothing is asked where nothing lacks."""
-        for number in range(MOST_QUESTIONS):
-            unknown = await self._unknown_prevs(batch)
+        """Add the missing events that the batch needs, as far as the peer has them. Without missing events,
+        no request is made."""
+        for number in range(MAX_MISSING_EVENTS_REQUESTS):
+            unknown = await self._unknown_prev_events(batch)
             if unknown and not number:
                 async with self._store.connection() as connection:
                     batch.first_depth = await fetch_least_depth(connection, batch.room_id)
-            if not unknown or not await self._ask_for_missing(peer, batch, extremities, unknown):
+            if not unknown or not await self._fetch_missing_events(peer, batch, extremities, unknown):
                 break
-        if batch.is_reached is False:
-            # It could be a small gap, that is not to be jumped: what lies in it would never be known here.
+        if batch.peer_answered is False:
+            # The gap may be small. Skipping it with a fetched state would leave its events unknown for good.
             return
-        for event_id in sorted(await self._unknown_prevs(batch))[:MOST_GAPS]:
-            await self._ask_for_state(peer, batch, event_id)
+        for event_id in sorted(await self._unknown_prev_events(batch))[:MAX_STATES]:
+            await self._fetch_state(peer, batch, event_id)
         await self.fill_auth_events(peer, batch)
 
     async def fetch_history(
         self, peer: str, batch: RoomBatch, start: Collection[EventId], limit: int
     ) -> None:
-        """Add to the batch what lies before events that are known, and the state where the answer ends."""
+        """Add the events before known ones to the batch, and the state before the first of them."""
         try:
-            given = await self._peer_events.backfill(peer, batch.room_id, start, limit)
+            received = await self._peer_events.backfill(peer, batch.room_id, start, limit)
         except PeerError as problem:
-            self._report(f"No history of {batch.room_id}: {problem}")
+            self._report(f"Failed to fetch history of {batch.room_id}: {problem}")
             return
-        # "The size limits on prev/auth events are not applied to what comes back": it was accepted long ago.
-        new = await self._examined(batch, given[: limit + len(start)], enforce_counts=False)
+        # "The size limits on prev/auth events are not applied to what comes back": the events were accepted
+        # long ago.
+        new = await self._verified(batch, received[: limit + len(start)], enforce_counts=False)
         known = await self._store.events(new, placed=True)
         batch.events |= {one: new[one] for one in new if one not in known or known[one].is_outlier}
-        for event_id in sorted(await self._unknown_prevs(batch))[:MOST_GAPS]:
-            await self._ask_for_state(peer, batch, event_id)
+        for event_id in sorted(await self._unknown_prev_events(batch))[:MAX_STATES]:
+            await self._fetch_state(peer, batch, event_id)
         await self.fill_auth_events(peer, batch)
 
-    async def _unknown_prevs(self, batch: RoomBatch) -> set[EventId]:
-        unknown = missing((genuine.pdu.prev_events for genuine in batch.events.values()), batch.events)
+    async def _unknown_prev_events(self, batch: RoomBatch) -> set[EventId]:
+        unknown = missing((event.pdu.prev_events for event in batch.events.values()), batch.events)
         unknown -= batch.states.keys()
         found = await self._store.events(unknown, placed=True)
         return {event_id for event_id in unknown if event_id not in found or found[event_id].is_outlier}
 
-    async def _ask_for_missing(
+    async def _fetch_missing_events(
         self, peer: str, batch: RoomBatch, extremities: Sequence[EventId], unknown: set[EventId]
     ) -> bool:
-        """Whether that helped."""
+        """Fetch missing events, and return whether there were any."""
         latest = [
             event_id
-            for event_id, genuine in batch.events.items()
-            if not unknown.isdisjoint(genuine.pdu.prev_events)
+            for event_id, event in batch.events.items()
+            if not unknown.isdisjoint(event.pdu.prev_events)
         ]
         try:
-            given = await self._peer_events.missing_events(
+            received = await self._peer_events.missing_events(
                 peer,
                 batch.room_id,
                 earliest=extremities,
-                latest=latest[:ASKED_AT_ONCE],
-                limit=ASKED_AT_ONCE,
+                latest=latest[:MISSING_EVENTS_LIMIT],
+                limit=MISSING_EVENTS_LIMIT,
                 min_depth=batch.first_depth,
             )
         except PeerError as problem:
-            self._report(f"No events for a gap in {batch.room_id}: {problem}")
-            batch.failed(problem)
+            self._report(f"Failed to fetch missing events of {batch.room_id}: {problem}")
+            batch.record_failure(problem)
             return False
-        batch.reached()
-        new = await self._examined(batch, given[:ASKED_AT_ONCE])
+        batch.record_answer()
+        new = await self._verified(batch, received[:MISSING_EVENTS_LIMIT])
         before = len(batch.events)
-        # What the answer holds beyond what is missing is not looked at: nobody asked for it. Where the gap
-        # lies beside the ends of our graph, the peer goes on behind it through what is known here.
+        # Other events of the response are ignored. If the gap is parallel to the known extremities, the peer
+        # continues behind it through events that are known.
         known = await self._store.events(new, placed=True)
         new = {
-            event_id: genuine
-            for event_id, genuine in new.items()
-            if (event_id not in known or known[event_id].is_outlier)
-            and genuine.pdu.depth >= batch.first_depth
+            event_id: event
+            for event_id, event in new.items()
+            if (event_id not in known or known[event_id].is_outlier) and event.pdu.depth >= batch.first_depth
         }
         wanted = set(unknown)
         to_visit = list(unknown)
         while to_visit:
-            genuine = new.get(to_visit.pop())
-            if genuine is not None:
-                batch.events[genuine.pdu.event_id] = genuine
-                further = [one for one in genuine.pdu.prev_events if one not in wanted]
+            event = new.get(to_visit.pop())
+            if event is not None:
+                batch.events[event.pdu.event_id] = event
+                further = [one for one in event.pdu.prev_events if one not in wanted]
                 wanted.update(further)
                 to_visit.extend(further)
         return len(batch.events) > before
 
-    async def _ask_for_state(self, peer: str, batch: RoomBatch, event_id: EventId) -> None:
+    async def _fetch_state(self, peer: str, batch: RoomBatch, event_id: EventId) -> None:
         try:
             ids = await self._peer_events.state_ids(peer, batch.room_id, event_id)
-            batch.reached()
-            if len(ids.pdu_ids) + len(ids.auth_chain_ids) > MOST_STATE_EVENTS:
-                self._report(f"The state of {batch.room_id} that {peer} gave is larger than any room's.")
+            batch.record_answer()
+            if len(ids.pdu_ids) + len(ids.auth_chain_ids) > MAX_STATE_EVENTS:
+                self._report(
+                    f"Ignored a state of {batch.room_id} from {peer}: "
+                    f"it has more than {MAX_STATE_EVENTS} events."
+                )
                 return
-            await self._fetch(peer, batch, [event_id])
+            await self._fetch_events(peer, batch, [event_id])
             everything = [*ids.pdu_ids, *ids.auth_chain_ids]
             unknown = await self._unknown(batch, everything)
-            if len(unknown) > SINGLY:
+            if len(unknown) > MAX_SINGLE_EVENTS:
                 state = await self._peer_events.state(peer, batch.room_id, event_id)
-                given = await self._examined(batch, [*state.pdus, *state.auth_chain], enforce_counts=False)
-                batch.outliers |= {one: given[one] for one in unknown if one in given}
+                received = await self._verified(batch, [*state.pdus, *state.auth_chain], enforce_counts=False)
+                batch.outliers |= {one: received[one] for one in unknown if one in received}
                 unknown = await self._unknown(batch, everything)
-            await self._fetch(peer, batch, unknown[: 10 * SINGLY])
+            await self._fetch_events(peer, batch, unknown[: 10 * MAX_SINGLE_EVENTS])
         except PeerError as problem:
-            self._report(f"No state for a gap in {batch.room_id}: {problem}")
-            batch.failed(problem)
+            self._report(f"Failed to fetch the state of {batch.room_id} behind a gap: {problem}")
+            batch.record_failure(problem)
             return
-        if batch.is_reached is not False:  # with holes where nobody answered it would be another state
+        if (
+            batch.peer_answered is not False
+        ):  # without the events of failed requests it would be another state
             batch.states[event_id] = ids
 
     async def fill_auth_events(self, peer: str, batch: RoomBatch) -> None:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_AUTH_EVENT_ROUNDS):
             by_event = {
                 event_id: unknown
-                for event_id, genuine in (*batch.events.items(), *batch.outliers.items())
-                if (unknown := self._auth_outside(batch, genuine))
+                for event_id, event in (*batch.events.items(), *batch.outliers.items())
+                if (unknown := self._missing_auth_events(batch, event))
             }
             known = await self._store.events(set().union(*by_event.values()))
             by_event = {one: left for one, unknown in by_event.items() if (left := unknown - known.keys())}
             if not by_event:
                 return
-            if not await self._ask_for_auth_events(peer, batch, by_event):
+            if not await self._fetch_auth_events(peer, batch, by_event):
                 return
 
-    async def _ask_for_auth_events(
+    async def _fetch_auth_events(
         self, peer: str, batch: RoomBatch, by_event: dict[EventId, set[EventId]]
     ) -> bool:
         wanted = set().union(*by_event.values())
@@ -206,57 +215,61 @@ class GapFiller:
         event_id = max(by_event, key=lambda one: len(by_event[one]))
         try:
             chain = await self._peer_events.event_auth(peer, batch.room_id, event_id)
-            given = await self._examined(batch, chain, enforce_counts=False)
-            batch.outliers |= {one: genuine for one, genuine in given.items() if one not in batch.events}
+            received = await self._verified(batch, chain, enforce_counts=False)
+            batch.outliers |= {one: event for one, event in received.items() if one not in batch.events}
         except PeerError as problem:
-            self._report(f"No auth chain of {event_id} in {batch.room_id}: {problem}")
-            batch.failed(problem)
-        await self._fetch(peer, batch, [one for one in sorted(wanted) if one not in batch.outliers][:SINGLY])
+            self._report(f"Failed to fetch the auth chain of {event_id} in {batch.room_id}: {problem}")
+            batch.record_failure(problem)
+        await self._fetch_events(
+            peer, batch, [one for one in sorted(wanted) if one not in batch.outliers][:MAX_SINGLE_EVENTS]
+        )
         return len(batch.outliers) > had
 
-    def _auth_outside(self, batch: RoomBatch, genuine: Genuine) -> set[EventId]:
-        needed = set(genuine.pdu.auth_events)
-        if batch.version.create_event_is_room_id and genuine.pdu.type != "m.room.create":
+    def _missing_auth_events(self, batch: RoomBatch, event: VerifiedEvent) -> set[EventId]:
+        needed = set(event.pdu.auth_events)
+        if batch.version.create_event_is_room_id and event.pdu.type != "m.room.create":
             needed.add(create_event_id(batch.room_id))
         return needed - batch.events.keys() - batch.outliers.keys()
 
     async def _unknown(self, batch: RoomBatch, event_ids: Iterable[EventId]) -> list[EventId]:
         wanted = [one for one in dict.fromkeys(event_ids) if one not in batch.outliers]
-        # An event of the batch may be part of a state, too: then it is needed before it has its place.
+        # An event of the batch may also be part of a state. Then it is needed before it is inserted.
         batch.outliers |= {one: batch.events[one] for one in wanted if one in batch.events}
         wanted = [one for one in wanted if one not in batch.outliers]
         known = await self._store.events(wanted)
         return [one for one in wanted if one not in known]
 
-    async def _fetch(self, peer: str, batch: RoomBatch, event_ids: Collection[EventId]) -> None:
-        """One by one; those that cannot be had stay unknown."""
-        places = asyncio.Semaphore(IN_PARALLEL)
+    async def _fetch_events(self, peer: str, batch: RoomBatch, event_ids: Collection[EventId]) -> None:
+        """Fetch events one by one. Those that the peer does not provide stay unknown."""
+        slots = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
-        async def ask(event_id: EventId) -> Any:
-            async with places:
+        async def fetch(event_id: EventId) -> Any:
+            async with slots:
                 try:
                     return await self._peer_events.event(peer, event_id)
                 except PeerError as problem:
-                    self._report(f"No event {event_id}: {problem}")
-                    batch.failed(problem)
+                    self._report(f"Failed to fetch the event {event_id}: {problem}")
+                    batch.record_failure(problem)
                     return None
 
         wanted = await self._unknown(batch, event_ids)
-        given = await asyncio.gather(*map(ask, wanted))
-        found = await self._examined(batch, [one for one in given if one is not None], enforce_counts=False)
+        received = await asyncio.gather(*map(fetch, wanted))
+        found = await self._verified(
+            batch, [one for one in received if one is not None], enforce_counts=False
+        )
         batch.outliers |= {one: found[one] for one in wanted if one in found}
 
-    async def _examined(
+    async def _verified(
         self, batch: RoomBatch, events: Iterable[Any], *, enforce_counts: bool = True
-    ) -> dict[EventId, Genuine]:
-        examined = await self._examiner.examine(
+    ) -> dict[EventId, VerifiedEvent]:
+        verified = await self._verifier.verify(
             ((event, batch.version) for event in events), enforce_counts=enforce_counts
         )
         found = {}
-        for parsed, result in examined:
+        for parsed, result in verified:
             if isinstance(result, Dropped):
                 if not isinstance(parsed, Malformed):
-                    self._report(f"An event for a gap in {batch.room_id} was dropped: {result}")
+                    self._report(f"Dropped an event fetched for {batch.room_id}: {result}")
                 continue
             if result.pdu.room_id == batch.room_id:
                 found[result.pdu.event_id] = result

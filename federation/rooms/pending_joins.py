@@ -1,7 +1,8 @@
-"""Rooms that this server is about to come into.
+"""Rooms that this server is joining through another server.
 
-From the moment at which another server has taken in our join it sends us what happens in the room, and we do
-not have the room yet. Nobody would send that again: so it waits until we have.
+Other servers send this server the room's events as soon as the resident server has accepted the join, while
+this server does not have the room yet. They would not send those events again, so the events wait until the
+join has finished.
 """
 
 import asyncio
@@ -9,34 +10,34 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-PATIENCE: Final = 20.0
-"""Seconds. Whoever sends does not wait for ever, and sends it again."""
+TIMEOUT: Final = 20.0
+"""Seconds for which events wait for a join. After that the sending server gives up waiting and retries."""
 
 
-class Arrivals:
-    def __init__(self, *, patience: float = PATIENCE) -> None:
-        self._patience = patience
-        self._expected: dict[str, list[asyncio.Event]] = {}
+class PendingJoins:
+    def __init__(self, *, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
+        self._pending: dict[str, list[asyncio.Event]] = {}
 
     @contextlib.contextmanager
-    def expected(self, room_id: str) -> Iterator[None]:
-        """The room is on its way for as long as this lasts, however that ends."""
-        arrived = asyncio.Event()
-        self._expected.setdefault(room_id, []).append(arrived)
+    def joining(self, room_id: str) -> Iterator[None]:
+        """Mark the room as being joined until the context ends, whether the join succeeds or not."""
+        finished = asyncio.Event()
+        self._pending.setdefault(room_id, []).append(finished)
         try:
             yield
         finally:
-            arrived.set()
-            self._expected[room_id].remove(arrived)
-            if not self._expected[room_id]:
-                del self._expected[room_id]
+            finished.set()
+            self._pending[room_id].remove(finished)
+            if not self._pending[room_id]:
+                del self._pending[room_id]
 
-    async def settled(self, room_ids: Iterable[str]) -> None:
-        """None of these is on its way any more, or that takes too long."""
-        waited = [arrived for room_id in room_ids for arrived in self._expected.get(room_id, ())]
-        if not waited:
+    async def wait_for(self, room_ids: Iterable[str]) -> None:
+        """Return when none of the rooms is being joined any more, or after the timeout."""
+        pending = [finished for room_id in room_ids for finished in self._pending.get(room_id, ())]
+        if not pending:
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._patience):
-                for arrived in waited:
-                    await arrived.wait()
+            async with asyncio.timeout(self._timeout):
+                for finished in pending:
+                    await finished.wait()

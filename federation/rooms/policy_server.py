@@ -1,5 +1,7 @@
-"""Policy servers: a room may name a server that has to sign every event. Client-server API, `m.room.policy`;
-server-server API, "Policy Servers" (v1.18, MSC4284)."""
+"""Policy servers: a room can name a server that must sign its events.
+
+Client-server API, `m.room.policy`; server-server API, "Policy Servers" (v1.18, MSC4284).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from federation.matrix.signatures import holds, verify_key
 
 POLICY: Final[StateKey] = ("m.room.policy", "")
 KEY_ID: Final = "ed25519:policy_server"
-"""The one key of every policy server; its public half stands in the room."""
+"""The key id that every policy server uses. The public key is in the room's `m.room.policy`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,10 @@ class PolicyServer:
     public: bytes
 
 
-def named_by(policy: Pdu) -> PolicyServer | None:
-    """The server that the room's `m.room.policy` names; None if it names none properly, which is as if there
-    were no such event. Whether somebody of that server is joined, without which it does not count either, is
-    for the caller to look at."""
+def parse_policy_server(policy: Pdu) -> PolicyServer | None:
+    """The server that the room's `m.room.policy` names. None if the event is invalid, which has the same
+    effect as no event. The caller must check that a user of that server is joined; otherwise the room has no
+    policy server."""
     via = policy.content.get("via")
     keys = policy.content.get("public_keys")
     public = keys.get("ed25519") if isinstance(keys, dict) else None
@@ -36,7 +38,7 @@ def named_by(policy: Pdu) -> PolicyServer | None:
 
 
 def needs_signature(pdu: Pdu) -> bool:
-    """Every event but the `m.room.policy` itself: a room must be able to get rid of its policy server."""
+    """True for every event except `m.room.policy` itself, so that a room can remove its policy server."""
     return pdu.key != POLICY
 
 
@@ -46,9 +48,11 @@ def is_signed(pdu: Pdu, version: RoomVersion, policy: PolicyServer) -> bool:
     return made is not None and holds(policy.public, signed_bytes(pdu.event, version), made)
 
 
-def merged(event: Mapping[str, Any], policy: PolicyServer, answer: object) -> dict[str, Any] | None:
-    """The event with the signature of the answer beside those it has. The answer holds only the policy
-    server's; what else it holds is not looked at."""
+def with_policy_signature(
+    event: Mapping[str, Any], policy: PolicyServer, answer: object
+) -> dict[str, Any] | None:
+    """Add the policy server's signature from its response to the event. Everything else in the response is
+    ignored. None if the response has no signature."""
     of_server = answer.get(policy.server) if isinstance(answer, dict) else None
     made = of_server.get(KEY_ID) if isinstance(of_server, dict) else None
     if not isinstance(made, str):

@@ -1,4 +1,4 @@
-"""What the parts of the room graph and its callers hand to each other."""
+"""Values that the parts of the room engine and their callers exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ State = Mapping[StateKey, EventId]
 
 @dataclass(frozen=True, slots=True)
 class RoomView:
-    """Where a room stood when it was looked at."""
+    """A snapshot of a room's head. `generation` counts the commits to the room."""
 
     room_id: str
     version: RoomVersion
@@ -23,18 +23,18 @@ class RoomView:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """An accepted event of the timeline, as the hook on commit is told of it; known before, if somebody has
-    missed it."""
+class CommittedEvent:
+    """An accepted event of the timeline, as the outbox receives it after the commit. It may have been
+    committed before, if a server that has joined since then has missed it."""
 
     pdu: Pdu
     version: RoomVersion
     origin: str | None
-    """The server that sent it to us; None for our own."""
+    """The server that sent the event; None for a local one."""
     destinations: frozenset[str]
-    """Servers, without ourselves, that must be told by us: those joined in the state before the event, if it
-    is ours or was handed to us for the room; or one that has come since and missed it. Empty for what others
-    send round themselves."""
+    """The remote servers to which this server must send the event. For a local event, or one that was
+    submitted to this server for the room, these are the servers joined in the state before it; for a missed
+    event, the server that has joined since. Empty for events that their own server sends to the room."""
 
 
 Results = Mapping[EventId, Receipt]

@@ -1,7 +1,6 @@
-"""Reads rooms: for the endpoints, and for whoever shows them to people.
+"""Reads rooms: their state, their event graph, and what other servers may see of it.
 
-Which of a room's events another server may see. Server-server API, and client-server API, "Room History
-Visibility".
+Server-server API, and client-server API, "Room History Visibility".
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,16 +37,17 @@ _ENOUGH: Final[Mapping[object, frozenset[str]]] = {
 
 
 def memberships_that_see(content: Mapping[str, Any] | None) -> frozenset[str] | None:
-    """Which memberships at the time let a server see an event; None when it does not matter.
+    """The memberships at the time of an event with which a server may see it; None if any membership
+    suffices.
 
-    `world_readable` and `shared` are seen by every server that is in the room today, and only such servers
-    may ask. "If the value is not understood, or there is no such event, it is `shared`."
+    With `world_readable` and `shared` every server that is in the room today may see the event, and other
+    servers cannot request it. "If the value is not understood, or there is no such event, it is `shared`."
     """
     value = None if content is None else content.get("history_visibility")
     return _ENOUGH.get(value) if isinstance(value, str) else None
 
 
-def members_of(server: str, state: Mapping[StateKey, EventId]) -> list[EventId]:
+def membership_events_of(server: str, state: Mapping[StateKey, EventId]) -> list[EventId]:
     """The membership events of a server's users."""
     return [
         event_id
@@ -56,38 +56,40 @@ def members_of(server: str, state: Mapping[StateKey, EventId]) -> list[EventId]:
     ]
 
 
-def sees(enough: Collection[str] | None, memberships: Collection[object]) -> bool:
-    """Whether one of the server's users had what it takes."""
+def can_see(enough: Collection[str] | None, memberships: Collection[object]) -> bool:
+    """Whether one of the memberships suffices."""
     return enough is None or any(isinstance(one, str) and one in enough for one in memberships)
 
 
-PLACES_AT_ONCE: Final = 200
-MOST_SIGHTS: Final = 10_000
-MOST_CHAINS: Final = 100
+ANCESTORS_AT_ONCE: Final = 200
+MAX_VISIBILITIES: Final = 10_000
+MAX_CHAINS: Final = 100
 
 
-class RoomReading:
+class RoomReader:
+    """Reads rooms, and never writes to them."""
+
     def __init__(self, store: RoomStore) -> None:
         self._store = store
-        self._sights: LRUCache[tuple[int, str], tuple[bool]] = LRUCache(MOST_SIGHTS)
-        self._chains: LRUCache[int, frozenset[EventId]] = LRUCache(MOST_CHAINS)
+        self._visibilities: LRUCache[tuple[int, str], tuple[bool]] = LRUCache(MAX_VISIBILITIES)
+        self._chains: LRUCache[int, frozenset[EventId]] = LRUCache(MAX_CHAINS)
 
     async def room(self, room_id: str) -> RoomView | None:
-        memory = (await self._store.rooms([room_id])).get(room_id)
-        return None if memory is None else memory.view
+        room = (await self._store.rooms([room_id])).get(room_id)
+        return None if room is None else room.view
 
     async def known_events(self, event_ids: Iterable[EventId]) -> dict[EventId, KnownEvent]:
-        """With the verdict on each, and the numbers of the states around it."""
+        """Those events that are known, with their verdicts and the state groups before and after them."""
         return await self._store.events(event_ids, placed=True)
 
     async def events(self, event_ids: Iterable[EventId]) -> dict[EventId, Pdu]:
-        """Those that are known, rejected ones among them."""
+        """Those events that are known, including rejected ones."""
         return {event_id: event.pdu for event_id, event in (await self._store.events(event_ids)).items()}
 
     # -- states --
 
     async def state_at(self, event_id: EventId) -> State | None:
-        """The state before an event; None where it is unknown."""
+        """The state before an event; None if it is unknown."""
         event = (await self.known_events([event_id])).get(event_id)
         return None if event is None else await self._state(event.state_before)
 
@@ -103,7 +105,7 @@ class RoomReading:
         return {} if group is None else group.state
 
     async def current_events(self, room_id: str, keys: Iterable[StateKey]) -> dict[StateKey, Pdu]:
-        """Those of the entries that the current state has."""
+        """The events of those keys that the current state has."""
         group = await self._current(room_id)
         if group is None:
             return {}
@@ -112,17 +114,17 @@ class RoomReading:
         return {key: events[event_id].pdu for key, event_id in wanted.items()}
 
     async def acl(self, room_id: str) -> ServerAcl | None:
-        """Which servers may take part in the room; None where there is no such room."""
-        memory = (await self._store.rooms([room_id])).get(room_id)
-        return None if memory is None else await self._store.acl(memory)
+        """The room's server ACL; None if the room is unknown."""
+        room = (await self._store.rooms([room_id])).get(room_id)
+        return None if room is None else await self._store.acl(room)
 
     async def _current(self, room_id: str) -> StateGroup | None:
         view = await self.room(room_id)
         return None if view is None else await self._store.group(view.state_group)
 
     async def servers_in_room(self, room_id: str) -> frozenset[str]:
-        memory = (await self._store.rooms([room_id])).get(room_id)
-        return frozenset() if memory is None else frozenset(memory.joined)
+        room = (await self._store.rooms([room_id])).get(room_id)
+        return frozenset() if room is None else frozenset(room.joined)
 
     async def is_server_in_room(self, room_id: str, server: str) -> bool:
         return server in await self.servers_in_room(room_id)
@@ -130,21 +132,23 @@ class RoomReading:
     # -- the graph --
 
     async def auth_chain(self, event_ids: Iterable[EventId]) -> set[EventId]:
-        """All that lies behind the events by their auth events; not the events themselves, unless behind each
-        other. From version 12 on the create event is among it, although no event names it."""
+        """The auth chain of the events, which contains one of the events themselves only if it is in the
+        chain of another. From version 12 on it includes the create event, although no event names it as an
+        auth event."""
         start = set(event_ids)
         async with self._store.connection() as connection:
             edges = await self._store.auth_edges(start, connection)
         chain = {auth_event for auth_events in edges.values() for auth_event in auth_events}
         for event in (await self._store.events([*start][:1])).values():
             create = create_event_id(event.pdu.room_id)
-            # Before version 12 there is no event by that name. All of the events are of one room.
+            # Before version 12 no event has this id. All of the events are of one room.
             if start != {create} and await self._store.events([create]):
                 chain.add(create)
         return chain
 
     async def state_ids(self, room_id: str, event_id: EventId) -> StateIds | None:
-        """The state before an event of the room and its auth chain; under load the same again and again."""
+        """The state before an event of the room, and its auth chain. The chain is cached, since under load
+        the same one is requested repeatedly."""
         event = (await self.known_events([event_id])).get(event_id)
         if event is None or event.state_before is None or event.pdu.room_id != room_id:
             return None
@@ -164,40 +168,40 @@ class RoomReading:
         limit: int,
         min_depth: int,
     ) -> list[Pdu]:
-        """What lies between, oldest first."""
-        places = await self._places(room_id, latest)
-        walk = between(latest, earliest, places, limit=limit, min_depth=min_depth)
-        while await self._add_places(room_id, places, walk):
-            walk = between(latest, earliest, places, limit=limit, min_depth=min_depth)
+        """The events between `earliest` and `latest`, oldest first."""
+        ancestors = await self._ancestors(room_id, latest)
+        walk = between(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
+        while await self._load_ancestors(room_id, ancestors, walk):
+            walk = between(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
         return await self._in_room(room_id, walk.found)
 
     async def backfill(self, room_id: str, event_ids: Sequence[EventId], limit: int) -> list[Pdu]:
-        """The events and what lies before them, newest first."""
-        places = await self._places(room_id, event_ids)
-        walk = backwards(event_ids, places, limit)
-        while await self._add_places(room_id, places, walk):
-            walk = backwards(event_ids, places, limit)
+        """The events and those before them, newest first."""
+        ancestors = await self._ancestors(room_id, event_ids)
+        walk = backwards(event_ids, ancestors, limit)
+        while await self._load_ancestors(room_id, ancestors, walk):
+            walk = backwards(event_ids, ancestors, limit)
         return await self._in_room(room_id, walk.found)
 
     async def nearest_to(
         self, room_id: str, timestamp: int, direction: Direction
     ) -> tuple[EventId, int] | None:
-        """The accepted event that is next to a time, and its own time."""
+        """The accepted event nearest to a time in a direction, and its `origin_server_ts`."""
         async with self._store.connection() as connection:
             return await find_nearest(connection, room_id, timestamp, direction)
 
-    async def _places(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, GraphEntry]:
+    async def _ancestors(self, room_id: str, start: Sequence[EventId]) -> dict[EventId, GraphEntry]:
         async with self._store.connection() as connection:
-            ancestors = await fetch_ancestors(connection, room_id, start, PLACES_AT_ONCE)
-        return {place.event_id: place for place in ancestors}
+            ancestors = await fetch_ancestors(connection, room_id, start, ANCESTORS_AT_ONCE)
+        return {ancestor.event_id: ancestor for ancestor in ancestors}
 
-    async def _add_places(self, room_id: str, places: dict[EventId, GraphEntry], walk: Walk) -> bool:
-        """Whether the walk can go further now."""
+    async def _load_ancestors(self, room_id: str, ancestors: dict[EventId, GraphEntry], walk: Walk) -> bool:
+        """Load the ancestors that the walk has not found. Returns whether there were any."""
         if not walk.unknown:
             return False
         async with self._store.connection() as connection:
             found = await fetch_graph_entries(connection, room_id, walk.unknown)
-        places.update({place.event_id: place for place in found})
+        ancestors.update({ancestor.event_id: ancestor for ancestor in found})
         return bool(found)
 
     async def _in_room(self, room_id: str, event_ids: Sequence[EventId]) -> list[Pdu]:
@@ -210,36 +214,36 @@ class RoomReading:
             and event.verdict != "rejected"
         ]
 
-    # -- who sees what --
+    # -- visibility and redactions --
 
-    async def shown_to_server(self, server: str, pdus: Sequence[Pdu]) -> list[Pdu]:
-        """Redacted where the history is hidden from the server, and where a redaction asks for it."""
+    async def redact_for_server(self, server: str, pdus: Sequence[Pdu]) -> list[Pdu]:
+        """The events, redacted where the server may not see them or where a redaction applies."""
         events = await self.known_events(pdu.event_id for pdu in pdus)
         shown = []
-        for pdu in await self.shown_to_people(pdus):
+        for pdu in await self.apply_redactions(pdus):
             event = events.get(pdu.event_id)
-            if event is not None and not await self._sees(server, event):
+            if event is not None and not await self._can_see(server, event):
                 shown.append(redacted(pdu, await self._store.version(pdu.room_id)))
             else:
                 shown.append(pdu)
         return shown
 
-    async def _sees(self, server: str, event: KnownEvent) -> bool:
-        """By the state before the event or by that after it: what changes the visibility, or somebody's
-        membership, is seen by whoever sees either side of it."""
+    async def _can_see(self, server: str, event: KnownEvent) -> bool:
+        """Whether the server may see the event by the state before it or by the state after it. An event that
+        changes the visibility or a membership is visible if either state allows it."""
         groups = {event.state_before, event.state_after} - {None}
         for group_id in groups:
-            assert group_id is not None, "None has been taken out"
-            seen = self._sights.get((group_id, server))
+            assert group_id is not None, "None was removed above"
+            seen = self._visibilities.get((group_id, server))
             if seen is None:
-                seen = (await self._sees_with(server, await self._store.group(group_id)),)
-                self._sights[group_id, server] = seen
+                seen = (await self._can_see_in(server, await self._store.group(group_id)),)
+                self._visibilities[group_id, server] = seen
             if seen[0]:
                 return True
-        # An outlier is shown as part of a state, which the server is in.
+        # Outliers are sent only as part of a state, to servers that are in the room.
         return not groups
 
-    async def _sees_with(self, server: str, group: StateGroup) -> bool:
+    async def _can_see_in(self, server: str, group: StateGroup) -> bool:
         visibility = group.state.get(HISTORY_VISIBILITY)
         content = None
         if visibility is not None:
@@ -247,26 +251,30 @@ class RoomReading:
         enough = memberships_that_see(content)
         if enough is None:
             return True
-        members = await self._store.events(members_of(server, group.state))
-        return sees(enough, [member.pdu.membership for member in members.values()])
+        members = await self._store.events(membership_events_of(server, group.state))
+        return can_see(enough, [member.pdu.membership for member in members.values()])
 
-    async def shown_to_people(self, pdus: Sequence[Pdu]) -> list[Pdu]:
-        """From room version 3 on a redaction is held back until the event is known as well. So it is looked
-        for when the event is shown, and nothing has to be changed whichever of the two comes first."""
+    async def apply_redactions(self, pdus: Sequence[Pdu]) -> list[Pdu]:
+        """The events with all redactions applied that are known.
+
+        From room version 3 on a redaction takes effect only once the redacted event is known as well.
+        Redactions are therefore looked up when an event is read, and the order in which the two arrive does
+        not matter.
+        """
         event_ids = [pdu.event_id for pdu in pdus]
         pairs = await self._store.look(lambda connection: fetch_redactions(connection, event_ids))
         if not pairs:
             return list(pdus)
         redactions = await self._store.events({redaction for _, redaction in pairs}, placed=True)
-        asking: dict[EventId, list[KnownEvent]] = {}
+        redactions_of: dict[EventId, list[KnownEvent]] = {}
         for target, redaction in pairs:
-            asking.setdefault(target, []).append(redactions[redaction])
-        return [await self._redacted(pdu, asking.get(pdu.event_id, ())) for pdu in pdus]
+            redactions_of.setdefault(target, []).append(redactions[redaction])
+        return [await self._redacted(pdu, redactions_of.get(pdu.event_id, ())) for pdu in pdus]
 
     async def _redacted(self, pdu: Pdu, redactions: Iterable[KnownEvent]) -> Pdu:
         for event in redactions:
             version = await self._store.version(event.pdu.room_id)
-            assert event.state_before is not None, "a redaction that was told of has its place"
+            assert event.state_before is not None, "stored redactions are not outliers"
             state = (await self._store.group(event.state_before)).state
             ids = {key: state[key] for key in (CREATE, POWER_LEVELS) if key in state}
             events = await self._store.events(ids.values())

@@ -1,7 +1,7 @@
-"""Receives the PDUs of a transaction: loads and fetches what they need, judges, commits, and only then
-answers.
+"""Receives PDUs from other servers: verifies them, fetches missing events, authorises and commits them.
 
-Takes a batch of events into a room's draft: each is judged where it stands.
+`receive_batch` adds a batch of verified events to the draft of their room, in the order of the event graph.
+`EventReceiver` does everything before and after it.
 """
 
 import asyncio
@@ -18,93 +18,100 @@ from federation.events.received import Accepted, Dropped, Receipt, Rejected, Sof
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION
 from federation.observer import HomeserverObserver
-from federation.rooms.commit import RoomWriting, Session
+from federation.rooms.commit import RoomWriter, WriteSession
 from federation.rooms.draft import RoomDraft
 from federation.rooms.gap_filling import GapFiller, RoomBatch
-from federation.rooms.pending_joins import Arrivals
-from federation.rooms.policy_signing import PolicySigning
+from federation.rooms.pending_joins import PendingJoins
+from federation.rooms.policy_signing import PolicySigner
 from federation.rooms.ports import Results
-from federation.rooms.receive_checks import Genuine, needed_for_step_4
-from federation.rooms.store import RoomMemory, RoomStore
-from federation.rooms.verify_events import EventExaminer
+from federation.rooms.receive_checks import VerifiedEvent, needed_for_step_4
+from federation.rooms.store import CachedRoom, RoomStore
+from federation.rooms.verify_events import EventVerifier
 from storage.connect import ConnectionLost
 from storage.federation.incoming_transactions import TransactionResponse, fetch_response, insert_response
 from storage.rooms.events import fetch_backward_extremities
 
 
-def must_have_place(batch: RoomBatch) -> set[EventId]:
-    """What `take_in` looks up first: the events themselves and those that they follow."""
-    followed = {prev for genuine in batch.events.values() for prev in genuine.pdu.prev_events}
-    return followed | batch.events.keys()
+def event_ids_to_load(batch: RoomBatch) -> set[EventId]:
+    """The events that `receive_batch` loads first: those of the batch and their prev_events."""
+    prev_events = {prev for event in batch.events.values() for prev in event.pdu.prev_events}
+    return prev_events | batch.events.keys()
 
 
-async def take_in(draft: RoomDraft, batch: RoomBatch, *, in_timeline: bool = True) -> dict[EventId, Receipt]:
-    """What became of each event. With `in_timeline` false they are history that is told to nobody."""
-    await draft.load(must_have_place(batch), placed=True)
-    await take_outliers(draft, batch.outliers)
-    await draft.load({one for genuine in batch.events.values() for one in genuine.pdu.auth_events})
+async def receive_batch(
+    draft: RoomDraft, batch: RoomBatch, *, in_timeline: bool = True
+) -> dict[EventId, Receipt]:
+    """Add the events to the draft and return the result of each. With `in_timeline` false they are older
+    history, which is not published."""
+    await draft.load(event_ids_to_load(batch), placed=True)
+    await receive_outliers(draft, batch.outliers)
+    await draft.load({one for event in batch.events.values() for one in event.pdu.auth_events})
     results: dict[EventId, Receipt] = {}
-    for event_id in in_order({one: genuine.pdu.prev_events for one, genuine in batch.events.items()}):
-        results[event_id] = await _take_one(draft, batch, batch.events[event_id], in_timeline)
+    for event_id in in_order({one: event.pdu.prev_events for one, event in batch.events.items()}):
+        results[event_id] = await _receive_event(draft, batch, batch.events[event_id], in_timeline)
     return results
 
 
-async def take_outliers(draft: RoomDraft, outliers: Mapping[EventId, Genuine]) -> None:
-    """Those on which others rest come first."""
+async def receive_outliers(draft: RoomDraft, outliers: Mapping[EventId, VerifiedEvent]) -> None:
+    """Add outliers to the draft, each after its auth events."""
     await draft.load(outliers)
-    rests_on = {one: needed_for_step_4(genuine.pdu, draft.version) for one, genuine in outliers.items()}
-    await draft.load({needed for ids in rests_on.values() for needed in ids})
-    for event_id in in_order(rests_on):
-        await draft.take_outlier(outliers[event_id])
+    auth_events = {one: needed_for_step_4(event.pdu, draft.version) for one, event in outliers.items()}
+    await draft.load({needed for ids in auth_events.values() for needed in ids})
+    for event_id in in_order(auth_events):
+        await draft.receive_outlier(outliers[event_id])
 
 
-async def _take_one(draft: RoomDraft, batch: RoomBatch, genuine: Genuine, in_timeline: bool) -> Receipt:
-    pdu = genuine.pdu
-    if draft.has_place(pdu.event_id):
+async def _receive_event(
+    draft: RoomDraft, batch: RoomBatch, event: VerifiedEvent, in_timeline: bool
+) -> Receipt:
+    pdu = event.pdu
+    if draft.is_in_graph(pdu.event_id):
         return draft.known[pdu.event_id].receipt
     current = await draft.current()
     if pdu.type == "m.room.create" and current.state.get(CREATE, pdu.event_id) != pdu.event_id:
         return Dropped("the room has another create event")
     for prev_event in pdu.prev_events:
-        if not draft.has_place(prev_event):
+        if not draft.is_in_graph(prev_event):
             ids = batch.states.get(prev_event)
-            if ids is None or not await _place_behind_gap(draft, batch, prev_event, ids, in_timeline):
-                return Dropped(f"{prev_event}, which it follows, is not to be had")
+            if ids is None or not await _insert_after_gap(draft, batch, prev_event, ids, in_timeline):
+                return Dropped(f"its prev_event {prev_event} is not available")
     before = await draft.state_before(pdu.prev_events)
-    verdict = await draft.judge(genuine, before, current=current if in_timeline else None)
+    verdict = await draft.authorise(event, before, current=current if in_timeline else None)
     if not isinstance(verdict, Dropped):
-        await draft.place(pdu, verdict, before, in_timeline=in_timeline)
+        await draft.insert(pdu, verdict, before, in_timeline=in_timeline)
     return verdict
 
 
-async def _place_behind_gap(
+async def _insert_after_gap(
     draft: RoomDraft, batch: RoomBatch, event_id: EventId, ids: StateIds, in_timeline: bool
 ) -> bool:
-    """Give an event its place of which another server has told the state before it."""
-    genuine = batch.outliers.get(event_id) or batch.events.get(event_id)
-    if genuine is None:
+    """Insert an event behind a gap, with the state before it as another server has reported it. Returns
+    whether that was possible."""
+    event = batch.outliers.get(event_id) or batch.events.get(event_id)
+    if event is None:
         await draft.load([event_id])
         known = draft.known.get(event_id)
         if known is None or known.pdu.room_id != draft.room_id:
             return False
-        genuine = Genuine(known.pdu)
-    state = await state_of(draft, ids)
+        event = VerifiedEvent(known.pdu)
+    state = await known_state(draft, ids)
     if CREATE not in state:
         return False
-    # When its own server sends it later it has its place already: so this is when others hear of it. To what
-    # lies before the history that is known here it does not matter what the rules say today.
-    is_news = in_timeline and genuine.pdu.depth >= batch.first_depth
+    # It is published now: when its own server sends it later, it will already be in the graph. Events older
+    # than the history that this server has are neither published nor checked against the current state.
+    is_new = in_timeline and event.pdu.depth >= batch.first_depth
     current = await draft.current()
-    before = await draft.group_of(state, current)
-    verdict = await draft.judge(genuine, before, current=current if is_news else None)
+    before = await draft.state_group_for(state, current)
+    verdict = await draft.authorise(event, before, current=current if is_new else None)
     if isinstance(verdict, Dropped):
         return False
-    await draft.place(genuine.pdu, verdict, before, in_timeline=is_news)
+    await draft.insert(event.pdu, verdict, before, in_timeline=is_new)
     return True
 
 
-async def state_of(draft: RoomDraft, ids: StateIds) -> dict[StateKey, EventId]:
-    """The state that another server names, as far as its events are known, of this room and not rejected."""
+async def known_state(draft: RoomDraft, ids: StateIds) -> dict[StateKey, EventId]:
+    """The part of a state reported by another server whose events are known, in this room and not
+    rejected."""
     await draft.load(ids.pdu_ids)
     state: dict[StateKey, EventId] = {}
     for event_id in ids.pdu_ids:
@@ -116,31 +123,34 @@ async def state_of(draft: RoomDraft, ids: StateIds) -> dict[StateKey, EventId]:
     return state
 
 
-MOST_STARTS: Final = 20
-"""Events from which history is asked for at once."""
-MOST_REFUSALS: Final = 6
-"""How often in a row a server is sent away that follows what we lack and cannot be asked for it. With the
-usual schedules of retrying that is some minutes."""
-MOST_UNREACHED: Final = 1_000
+MAX_HISTORY_STARTS: Final = 20
+"""Events from which one `backfill` request starts."""
+MAX_REFUSALS: Final = 6
+"""How often in a row a server's events are refused with 503 because it cannot be reached for the missing
+events before them. With common retry schedules that takes some minutes."""
+MAX_UNREACHABLE_SERVERS: Final = 1_000
 
 
-class Transaction(NamedTuple):
-    """A transaction of another server. `answered` is what is written together with its events, by what became
-    of them; it has no effect of its own, and may be asked again when a connection was lost."""
+class IncomingTransaction(NamedTuple):
+    """A transaction of another server.
+
+    `answered` makes the row that is committed together with its events from their results. It must have no
+    effects, since it is called again when a database connection was lost.
+    """
 
     id: str
     answered: Callable[[Results], TransactionResponse]
 
 
-class Repeated(NamedTuple):
-    """The transaction has been received before, and this was answered."""
+class RepeatedTransaction(NamedTuple):
+    """The transaction has been received before; `answer` is the stored response."""
 
     answer: bytes
 
 
 @dataclass(eq=False, slots=True)
-class _UnderWay:
-    """A transaction that is being received: its rooms, and, once they are known, its events."""
+class _InProgress:
+    """A transaction that is being received: its rooms and, once parsed, its events."""
 
     room_ids: set[str]
     event_ids: set[EventId] = field(default_factory=set)
@@ -148,65 +158,65 @@ class _UnderWay:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Reception:
+class EventReceiver:
     def __init__(
         self,
         server_name: str,
         store: RoomStore,
-        writing: RoomWriting,
-        examiner: EventExaminer,
+        writing: RoomWriter,
+        verifier: EventVerifier,
         gaps: GapFiller,
-        policy: PolicySigning,
+        policy: PolicySigner,
         observer: HomeserverObserver | None,
-        arrivals: Arrivals | None = None,
+        pending_joins: PendingJoins | None = None,
     ) -> None:
         self._server_name = server_name
         self._store = store
         self._writing = writing
-        self._examiner = examiner
+        self._verifier = verifier
         self._gaps = gaps
         self._policy = policy
         self._observer = observer
-        self._arrivals = arrivals or Arrivals()
-        self._under_way: list[_UnderWay] = []
-        self._refusals: LRUCache[str, int] = LRUCache(MOST_UNREACHED)
+        self._pending_joins = pending_joins or PendingJoins()
+        self._in_progress: list[_InProgress] = []
+        self._refusals: LRUCache[str, int] = LRUCache(MAX_UNREACHABLE_SERVERS)
 
     async def receive(
         self,
         origin: str,
         events: Sequence[Any],
-        transaction: Transaction | None,
-    ) -> Results | Repeated:
-        under_way = _UnderWay({room_id for event in events if (room_id := room_id_of(event)) is not None})
-        earlier = [one for one in self._under_way if not one.room_ids.isdisjoint(under_way.room_ids)]
-        self._under_way.append(under_way)
+        transaction: IncomingTransaction | None,
+    ) -> Results | RepeatedTransaction:
+        current_one = _InProgress({room_id for event in events if (room_id := room_id_of(event)) is not None})
+        earlier = [one for one in self._in_progress if not one.room_ids.isdisjoint(current_one.room_ids)]
+        self._in_progress.append(current_one)
         try:
-            await self._arrivals.settled(under_way.room_ids)
-            return await self._receive(origin, events, transaction, under_way, earlier)
+            await self._pending_joins.wait_for(current_one.room_ids)
+            return await self._receive(origin, events, transaction, current_one, earlier)
         finally:
-            self._under_way.remove(under_way)
-            under_way.parsed.set()
-            under_way.done.set()
+            self._in_progress.remove(current_one)
+            current_one.parsed.set()
+            current_one.done.set()
 
     async def _receive(
         self,
         origin: str,
         events: Sequence[Any],
-        transaction: Transaction | None,
-        under_way: "_UnderWay",
-        earlier: Sequence["_UnderWay"],
-    ) -> Results | Repeated:
+        transaction: IncomingTransaction | None,
+        current_one: "_InProgress",
+        earlier: Sequence["_InProgress"],
+    ) -> Results | RepeatedTransaction:
         results: dict[EventId, Receipt] = {}
-        batches = await self._examined(origin, events, results, under_way)
-        remembered: list[tuple[RoomBatch, RoomMemory]] = []
+        batches = await self._verified(origin, events, results, current_one)
+        cached: list[tuple[RoomBatch, CachedRoom]] = []
         for batch in batches.values():
             await self._wait_for(earlier, batch)
-            memory = self._store.remembered_room(batch.room_id)
-            await self._gaps.fill(origin, batch, memory.view.forward_extremities if memory else ())
-            if memory is not None:
-                remembered.append((batch, memory))
-        await self._policy.sign_missing(remembered)
-        self._refuse_unreached(origin, batches.values())
+            room = self._store.cached_room(batch.room_id)
+            await self._gaps.fill(origin, batch, room.view.forward_extremities if room else ())
+            if room is not None:
+                cached.append((batch, room))
+        await self._policy.add_missing_signatures(cached)
+        self._refuse_unreachable(origin, batches.values())
         if transaction is not None:
             receipts = await self._append(batches, results, transaction)
             if receipts is not None:
@@ -217,42 +227,47 @@ class Reception:
             if transaction is not None:
                 answer = await fetch_response(session.connection, origin, transaction.id)
                 if answer is not None:
-                    return Repeated(answer)
-            await self._look_up(session, batches)
+                    return RepeatedTransaction(answer)
+            await self._load_all(session, batches)
             for room_id, batch in batches.items():
-                draft = session.room(room_id)
+                draft = session.draft(room_id)
                 if (await draft.joined()).get(self._server_name):
-                    results.update(await take_in(draft, batch))
+                    results.update(await receive_batch(draft, batch))
                 else:
-                    results.update(dict.fromkeys(batch.events, _elsewhere()))
+                    results.update(dict.fromkeys(batch.events, _not_in_room()))
             if transaction is not None:
                 await insert_response(session.connection, transaction.answered(results))
         self._count(results.values())
         return results
 
     async def _append(
-        self, batches: Mapping[str, RoomBatch], results: Mapping[EventId, Receipt], transaction: Transaction
+        self,
+        batches: Mapping[str, RoomBatch],
+        results: Mapping[EventId, Receipt],
+        transaction: IncomingTransaction,
     ) -> dict[EventId, Receipt] | None:
-        """Write new messages at the head of one room, which is what comes nearly always, by one statement.
-        `results` are those of other events of the transaction. None: there is more to it and nothing has been
-        written, or it is unknown whether it was; a session shows which."""
+        """Write new messages at the head of one room, the most frequent case, with one statement.
+
+        `results` are the results of the transaction's other events. Returns None if the batch needs a
+        session, or if the connection was lost and it is unknown whether the statement was committed.
+        """
         if len(batches) != 1:
             return None
         [(room_id, batch)] = batches.items()
         new = batch.events.keys()
-        if batch.outliers or batch.states or any(map(self._store.remembered_event, new)):
+        if batch.outliers or batch.states or any(map(self._store.cached_event, new)):
             return None
-        if any(genuine.pdu.key is not None for genuine in batch.events.values()):
+        if any(event.pdu.key is not None for event in batch.events.values()):
             return None
         try:
             async with self._writing.head(room_id) as head:
                 if head is None or not (await head.draft.joined()).get(self._server_name):
                     return None
-                # Whether they are new is seen when they are written. What the room ends with is known.
+                # Other known events are detected by the statement that writes them.
                 if not new.isdisjoint(head.draft.extremities):
                     return None
-                head.draft.learn(new, {})
-                receipts = await take_in(head.draft, batch)
+                head.draft.add_loaded(new, {})
+                receipts = await receive_batch(head.draft, batch)
                 if not all(isinstance(receipt, Accepted) for receipt in receipts.values()):
                     return None
                 answered = transaction.answered({**results, **receipts})
@@ -261,125 +276,127 @@ class Reception:
             return None
         return receipts if is_written else None
 
-    async def _look_up(self, session: Session, batches: Mapping[str, RoomBatch]) -> None:
-        """For all rooms at once what each would look up by itself."""
-        wanted = {room_id: must_have_place(batch) for room_id, batch in batches.items()}
+    async def _load_all(self, session: WriteSession, batches: Mapping[str, RoomBatch]) -> None:
+        """Load the events that `receive_batch` needs, for all rooms with one query."""
+        wanted = {room_id: event_ids_to_load(batch) for room_id, batch in batches.items()}
         found = await self._store.events(
             {event_id for ids in wanted.values() for event_id in ids}, session.connection, placed=True
         )
         for room_id, ids in wanted.items():
-            session.room(room_id).learn(ids, found)
+            session.draft(room_id).add_loaded(ids, found)
 
     async def accept(self, origin: str, room_id: str, event: Any) -> Pdu:
-        """One event that a server hands us for the room, to be sent on to all others."""
-        memory = (await self._store.rooms([room_id])).get(room_id)
-        if memory is None:
+        """Receive an event that a server submits for the room, and send it to all other servers of the
+        room."""
+        room = (await self._store.rooms([room_id])).get(room_id)
+        if room is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
-        ((_, examined),) = await self._examiner.examine([(event, memory.view.version)])
-        if isinstance(examined, Dropped):
-            raise MatrixError("M_FORBIDDEN", f"The event is refused: {examined}.", 403)
-        pdu = examined.pdu
+        ((_, verified),) = await self._verifier.verify([(event, room.view.version)])
+        if isinstance(verified, Dropped):
+            raise MatrixError("M_FORBIDDEN", f"The event is not accepted: {verified}.", 403)
+        pdu = verified.pdu
         if pdu.room_id != room_id:
-            raise MatrixError("M_INVALID_PARAM", "The event is of another room.")
-        batch = RoomBatch(room_id, memory.view.version, {pdu.event_id: examined})
+            raise MatrixError("M_INVALID_PARAM", "The event belongs to another room.")
+        batch = RoomBatch(room_id, room.view.version, {pdu.event_id: verified})
         if origin != self._server_name:
-            await self._gaps.fill(origin, batch, memory.view.forward_extremities)
-            self._refuse_unreached(origin, [batch])
-        await self._policy.sign_missing([(batch, memory)])
+            await self._gaps.fill(origin, batch, room.view.forward_extremities)
+            self._refuse_unreachable(origin, [batch])
+        await self._policy.add_missing_signatures([(batch, room)])
         async with self._writing.session([room_id], origin) as session:
-            draft = session.room(room_id)
+            draft = session.draft(room_id)
             joined = frozenset(await draft.joined())
             if self._server_name not in joined:
                 raise MatrixError("M_NOT_FOUND", "This server is not in that room.", 404)
             draft.destinations[pdu.event_id] = joined - {origin, self._server_name}
-            receipt = (await take_in(draft, batch)).get(pdu.event_id, _elsewhere())
+            receipt = (await receive_batch(draft, batch)).get(pdu.event_id, _not_in_room())
             if not isinstance(receipt, Accepted):
-                raise MatrixError("M_FORBIDDEN", f"The event is refused: {receipt}", 403)
+                raise MatrixError("M_FORBIDDEN", f"The event is not accepted: {receipt}", 403)
             if pdu.membership == "join" and origin not in joined:
-                await _send_missed(draft, pdu.event_id, origin)
+                await _queue_missed_events(draft, pdu.event_id, origin)
         self._count([receipt])
         return draft.pdus[pdu.event_id]
 
     async def fetch_history(self, peer: str, room_id: str, limit: int) -> int:
-        memory = (await self._store.rooms([room_id])).get(room_id)
-        if memory is None:
+        room = (await self._store.rooms([room_id])).get(room_id)
+        if room is None:
             raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
         async with self._store.connection() as connection:
-            oldest = await fetch_backward_extremities(connection, room_id, MOST_STARTS)
+            oldest = await fetch_backward_extremities(connection, room_id, MAX_HISTORY_STARTS)
         if not oldest:
             return 0
-        batch = RoomBatch(room_id, memory.view.version)
+        batch = RoomBatch(room_id, room.view.version)
         await self._gaps.fetch_history(peer, batch, oldest, limit)
         async with self._writing.session([room_id], peer) as session:
-            results = await take_in(session.room(room_id), batch, in_timeline=False)
+            results = await receive_batch(session.draft(room_id), batch, in_timeline=False)
         self._count(results.values())
         return sum(not isinstance(receipt, Dropped) for receipt in results.values())
 
-    async def _examined(
+    async def _verified(
         self,
         origin: str,
         events: Sequence[Any],
         results: dict[EventId, Receipt],
-        under_way: _UnderWay,
+        current_one: _InProgress,
     ) -> dict[str, RoomBatch]:
-        """The events of rooms that are known and open to the server, by room; others have their result."""
+        """Verify the events of rooms that are known and whose ACL allows the server, and return them by room.
+        The results of all others are added to `results`."""
         by_room = [(event, room_id_of(event)) for event in events]
-        memories = await self._memories({room_id for _, room_id in by_room if room_id is not None})
+        rooms = await self._load_rooms({room_id for _, room_id in by_room if room_id is not None})
         admitted = []
         for event, room_id in by_room:
-            # "A v12 create event arriving in `/send` has no `room_id`": there is nothing it could belong to.
+            # "A v12 create event arriving in `/send` has no `room_id`": it belongs to no known room.
             if room_id is None:
                 continue
-            memory = memories.get(room_id)
-            if memory is None:
+            room = rooms.get(room_id)
+            if room is None:
                 problem = "this server does not know the room"
-            elif not (await self._store.acl(memory)).allows(origin):
-                problem = "the room's m.room.server_acl keeps your server out"
+            elif not (await self._store.acl(room)).allows(origin):
+                problem = "the room's m.room.server_acl denies your server"
             else:
-                admitted.append((event, memory.view.version))
+                admitted.append((event, room.view.version))
                 continue
-            version = memory.view.version if memory is not None else DEFAULT_ROOM_VERSION
+            version = room.view.version if room is not None else DEFAULT_ROOM_VERSION
             parsed = parse(event, version)
             if isinstance(parsed, Pdu):
                 results[parsed.event_id] = Dropped(problem)
-        all_parsed = await self._examiner.parse(admitted)
-        under_way.event_ids |= {one.event_id for one, _ in all_parsed if isinstance(one, Pdu)}
-        under_way.parsed.set()
+        all_parsed = await self._verifier.parse(admitted)
+        current_one.event_ids |= {one.event_id for one, _ in all_parsed if isinstance(one, Pdu)}
+        current_one.parsed.set()
         batches: dict[str, RoomBatch] = {}
-        for parsed, examined in await self._examiner.check(all_parsed):
-            if isinstance(examined, Genuine):
-                pdu = examined.pdu
-                version = memories[pdu.room_id].view.version
+        for parsed, verified in await self._verifier.verify_parsed(all_parsed):
+            if isinstance(verified, VerifiedEvent):
+                pdu = verified.pdu
+                version = rooms[pdu.room_id].view.version
                 batch = batches.setdefault(pdu.room_id, RoomBatch(pdu.room_id, version))
-                batch.events.setdefault(pdu.event_id, examined)
+                batch.events.setdefault(pdu.event_id, verified)
             elif not isinstance(parsed, Malformed):
                 event_id = parsed.event_id if isinstance(parsed, Pdu) else parsed.pdu.event_id
-                results[event_id] = examined
+                results[event_id] = verified
             elif self._observer is not None:
                 self._observer.event_received("dropped")
-        # Of two copies under one id, which differ in what nobody has signed, a genuine one is enough.
+        # Two copies of an event may differ in unsigned fields. One verified copy is enough.
         for batch in batches.values():
             for event_id in batch.events:
                 results.pop(event_id, None)
         return batches
 
-    async def _memories(self, room_ids: set[str]) -> dict[str, RoomMemory]:
-        """As remembered: versions never change, and an ACL of a moment ago is as good as the order in which
-        two requests arrive."""
+    async def _load_rooms(self, room_ids: set[str]) -> dict[str, CachedRoom]:
+        """Load the rooms, cached ones as they are: room versions never change, and a cached ACL that is
+        slightly outdated is equivalent to the request having arrived slightly earlier."""
         found = {}
         unknown = []
         for room_id in room_ids:
-            memory = self._store.remembered_room(room_id)
-            if memory is None:
+            room = self._store.cached_room(room_id)
+            if room is None:
                 unknown.append(room_id)
             else:
-                found[room_id] = memory
+                found[room_id] = room
         return found | await self._store.rooms(unknown)
 
-    async def _wait_for(self, earlier: Sequence["_UnderWay"], batch: RoomBatch) -> None:
-        """What another transaction is bringing at this moment need not be asked for. Only those that came
-        before are waited for, so that no two wait for each other."""
-        absent = missing((genuine.pdu.prev_events for genuine in batch.events.values()), batch.events)
+    async def _wait_for(self, earlier: Sequence["_InProgress"], batch: RoomBatch) -> None:
+        """Wait for earlier transactions that contain missing prev_events of the batch, instead of fetching
+        these. Only earlier transactions are waited for, so that two cannot wait for each other."""
+        absent = missing((event.pdu.prev_events for event in batch.events.values()), batch.events)
         if not earlier or not absent:
             return
         absent -= (await self._store.events(absent, placed=True)).keys()
@@ -389,26 +406,27 @@ class Reception:
                 if not absent.isdisjoint(other.event_ids):
                     await other.done.wait()
 
-    def _refuse_unreached(self, origin: str, batches: Iterable[RoomBatch]) -> None:
-        """Answered with 200, events that we cannot take in for want of others would not come again. So they
-        are to come again, until it looks as if we shall never reach their server."""
-        reached = {batch.is_reached for batch in batches}
-        if False in reached:
+    def _refuse_unreachable(self, origin: str, batches: Iterable[RoomBatch]) -> None:
+        """Refuse events with 503 if their server could not be reached for the missing events before them, so
+        that it sends them again; it would not after a 200. After MAX_REFUSALS the server is assumed to be
+        unreachable for good, and the events are handled without the missing ones."""
+        answered = {batch.peer_answered for batch in batches}
+        if False in answered:
             refusals = self._refusals.get(origin) or 0
-            if refusals < MOST_REFUSALS:
+            if refusals < MAX_REFUSALS:
                 self._refusals[origin] = refusals + 1
-                text = "Your server could not be asked for what lies before these events: send them again."
+                text = "Your server could not be reached for the events before these. Send them again later."
                 raise MatrixError("M_UNKNOWN", text, 503)
-        elif True in reached:
+        elif True in answered:
             self._refusals[origin] = 0
 
     def _count(self, receipts: Iterable[Receipt]) -> None:
         if self._observer is not None:
             for receipt in receipts:
-                self._observer.event_received(label(receipt))
+                self._observer.event_received(verdict_label(receipt))
 
 
-def label(receipt: Receipt) -> str:
+def verdict_label(receipt: Receipt) -> str:
     match receipt:
         case Accepted():
             return "accepted"
@@ -420,14 +438,14 @@ def label(receipt: Receipt) -> str:
             return "dropped"
 
 
-async def _send_missed(draft: RoomDraft, join: EventId, server: str) -> None:
-    """What happened after the server had asked where the room ends, and before it came: it stands beside its
-    join, not before it, and went to those who were there. In a quiet room nothing that follows would lead to
-    it for a long time."""
-    beside = [event_id for event_id in draft.extremities if event_id != join]
-    await draft.load(beside)
-    draft.missed.update(dict.fromkeys(beside, frozenset({server})))
+async def _queue_missed_events(draft: RoomDraft, join: EventId, server: str) -> None:
+    """Send a joining server the events that were sent between its `make_join` and its `send_join`. They are
+    parallel to its join in the event graph and were sent only to the servers joined then. In a quiet room the
+    server would otherwise not discover them for a long time."""
+    parallel = [event_id for event_id in draft.extremities if event_id != join]
+    await draft.load(parallel)
+    draft.missed.update(dict.fromkeys(parallel, frozenset({server})))
 
 
-def _elsewhere() -> Dropped:
+def _not_in_room() -> Dropped:
     return Dropped("this server is not in the room")

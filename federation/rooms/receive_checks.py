@@ -1,10 +1,9 @@
-"""What becomes of an event that another server sends: the checks performed on receipt of a PDU.
+"""The checks performed on receipt of a PDU, and `KnownEvent`: an event with their verdict.
 
-Server-server API, "Checks performed on receipt of a PDU", 1 to 7 in their order. The first three look at the
-event alone (`examine`), the others at what stands around it (`authorise`). What the checks need and have not
-got they name; whoever calls gets it and calls again.
-
-An event together with what this server made of it.
+Server-server API, "Checks performed on receipt of a PDU", steps 1 to 7 in their order. `verify_pdu` does
+steps 1 to 3, which need only the event itself and keys; `authorise` does steps 4 to 7, which need other
+events and states. If keys or events are missing, the functions return what they need (`NeedKeys`,
+`NeedEvents`); the caller loads it and calls again.
 """
 
 from collections.abc import Container, Mapping
@@ -33,32 +32,33 @@ from federation.rooms.policy_server import PolicyServer, is_signed, needs_signat
 
 @dataclass(frozen=True, slots=True)
 class NeedEvents:
-    """Events that must be known before this one can be judged."""
+    """Events that are needed to authorise this one."""
 
     event_ids: frozenset[EventId]
 
 
 @dataclass(frozen=True, slots=True)
-class Genuine:
-    """It has its form, its signatures hold, and this is the copy to go on with."""
+class VerifiedEvent:
+    """An event that has passed steps 1 to 3; redacted if its content hash was wrong."""
 
     pdu: Pdu
     oversized: str | None = None
-    """Set on an event that is kept only as rejected."""
+    """Why the event exceeds the size limits. It is then stored as rejected."""
 
 
-Examination = Genuine | Dropped | NeedKeys
+Verification = VerifiedEvent | Dropped | NeedKeys
 
 
-def examine(
+def verify_pdu(
     parsed: Parsed,
     version: RoomVersion,
     keys: Mapping[str, Mapping[str, VerifyKey]],
     now_ms: int,
-) -> Examination:
-    """Steps 1 to 3, which need nothing but the event and the keys of those who signed it.
+) -> Verification:
+    """Steps 1 to 3, which need only the event and the keys of the servers that signed it.
 
-    When `NeedKeys` comes back after the keys were asked for, they are not to be had: see `unsigned`.
+    If `NeedKeys` is returned although the caller has fetched the keys, they are unavailable: see
+    `dropped_without_keys`.
     """
     # 1. Is a valid event, otherwise it is dropped. For an event to be valid, it must contain a `room_id`, and
     #    it must comply with the event format of that room version.
@@ -80,39 +80,39 @@ def examine(
     # 3. Passes hash checks, otherwise it is redacted before being processed further.
     if not content_hash_holds(pdu.event, version):
         pdu = redacted(pdu, version)
-    return Genuine(pdu, oversized)
+    return VerifiedEvent(pdu, oversized)
 
 
-def unsigned(need_keys: NeedKeys) -> Dropped:
-    """What remains to be said when the keys cannot be had."""
-    return Dropped(f"step 2, signature checks: no key of {', '.join(sorted(need_keys.missing))} is to be had")
+def dropped_without_keys(need_keys: NeedKeys) -> Dropped:
+    """The result for an event whose signing keys are unavailable."""
+    return Dropped(f"step 2, signature checks: no key of {', '.join(sorted(need_keys.missing))} is available")
 
 
 def authorise_by_auth_events(
-    genuine: Genuine,
+    event: VerifiedEvent,
     version: RoomVersion,
     auth_events: Mapping[EventId, Pdu],
     *,
     rejected: Container[EventId] = (),
     absent: Container[EventId] = (),
 ) -> Accepted | Rejected | Dropped | NeedEvents:
-    """Step 4, which is all that can be asked of an event whose place in the history is unknown.
+    """Step 4: the only check that applies to an outlier, whose position in the event graph is unknown.
 
-    `auth_events` hold what `needed_for_step_4` names; `absent` are events of which it is known that nobody
-    has them.
+    `auth_events` holds the events that `needed_for_step_4` names; `absent` names those that no server could
+    provide.
     """
-    pdu = genuine.pdu
+    pdu = event.pdu
     # Server-server API, "Size limits", and Synapse: kept as rejected in the versions that admitted it once.
-    if genuine.oversized is not None:
-        return Rejected("size limits", genuine.oversized)
+    if event.oversized is not None:
+        return Rejected("size limits", event.oversized)
     needed = needed_for_step_4(pdu, version)
     missing = frozenset(event_id for event_id in needed if event_id not in auth_events)
     unknown = missing - {event_id for event_id in missing if event_id in absent}
     if unknown:
         return NeedEvents(unknown)
     if missing:
-        # That nobody we asked has it does not mean that there is none: it is too early to reject for good.
-        return Dropped(f"step 4, auth events: {min(missing)}, on which it rests, is not to be had")
+        # Another server may still have it, so the event is not rejected for good.
+        return Dropped(f"step 4, auth events: {min(missing)} is not available")
     # 4. Passes authorization rules based on the event's auth events, otherwise it is rejected.
     create = None
     if version.create_event_is_room_id and pdu.type != "m.room.create":
@@ -128,7 +128,7 @@ def authorise_by_auth_events(
 
 
 def authorise(
-    genuine: Genuine,
+    event: VerifiedEvent,
     version: RoomVersion,
     auth_events: Mapping[EventId, Pdu],
     state_before: Mapping[StateKey, Pdu],
@@ -138,17 +138,21 @@ def authorise(
     absent: Container[EventId] = (),
     policy: PolicyServer | None = None,
 ) -> Verdict | Dropped | NeedEvents:
-    """Steps 4 to 7. Both states hold what `state_needed` names and the room has, and nothing else.
-    `current_state` is None where it is the state before the event, or does not matter. `policy` is the policy
-    server that the room uses."""
-    verdict = authorise_by_auth_events(genuine, version, auth_events, rejected=rejected, absent=absent)
+    """Steps 4 to 7.
+
+    Both states hold exactly the entries that `state_needed` names, as far as the room has them.
+    `current_state` is None if it equals the state before the event, or if step 6 does not apply. `policy` is
+    the room's policy server.
+    """
+    verdict = authorise_by_auth_events(event, version, auth_events, rejected=rejected, absent=absent)
     if not isinstance(verdict, Accepted):
         return verdict
-    pdu = genuine.pdu
+    pdu = event.pdu
     # 5. Passes authorization rules based on the state before the event, otherwise it is rejected.
     #
-    # Where that is the very state that the event names, as nearly always, step 4 has asked the rules already.
-    if not _names(pdu, state_before, version):
+    # If that state consists of exactly the event's auth events, as it nearly always does, step 4 has checked
+    # it.
+    if not _is_auth_state(pdu, state_before, version):
         against_state = check(pdu, state_before, version)
         if isinstance(against_state, Refused):
             return _rejected(against_state)
@@ -163,14 +167,14 @@ def authorise(
     return ACCEPTED
 
 
-def _names(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
-    """Whether the entries of the state are the event's auth events, neither more nor less."""
+def _is_auth_state(pdu: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
+    """Whether the state consists of exactly the event's auth events."""
     entries = {entry.event_id for entry in state.values()}
     return entries == set(needed_for_step_4(pdu, version))
 
 
 def needed_for_step_4(pdu: Pdu, version: RoomVersion) -> tuple[EventId, ...]:
-    """The events that step 4 looks at: the auth events, and from version 12 on the create event."""
+    """The events that step 4 needs: the auth events, and from version 12 on the create event."""
     if version.create_event_is_room_id and pdu.type != "m.room.create":
         return (*pdu.auth_events, create_event_id(pdu.room_id))
     return pdu.auth_events
@@ -189,11 +193,14 @@ VerdictName = Literal["accepted", "soft_failed", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class KnownEvent:
+    """An event of a room of this server, with the verdict of the checks."""
+
     pdu: Pdu
     verdict: VerdictName
     refusal: str | None = None
     state_before: int | None = None
-    """The number of the state before it; None for an outlier, of which nobody knows where it stands."""
+    """The id of the state group before it; None for an outlier, whose position in the event graph is
+    unknown."""
     state_after: int | None = None
 
     @property
@@ -202,14 +209,14 @@ class KnownEvent:
 
     @property
     def receipt(self) -> Verdict:
-        """The verdict as it was when the event came."""
+        """The verdict that the event got when it was received."""
         if self.verdict == "accepted":
             return ACCEPTED
         rule, _, text = (self.refusal or "").partition(": ")
         return SoftFailed(rule, text) if self.verdict == "soft_failed" else Rejected(rule, text)
 
 
-def known(
+def known_event(
     pdu: Pdu, verdict: Verdict, state_before: int | None = None, state_after: int | None = None
 ) -> KnownEvent:
     match verdict:

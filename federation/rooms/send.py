@@ -1,4 +1,4 @@
-"""Makes events of our own at the head of a room: a chain, unless the room has truly forked."""
+"""Creates local events at the head of a room, so that they form a chain unless the room has really forked."""
 
 import asyncio
 import contextlib
@@ -17,31 +17,31 @@ from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import is_room_id
 from federation.matrix.room_version import RoomVersion
 from federation.observer import HomeserverObserver
-from federation.rooms.commit import RoomWriting, Session
+from federation.rooms.commit import RoomWriter, WriteSession
 from federation.rooms.draft import RoomDraft
 from federation.rooms.policy_server import PolicyServer, is_signed, needs_signature
-from federation.rooms.policy_signing import PolicySigning
-from federation.rooms.receive_checks import Genuine
+from federation.rooms.policy_signing import PolicySigner
+from federation.rooms.receive_checks import VerifiedEvent
 from federation.rooms.store import RoomStore
 from federation.state_resolution.state_groups import StateGroup
 from storage.concurrency import BackgroundTasks
 from storage.database import Connection
 from storage.rooms.sent_transactions import TransactionKey, fetch_sent, insert_sent
 
-AT_ONCE: Final = 50
-"""How many events that wait for the same room share a commit."""
-MOST_WAITING: Final = 5_000
-"""Events that wait for the same room."""
+BATCH_SIZE: Final = 50
+"""Queued events of one room that are committed together."""
+MAX_QUEUED: Final = 5_000
+"""Queued events of one room. Further ones are refused with M_LIMIT_EXCEEDED."""
 RETRY_AFTER_MS: Final = 1_000
-CLOSED_WITHIN: Final = 15.0
-"""Seconds for which closing waits for events: longer than a policy server has to answer."""
-ATTEMPTS: Final = 3
-"""To have an event signed by the policy server that the room uses when it is committed."""
+CLOSE_TIMEOUT: Final = 15.0
+"""Seconds for which `close` waits for queued events: longer than the timeout of a policy server."""
+MAX_SIGNING_ATTEMPTS: Final = 3
+"""Attempts to get the signature of a policy server that is still the room's when the event is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRoom:
-    """A room that is being made, and the transaction that makes it."""
+    """A room that is being created, and the connection of the transaction that creates it."""
 
     connection: Connection
     events: Sequence[Pdu]
@@ -52,31 +52,31 @@ class NewRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedEvent:
     event: NewEvent
     transaction_id: str | None
-    made: "asyncio.Future[Pdu]"
+    result: "asyncio.Future[Pdu]"
 
     @property
     def sent(self) -> TransactionKey | None:
-        """Under which name it is found when it is sent again."""
+        """The key under which the event is found when it is sent again."""
         return None if self.transaction_id is None else (self.event.sender, self.transaction_id)
 
 
 @dataclass(slots=True)
-class _Made:
-    """What became of a batch, by the numbers in it."""
+class _BatchResult:
+    """The result of each event of a batch, by its index."""
 
     events: dict[int, Pdu] = field(default_factory=dict)
     refused: dict[int, Exception] = field(default_factory=dict)
     new: int = 0
-    """How many had not been sent before."""
+    """The number of events that had not been sent before."""
     sent: dict[TransactionKey, EventId] = field(default_factory=dict)
-    """The new ones among them that have a transaction id."""
+    """The new events that have a transaction id."""
 
 
 class _NeedsSignature(Exception):
-    """The room's policy server has to sign the event. Nothing is committed."""
+    """The event needs the signature of the room's policy server. Nothing was committed."""
 
     def __init__(self, pdu: Pdu, version: RoomVersion, policy: PolicyServer) -> None:
         super().__init__(policy.server)
@@ -85,56 +85,59 @@ class _NeedsSignature(Exception):
         self.policy = policy
 
 
-class OwnEvents:
+class LocalEventSender:
     def __init__(
         self,
         server_name: str,
         store: RoomStore,
-        writing: RoomWriting,
+        writing: RoomWriter,
         signer: Callable[[], Signer],
         now_ms: Callable[[], int],
         observer: HomeserverObserver | None,
-        policy_signing: PolicySigning,
+        policy_signing: PolicySigner,
     ) -> None:
-        self._policy_signing = policy_signing
+        self._policy = policy_signing
         self._store = store
         self._server_name = server_name
         self._writing = writing
         self._signer = signer
         self._now_ms = now_ms
         self._observer = observer
-        self._waiting: dict[str, list[_Waiting]] = {}
-        # One for each room in which something waits.
+        self._queues: dict[str, list[_QueuedEvent]] = {}
+        # One task for each room that has queued events.
         self._workers = BackgroundTasks()
         self._is_closing = False
 
     async def send(self, room_id: str, event: NewEvent, transaction_id: str | None = None) -> Pdu:
-        """A sender that stops waiting does not stop the event. With a transaction id that its sender has used
-        in the room it is the event that was made then, whatever it says now."""
-        if self._store.remembered_room(room_id) is None:
-            _refuse_no_room(room_id)
+        """Queue an event and return it once it is committed. Cancelling the call does not cancel the event.
+
+        If the sender has used the transaction id in this room before, the event sent then is returned, even
+        if the content differs.
+        """
+        if self._store.cached_room(room_id) is None:
+            _require_room_id(room_id)
         if self._is_closing:
-            raise _stopping()
-        waiting = self._waiting.get(room_id)
-        if waiting is not None and len(waiting) >= MOST_WAITING:
-            text = "Too many events wait for this room: send again later."
+            raise _shutting_down()
+        waiting = self._queues.get(room_id)
+        if waiting is not None and len(waiting) >= MAX_QUEUED:
+            text = "Too many events are queued for this room. Send the event again later."
             raise limit_exceeded(text, 429, RETRY_AFTER_MS)
-        one = _Waiting(event, transaction_id, asyncio.get_running_loop().create_future())
+        one = _QueuedEvent(event, transaction_id, asyncio.get_running_loop().create_future())
         if waiting is None:
-            self._waiting[room_id] = [one]
-            self._workers.spawn("own events", self._work_off(room_id))
+            self._queues[room_id] = [one]
+            self._workers.spawn("local events", self._process_queue(room_id))
         else:
             waiting.append(one)
-        return await one.made
+        return await one.result
 
     @contextlib.asynccontextmanager
     async def create(
         self, version: RoomVersion, events: Sequence[NewEvent], room_id: str | None
     ) -> AsyncIterator[NewRoom]:
-        """A room of these events. It is committed when the context ends."""
+        """Create a room from these events. It is committed when the context ends."""
         first = events[0]
         assert first.type == "m.room.create", "a room begins with its create event"
-        assert (room_id is None) == version.create_event_is_room_id, "the room version decides on the room id"
+        assert (room_id is None) == version.create_event_is_room_id, "the room version decides the room id"
         content = {**first.content, "room_version": version.id}
         if version.creator_in_content:
             content["creator"] = first.sender
@@ -144,62 +147,63 @@ class OwnEvents:
         while True:
             create = build(template, version, self._signer())
             if isinstance(create, CannotBuild):
-                raise MatrixError("M_BAD_JSON", f"The room cannot be made: {create.problem}.")
+                raise MatrixError("M_BAD_JSON", f"The room cannot be created: {create.problem}.")
             async with self._writing.session([create.room_id], None) as session:
                 if create.room_id not in session.drafts:
-                    yield await self._fill(session, create, version, events[1:])
+                    yield await self._insert_events(session, create, version, events[1:])
                     return
             if room_id is not None:
-                raise MatrixError("M_ROOM_IN_USE", "There is such a room already.", 409)
-            # Asked for alike in the same millisecond, two rooms that are named by their first event would be
-            # one.
+                raise MatrixError("M_ROOM_IN_USE", "A room with this id already exists.", 409)
+            # Where the create event is the room id, two identical requests in the same millisecond would
+            # create the same room.
             template = replace(template, origin_server_ts=template.origin_server_ts + 1)
 
-    async def _fill(
-        self, session: Session, create: Pdu, version: RoomVersion, events: Sequence[NewEvent]
+    async def _insert_events(
+        self, session: WriteSession, create: Pdu, version: RoomVersion, events: Sequence[NewEvent]
     ) -> NewRoom:
         draft = await session.new_room(create.room_id, version)
-        made = [await self._place(draft, create, None)]
+        made = [await self._insert(draft, create, None)]
         for event in events:
             made.append(await self._make(draft, event))  # noqa: PERF401 - each follows the one before
         return NewRoom(session.connection, made)
 
     async def prepare(self, room_id: str, event: NewEvent) -> dict[str, Any]:
-        """The event as it would be made now, without hashes and signatures."""
-        _refuse_no_room(room_id)
+        """Return the event as it would be created now, without hashes and signatures."""
+        _require_room_id(room_id)
         async with self._writing.session([room_id], None) as session:
-            draft = session.room(room_id)
+            draft = session.draft(room_id)
             template = await self._template(draft, event)
-            # It is another server's to sign; what the rules say does not depend on who has.
+            # Another server will sign the event. The auth rules do not depend on the signature.
             pdu = build(template, draft.version, self._signer())
             if isinstance(pdu, CannotBuild):
-                raise MatrixError("M_BAD_JSON", f"The event cannot be made: {pdu.problem}.")
+                raise MatrixError("M_BAD_JSON", f"The event cannot be created: {pdu.problem}.")
             before = await draft.state_before(template.prev_events)
-            _refuse(await draft.judge(Genuine(pdu), before, current=None))
+            _require_accepted(await draft.authorise(VerifiedEvent(pdu), before, current=None))
         return as_event(template, draft.version)
 
     async def close(self) -> None:
-        """Finish what has been begun, as far as that does not take too long."""
+        """Commit the queued events, for at most CLOSE_TIMEOUT seconds, and refuse new ones."""
         self._is_closing = True
-        await self._workers.drain(CLOSED_WITHIN)
+        await self._workers.drain(CLOSE_TIMEOUT)
         await self._workers.close()
 
-    async def _work_off(self, room_id: str) -> None:
-        batch: list[_Waiting] = []
-        waiting = self._waiting[room_id]
+    async def _process_queue(self, room_id: str) -> None:
+        batch: list[_QueuedEvent] = []
+        waiting = self._queues[room_id]
         try:
             while waiting:
-                batch = waiting[:AT_ONCE]
-                del waiting[:AT_ONCE]
+                batch = waiting[:BATCH_SIZE]
+                del waiting[:BATCH_SIZE]
                 await self._commit(room_id, batch)
         finally:
-            del self._waiting[room_id]
+            del self._queues[room_id]
             for one in (*batch, *waiting):
-                if not one.made.done():
-                    one.made.set_exception(_stopping())
+                if not one.result.done():
+                    one.result.set_exception(_shutting_down())
 
-    async def _commit(self, room_id: str, batch: Sequence[_Waiting]) -> None:
-        """Those that the rules allow, together. One that they do not allow is no harm to the others."""
+    async def _commit(self, room_id: str, batch: Sequence[_QueuedEvent]) -> None:
+        """Commit all events of the batch that the auth rules allow, together. The others fail
+        individually."""
         try:
             made = await self._append(room_id, batch) or await self._write_in_session(room_id, batch)
         except _NeedsSignature as needed:
@@ -209,28 +213,29 @@ class OwnEvents:
                 return
             made = await self._write_signed(room_id, batch[0], needed)
         except Exception as failed:
-            made = _refused(batch, failed)
+            made = _refuse_batch(batch, failed)
         for number, one in enumerate(batch):
-            if one.made.done():
-                continue  # its sender waits no longer
+            if one.result.done():
+                continue  # the caller of `send` was cancelled
             if number in made.refused:
-                one.made.set_exception(made.refused[number])
+                one.result.set_exception(made.refused[number])
             else:
-                one.made.set_result(made.events[number])
+                one.result.set_result(made.events[number])
         if self._observer is not None:
             for _ in range(made.new):
                 self._observer.event_sent()
 
-    async def _append(self, room_id: str, batch: Sequence[_Waiting]) -> _Made | None:
-        """Messages are nearly always allowed and new, and then one statement is enough. None: it was not."""
+    async def _append(self, room_id: str, batch: Sequence[_QueuedEvent]) -> _BatchResult | None:
+        """Write a batch of messages with one statement, which is possible if all are allowed and new. None if
+        it was not possible; nothing was written."""
         if any(one.event.state_key is not None or one.event.redacts is not None for one in batch):
             return None
         async with self._writing.head(room_id) as head:
             if head is None:
                 return None
-            # A refusal is for a session to give: the room may not be what this process remembers.
+            # Only a session may refuse an event, since the cached room may be outdated.
             try:
-                made = await self._make_all(head.draft, batch, {})
+                made = await self._make_batch(head.draft, batch, {})
             except _NeedsSignature:
                 return None
             if made.refused or not await self._writing.append(head, sent=made.sent):
@@ -238,45 +243,46 @@ class OwnEvents:
             return made
 
     async def _write_in_session(
-        self, room_id: str, batch: Sequence[_Waiting], signed: Pdu | None = None
-    ) -> _Made:
+        self, room_id: str, batch: Sequence[_QueuedEvent], signed: Pdu | None = None
+    ) -> _BatchResult:
         async with self._writing.session([room_id], None) as session:
-            draft = session.room(room_id)
+            draft = session.draft(room_id)
             named = {one.sent for one in batch if one.sent is not None}
             before = await fetch_sent(session.connection, room_id, named)
             await draft.load(before.values())
-            made = await self._make_all(draft, batch, before, signed)
+            made = await self._make_batch(draft, batch, before, signed)
             is_new = await insert_sent(session.connection, room_id, made.sent)
-            assert is_new, "what was sent before has been looked up under the room's lock"
+            assert is_new, "events sent before were looked up under the room's lock"
         return made
 
-    async def _write_signed(self, room_id: str, one: _Waiting, needed: _NeedsSignature) -> _Made:
-        """An event in a room with a policy server. It is asked while nothing is locked and no connection is
-        held; if the room has another one by then, that one is asked."""
-        for _ in range(ATTEMPTS):
+    async def _write_signed(self, room_id: str, one: _QueuedEvent, needed: _NeedsSignature) -> _BatchResult:
+        """Send an event in a room with a policy server. The server is asked to sign it while nothing is
+        locked and no connection is held; if the room has another policy server afterwards, that one is
+        asked."""
+        for _ in range(MAX_SIGNING_ATTEMPTS):
             try:
-                signed = await self._policy_signing.signed(needed.pdu, needed.version, needed.policy)
+                signed = await self._policy.sign(needed.pdu, needed.version, needed.policy)
                 return await self._write_in_session(room_id, [one], signed)
             except _NeedsSignature as again:
                 needed = again
             except PeerRefused as refused:
-                text = f"The room's policy server refuses it: {refused.text}"
-                return _refused([one], MatrixError(refused.errcode or "M_FORBIDDEN", text, 403))
+                text = f"The room's policy server refuses the event: {refused.text}"
+                return _refuse_batch([one], MatrixError(refused.errcode or "M_FORBIDDEN", text, 403))
             except Exception as failed:
-                return _refused([one], failed)
-        text = "The room's policy server changes again and again: try later."
-        return _refused([one], MatrixError("M_UNKNOWN", text, 503))
+                return _refuse_batch([one], failed)
+        text = "The room's policy server keeps changing. Send the event again later."
+        return _refuse_batch([one], MatrixError("M_UNKNOWN", text, 503))
 
-    async def _make_all(
+    async def _make_batch(
         self,
         draft: RoomDraft,
-        batch: Sequence[_Waiting],
+        batch: Sequence[_QueuedEvent],
         before: Mapping[TransactionKey, EventId],
         signed: Pdu | None = None,
-    ) -> _Made:
-        """`before` are events that were sent before with the same transaction ids, `signed` is the only
-        event of the batch, as the room's policy server has signed it."""
-        made = _Made()
+    ) -> _BatchResult:
+        """`before` holds the events that were sent before with the same transaction ids. `signed` is the only
+        event of the batch, signed by the room's policy server."""
+        made = _BatchResult()
         for number, one in enumerate(batch):
             earlier = None if one.sent is None else before.get(one.sent) or made.sent.get(one.sent)
             if earlier is not None:
@@ -297,17 +303,17 @@ class OwnEvents:
         if policy is not None and policy.server == self._server_name:
             policy = None
         if signed is not None and (policy is None or is_signed(signed, draft.version, policy)):
-            # The room may have gone on since it was made.
-            return await self._place(draft, signed, await draft.current())
+            # Other events may have been committed since it was created.
+            return await self._insert(draft, signed, await draft.current())
         template = await self._template(draft, event)
         pdu = build(template, draft.version, self._signer())
         if isinstance(pdu, CannotBuild):
             raise MatrixError("M_BAD_JSON", f"The event cannot be sent: {pdu.problem}.")
         if policy is not None and needs_signature(pdu):
             before = await draft.state_before(pdu.prev_events)
-            _refuse(await draft.judge(Genuine(pdu), before, current=None))
+            _require_accepted(await draft.authorise(VerifiedEvent(pdu), before, current=None))
             raise _NeedsSignature(pdu, draft.version, policy)
-        return await self._place(draft, pdu, None)
+        return await self._insert(draft, pdu, None)
 
     async def _template(self, draft: RoomDraft, event: NewEvent) -> Template:
         prev_events = await self._prev_events(draft)
@@ -333,39 +339,39 @@ class OwnEvents:
         return self._now_ms() if event.ts is None else event.ts
 
     async def _prev_events(self, draft: RoomDraft) -> Sequence[EventId]:
-        """All ends of the graph, which makes them one; if they are too many, those furthest on."""
-        ends = draft.extremities
-        await draft.load(ends)
-        if len(ends) <= MAX_OWN_PREV_EVENTS:
-            return ends
-        return sorted(ends, key=lambda event_id: -draft.pdus[event_id].depth)[:MAX_OWN_PREV_EVENTS]
+        """All forward extremities, so that the event merges them; the deepest ones if there are too many."""
+        extremities = draft.extremities
+        await draft.load(extremities)
+        if len(extremities) <= MAX_OWN_PREV_EVENTS:
+            return extremities
+        return sorted(extremities, key=lambda event_id: -draft.pdus[event_id].depth)[:MAX_OWN_PREV_EVENTS]
 
-    async def _place(self, draft: RoomDraft, pdu: Pdu, current: StateGroup | None) -> Pdu:
-        """`current` is None where the event follows all ends of the room."""
+    async def _insert(self, draft: RoomDraft, pdu: Pdu, current: StateGroup | None) -> Pdu:
+        """`current` is None if the event follows all forward extremities of the room."""
         before = await draft.state_before(pdu.prev_events)
-        verdict = await draft.judge(Genuine(pdu), before, current=current)
-        _refuse(verdict)
-        assert not isinstance(verdict, Dropped), "what is refused has been raised"
-        # "Servers joined in the state before the event": who is banned by it still hears of it.
+        verdict = await draft.authorise(VerifiedEvent(pdu), before, current=current)
+        _require_accepted(verdict)
+        assert not isinstance(verdict, Dropped), "a dropped event was refused above"
+        # "Servers joined in the state before the event": the server of a banned user still receives the ban.
         draft.destinations[pdu.event_id] = frozenset(await draft.joined()) - {self._server_name}
-        await draft.place(pdu, verdict, before)
+        await draft.insert(pdu, verdict, before)
         return pdu
 
 
-def _stopping() -> MatrixError:
-    return MatrixError("M_UNKNOWN", "This server is being stopped: send again later.", 503)
+def _shutting_down() -> MatrixError:
+    return MatrixError("M_UNKNOWN", "This server is shutting down. Send the event again later.", 503)
 
 
-def _refused(batch: Sequence[_Waiting], problem: Exception) -> _Made:
-    return _Made(refused=dict.fromkeys(range(len(batch)), problem))
+def _refuse_batch(batch: Sequence[_QueuedEvent], problem: Exception) -> _BatchResult:
+    return _BatchResult(refused=dict.fromkeys(range(len(batch)), problem))
 
 
-def _refuse_no_room(room_id: str) -> None:
-    """What no room can be called is not looked up: Postgres takes no text with NUL."""
+def _require_room_id(room_id: str) -> None:
+    """Refuse an invalid room id before it is looked up: Postgres accepts no text with NUL."""
     if not is_room_id(room_id):
         raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
 
 
-def _refuse(verdict: Receipt) -> None:
+def _require_accepted(verdict: Receipt) -> None:
     if not isinstance(verdict, Accepted):
-        raise MatrixError("M_FORBIDDEN", f"The room's rules do not allow it: {verdict}", 403)
+        raise MatrixError("M_FORBIDDEN", f"The room's auth rules do not allow the event: {verdict}", 403)

@@ -1,8 +1,7 @@
 """Server ACLs: which servers may take part in a room. Client-server API, `m.room.server_acl`.
 
-They act where requests come in and transactions are taken apart, not in the authorisation rules.
-
-The server ACLs that this server sets: none of them may shut itself out of the room.
+They are applied to requests and to the PDUs of transactions, not in the authorisation rules. This server
+never sets an ACL that denies itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ ACL: Final[StateKey] = ("m.room.server_acl", "")
 
 @dataclass(frozen=True)
 class ServerAcl:
-    """What a room's `m.room.server_acl` says."""
+    """The content of a room's `m.room.server_acl`."""
 
     allow: tuple[str, ...]
     deny: tuple[str, ...]
@@ -35,7 +34,7 @@ class ServerAcl:
         return tuple(map(Glob, self.deny))
 
     def allows(self, server_name: str) -> bool:
-        """Whether the server may take part. What is no server name may not."""
+        """Whether the server may participate in the room. False for an invalid server name."""
         # "When comparing against the server ACLs, the suspect server's port number must not be considered."
         server = parse_server_name(server_name)
         if server is None:
@@ -57,9 +56,9 @@ NO_ACL: Final = ServerAcl(allow=("*",), deny=(), allow_ip_literals=True)
 
 
 def server_acl(content: Mapping[str, Any] | None) -> ServerAcl:
-    """Read the content of the room's `m.room.server_acl`; None if it has none.
+    """Parse the content of the room's `m.room.server_acl`, None if it has none.
 
-    "This defaults to an empty list when not provided": an ACL without `allow` denies everybody.
+    "This defaults to an empty list when not provided": an ACL without `allow` denies every server.
     """
     if content is None:
         return NO_ACL
@@ -75,24 +74,22 @@ def _patterns(entries: object) -> tuple[str, ...]:
     return tuple(entry for entry in entries if isinstance(entry, str)) if isinstance(entries, list) else ()
 
 
-MOST_PATTERNS: Final = 1_000
+MAX_PATTERNS: Final = 1_000
 
 
 def content_of(
     server: str, allow: Sequence[str] = ("*",), deny: Sequence[str] = (), *, allow_ip_literals: bool = True
 ) -> dict[str, Any]:
-    """The content of `m.room.server_acl`. MatrixError where it would deny `server`, which sends it: nobody
-    there could ever take it back."""
-    if len(allow) + len(deny) > MOST_PATTERNS:
-        raise MatrixError(
-            "M_INVALID_PARAM", f"An ACL of more than {MOST_PATTERNS} patterns is too long.", 400
-        )
+    """Make the content of `m.room.server_acl`. MatrixError if it would deny `server`, the server that sends
+    it: its users could never revoke it."""
+    if len(allow) + len(deny) > MAX_PATTERNS:
+        raise MatrixError("M_INVALID_PARAM", f"A server ACL can have at most {MAX_PATTERNS} patterns.", 400)
     content = {"allow": list(allow), "deny": list(deny), "allow_ip_literals": allow_ip_literals}
-    refuse_shutting_out(server, content)
+    check_own_server_allowed(server, content)
     return content
 
 
-def refuse_shutting_out(server: str, content: Any) -> None:
-    """The same for content that somebody has put together."""
+def check_own_server_allowed(server: str, content: Any) -> None:
+    """MatrixError if the content of an `m.room.server_acl` would deny `server`, which sends it."""
     if not isinstance(content, dict) or not server_acl(content).allows(server):
-        raise MatrixError("M_INVALID_PARAM", "That ACL would shut this server out of the room.", 400)
+        raise MatrixError("M_INVALID_PARAM", "This server ACL would deny this server itself.", 400)

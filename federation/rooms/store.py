@@ -1,7 +1,7 @@
-"""Rooms, events and states as they are loaded and remembered.
+"""Loads rooms, events and states from the database and caches them.
 
-Everything that is remembered is either unchangeable (an event that has its place, a state, the edges of the
-graph) or is compared with the room's generation by whoever is about to write.
+Cached values are either immutable (events in the graph, states, auth edges) or have a generation that every
+writer compares with the database (rooms). Outliers are read again where their position matters.
 """
 
 import contextlib
@@ -25,84 +25,86 @@ from storage.rooms.rooms import RoomRow, count_joined_by_server, fetch_chain, fe
 
 T = TypeVar("T")
 
-MOST_ROOMS: Final = 2_000
-MOST_EVENT_BYTES: Final = 8 * 1024 * 1024
-"""Of events as they are sent; in memory one takes some ten times that."""
-MOST_STATE_ENTRIES: Final = 300_000
-"""In all the states that are remembered together. Each takes about a hundred bytes."""
-MOST_MERGES: Final = 1_000
-MOST_EDGES: Final = 100_000
-MOST_ACLS: Final = 1_000
+MAX_ROOMS: Final = 2_000
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of canonical JSON. An event in memory takes about ten times that."""
+MAX_STATE_ENTRIES: Final = 300_000
+"""Entries of all cached states together. Each takes about a hundred bytes."""
+MAX_MERGES: Final = 1_000
+MAX_EDGES: Final = 100_000
+MAX_ACLS: Final = 1_000
 
 
 @dataclass(slots=True)
-class RoomMemory:
-    """What a process remembers of a room."""
+class CachedRoom:
+    """A room as this process has last seen it."""
 
     view: RoomView
     joined: Mapping[str, int]
-    """How many members of each server are joined in the current state."""
+    """The number of joined members of each server in the current state."""
     merges: dict[frozenset[int], int] = field(default_factory=dict)
-    """States that were resolved, and to which state."""
+    """Results of state resolution: the state groups that were resolved, and the resulting group."""
     edges: dict[EventId, tuple[EventId, ...]] = field(default_factory=dict)
-    """The auth events of events, as far as state resolution had to know them."""
+    """The auth events of events, as far as state resolution has needed them."""
 
 
 class RoomStore:
+    """Rooms, events and state groups in the database, with bounded caches."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rooms: LRUCache[str, RoomMemory] = LRUCache(MOST_ROOMS)
+        self._rooms: LRUCache[str, CachedRoom] = LRUCache(MAX_ROOMS)
         self._events: WeightedCache[EventId, KnownEvent] = WeightedCache(
-            MOST_EVENT_BYTES, lambda event: len(event.pdu.canonical)
+            MAX_EVENT_BYTES, lambda event: len(event.pdu.canonical)
         )
         self._groups: WeightedCache[int, StateGroup] = WeightedCache(
-            MOST_STATE_ENTRIES, lambda group: len(group.state) + 1
+            MAX_STATE_ENTRIES, lambda group: len(group.state) + 1
         )
-        self._acls: LRUCache[EventId, ServerAcl] = LRUCache(MOST_ACLS)
+        self._acls: LRUCache[EventId, ServerAcl] = LRUCache(MAX_ACLS)
         self._ids: list[int] = []
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """For reading."""
+        """A connection in a read-only transaction."""
         async with self._database.transaction(readonly=True) as connection:
             yield connection
 
     async def look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Read something, every statement for itself."""
+        """Run a query outside a transaction."""
         return await self._database.read(work)
 
     async def _read(self, connection: "Connection | None", work: Callable[[Connection], Awaitable[T]]) -> T:
-        """On this connection, or for itself."""
+        """Run a query on the given connection, or outside a transaction if there is none."""
         return await self.look(work) if connection is None else await work(connection)
 
     # -- rooms --
 
-    async def rooms(self, room_ids: Iterable[str]) -> dict[str, RoomMemory]:
-        """Those that exist, as they stand now in the database."""
-        wanted = [room_id for room_id in room_ids if "\0" not in room_id]  # Postgres takes no text with NUL
+    async def rooms(self, room_ids: Iterable[str]) -> dict[str, CachedRoom]:
+        """Read the current version of those rooms that exist."""
+        wanted = [room_id for room_id in room_ids if "\0" not in room_id]  # Postgres accepts no text with NUL
         if not wanted:
             return {}
 
-        async def read(connection: Connection) -> dict[str, RoomMemory]:
+        async def read(connection: Connection) -> dict[str, CachedRoom]:
             rows = await fetch_rooms(connection, wanted)
             return {row.room_id: await self.room_of(row, connection) for row in rows}
 
         return await self.look(read)
 
-    def remembered_room(self, room_id: str) -> RoomMemory | None:
-        """The room as this process knew it last."""
+    def cached_room(self, room_id: str) -> CachedRoom | None:
+        """The room as this process has last seen it; another process may have written to it since."""
         return self._rooms.get(room_id)
 
     async def version(self, room_id: str) -> RoomVersion:
-        """Of a room that there is. It never changes."""
-        memory = self._rooms.get(room_id) or (await self.rooms([room_id]))[room_id]
-        return memory.view.version
+        """The version of an existing room. It never changes."""
+        room = self._rooms.get(room_id) or (await self.rooms([room_id]))[room_id]
+        return room.view.version
 
-    async def room_of(self, row: RoomRow, connection: Connection) -> RoomMemory:
-        """What is remembered, if nobody has written to the room since; otherwise what the row says."""
-        memory = self._rooms.get(row.room_id)
-        if memory is not None and memory.view.generation == row.generation:
-            return memory
+    async def room_of(self, row: RoomRow, connection: Connection) -> CachedRoom:
+        """The cached room if it has the row's generation, otherwise a room made from the row."""
+        room = self._rooms.get(row.room_id)
+        if room is not None and room.view.generation == row.generation:
+            return room
         view_ = RoomView(
             row.room_id,
             ROOM_VERSIONS[row.version],
@@ -111,36 +113,34 @@ class RoomStore:
             row.state_group,
         )
         joined = await count_joined_by_server(connection, row.room_id)
-        # States and edges never change, whoever wrote to the room.
+        # Merges and edges are immutable, so they stay valid after another process has written to the room.
         fresh = (
-            RoomMemory(view_, joined)
-            if memory is None
-            else RoomMemory(view_, joined, memory.merges, memory.edges)
+            CachedRoom(view_, joined) if room is None else CachedRoom(view_, joined, room.merges, room.edges)
         )
-        if memory is None or memory.view.generation < row.generation:
+        if room is None or room.view.generation < row.generation:
             self._rooms[row.room_id] = fresh
         return fresh
 
-    def remember_room(self, memory: RoomMemory) -> None:
-        """After it was committed."""
-        for bounded, most in ((memory.merges, MOST_MERGES), (memory.edges, MOST_EDGES)):
+    def cache_room(self, room: CachedRoom) -> None:
+        """Called after the commit."""
+        for bounded, most in ((room.merges, MAX_MERGES), (room.edges, MAX_EDGES)):
             if len(bounded) > most:
                 bounded.clear()
-        self._rooms[memory.view.room_id] = memory
+        self._rooms[room.view.room_id] = room
 
     # -- events --
 
     async def events(
         self, event_ids: Iterable[EventId], connection: "Connection | None" = None, *, placed: bool = False
     ) -> dict[EventId, KnownEvent]:
-        """Those that are known. With `placed` an event is looked up anew that had no place when it was
-        remembered: another process may have found it one."""
+        """Return those events that are known. With `placed`, cached outliers are read again from the
+        database, since another process may have inserted them into the graph."""
         found: dict[EventId, KnownEvent] = {}
         wanted = []
         for event_id in event_ids:
             event = self._events.get(event_id)
             if "\0" in event_id:
-                continue  # no event has such an id, and Postgres takes no text with NUL
+                continue  # no event has such an id, and Postgres accepts no text with NUL
             if event is None or (placed and event.is_outlier):
                 wanted.append(event_id)
             else:
@@ -148,29 +148,29 @@ class RoomStore:
         if wanted:
             for row in await self._read(connection, lambda reading: fetch_events(reading, wanted)):
                 found[row.event_id] = event = _known(row)
-                self.remember_event(event)
+                self.cache_event(event)
         return found
 
-    def remembered_event(self, event_id: EventId) -> KnownEvent | None:
-        """The event as this process knew it last."""
+    def cached_event(self, event_id: EventId) -> KnownEvent | None:
+        """The event as this process has last seen it."""
         return self._events.get(event_id)
 
-    def remember_event(self, event: KnownEvent) -> None:
-        """After it was committed."""
+    def cache_event(self, event: KnownEvent) -> None:
+        """Called after the commit."""
         self._events[event.pdu.event_id] = event
 
     async def auth_edges(
         self, event_ids: Iterable[EventId], connection: Connection
     ) -> dict[EventId, tuple[EventId, ...]]:
-        """Of the events and all that lies behind them."""
+        """The auth events of the given events and of all events in their auth chains."""
         rows = await fetch_auth_edges(connection, event_ids)
         return {event_id: tuple(auth_events) for event_id, auth_events in rows}
 
     # -- states --
 
-    async def acl(self, memory: RoomMemory) -> ServerAcl:
-        """Which servers may take part in the room, by its current state."""
-        event_id = (await self.group(memory.view.state_group)).state.get(ACL)
+    async def acl(self, room: CachedRoom) -> ServerAcl:
+        """The server ACL in the room's current state."""
+        event_id = (await self.group(room.view.state_group)).state.get(ACL)
         if event_id is None:
             return NO_ACL
         acl = self._acls.get(event_id)
@@ -184,11 +184,11 @@ class RoomStore:
             chain = await self._read(connection, lambda reading: fetch_chain(reading, group_id))
             assert chain, f"state group {group_id} is referred to and does not exist"
             group = StateGroup(group_id, rebuilt(chain), chain[-1].distance)
-            self.remember_group(group)
+            self.cache_group(group)
         return group
 
-    def remember_group(self, group: StateGroup) -> None:
-        """After it was committed."""
+    def cache_group(self, group: StateGroup) -> None:
+        """Called after the commit."""
         self._groups[group.id] = group
 
     async def next_group_id(self, connection: Connection) -> int:

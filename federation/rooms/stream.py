@@ -1,4 +1,4 @@
-"""The stream of the rooms that this homeserver keeps."""
+"""The event stream of this homeserver's rooms."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,9 +7,9 @@ from federation.events import view
 from federation.events.room_event import StreamedEvent, as_seen
 from federation.matrix.canonical_json import decode
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION, ROOM_VERSIONS
-from federation.rooms.read import RoomReading
+from federation.rooms.read import RoomReader
 from federation.rooms.store import RoomStore
-from federation.stream.event_stream import EventStream, Read
+from federation.stream.event_stream import EventStream, StreamPage
 from storage.database import Database
 from storage.rooms import stream as room_stream
 from storage.rooms.outside_memberships import OutsideMembership, fetch_by_events
@@ -22,27 +22,27 @@ class RoomStream(EventStream):
     def __init__(self, database: Database, store: RoomStore) -> None:
         super().__init__(database)
         self._store = store
-        self._reading = RoomReading(store)
+        self._reading = RoomReader(store)
 
-    def wake(self, rows: Sequence[StreamRow] = (), is_whole: bool = False) -> None:
-        """This process has committed these entries, or some that nobody has counted. `is_whole`: no redaction
-        asks for any of them."""
-        known = [self._store.remembered_event(row.event_id) for row in rows] if is_whole else []
+    def wake(self, rows: Sequence[StreamRow] = (), is_unredacted: bool = False) -> None:
+        """Publish entries that this process has committed, or unknown ones if there are no rows.
+        `is_unredacted`: no redaction applies to any of them."""
+        known = [self._store.cached_event(row.event_id) for row in rows] if is_unredacted else []
         if None in known:
             known = []
-        # Only of redactions it matters which version the room has, and they are looked up.
+        # The room version matters only for redactions, and the stream does not publish those from the cache.
         self.publish(
             StreamedEvent(row.position, row.kind, as_seen(event.pdu, event.pdu, DEFAULT_ROOM_VERSION))
             for row, event in zip(rows, known, strict=False)
             if event is not None
         )
 
-    async def read(self, after: int, limit: int = 100) -> Read:
+    async def read(self, after: int, limit: int = 100) -> StreamPage:
         while True:
             rows = await self._database.read(partial(room_stream.read, after=after, limit=limit))
             entries = await self._entries(rows)
             if entries or not rows:
-                return Read(entries, rows[-1].position if rows else after, len(rows) < limit)
+                return StreamPage(entries, rows[-1].position if rows else after, len(rows) < limit)
             after = rows[-1].position
 
     async def _entries(self, rows: Sequence[StreamRow]) -> list[StreamedEvent]:
@@ -52,7 +52,7 @@ class RoomStream(EventStream):
             standing = await self._database.read(lambda connection: fetch_by_events(connection, invites))
         events = await self._store.events([row.event_id for row in rows if row.kind != "invite"])
         pdus = [event.pdu for event in events.values()]
-        shown = {pdu.event_id: pdu for pdu in await self._reading.shown_to_people(pdus)}
+        shown = {pdu.event_id: pdu for pdu in await self._reading.apply_redactions(pdus)}
         entries = []
         for row in rows:
             if row.kind != "invite":

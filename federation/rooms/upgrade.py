@@ -1,4 +1,5 @@
-"""What a room takes along when it goes on under another version. Client-server API, "Room Upgrades"."""
+"""The events of a room upgrade: the new room, the tombstone, the old room's power levels. Client-server API,
+"Room Upgrades"."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from federation.events.spaces import CHILD, PARENT, is_child
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_user_id
 from federation.matrix.room_version import RoomVersion
-from federation.rooms.creation import TOMBSTONE_LEVEL, version_for_new
+from federation.rooms.creation import TOMBSTONE_LEVEL, new_room_version
 
 COPIED: Final = (
     "m.room.join_rules",
@@ -26,8 +27,9 @@ COPIED: Final = (
     CHILD,
     PARENT,
 )
-"""Besides power levels and bans; but not m.room.encryption: rooms of this server are not encrypted."""
-_OWN_PLACE: Final = {
+"""State that is copied, besides power levels and bans. Not m.room.encryption: rooms of this server are not
+encrypted."""
+_NEVER_COPIED: Final = {
     "m.room.create",
     "m.room.member",
     "m.room.power_levels",
@@ -41,7 +43,7 @@ _MUTED: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class OldRoom:
-    """`last_event` is the newest that is known of it."""
+    """The room to upgrade. `last_event` is its newest known event."""
 
     room_id: str
     version: RoomVersion
@@ -50,7 +52,7 @@ class OldRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
+class UpgradePlan:
     version: RoomVersion
     events: tuple[NewEvent, ...]
 
@@ -60,62 +62,66 @@ def plan(
     user: str,
     version: str,
     *,
-    shown: Mapping[str, Any],
+    profile: Mapping[str, Any],
     additional_creators: Sequence[str] = (),
-    also: Collection[str] = (),
-) -> Upgrade:
-    """The events of the new room. `shown` is what the user's member event says of the user. Every refusal is
-    a MatrixError."""
-    new = version_for_new(version)
+    extra_types: Collection[str] = (),
+) -> UpgradePlan:
+    """Plan the events of the new room. MatrixError if the request is invalid.
+
+    `profile` is for the user's member event. `extra_types` are state event types that are copied besides
+    COPIED.
+    """
+    new = new_room_version(version)
     if additional_creators and not new.creators_have_infinite_power:
-        raise _invalid(f"Rooms of version {new.id} have one creator.")
+        raise _invalid(f"Rooms of version {new.id} have no additional_creators.")
     if not all(map(is_user_id, additional_creators)):
-        raise _invalid("additional_creators are user ids.")
-    if not _OWN_PLACE.isdisjoint(also):
-        raise _invalid(f"{min(_OWN_PLACE.intersection(also))} is not copied as it stands.")
-    above = {user, *additional_creators} if new.creators_have_infinite_power else set()
-    levels = _new_levels(old, user, new, above)
+        raise _invalid("additional_creators must be user ids.")
+    if not _NEVER_COPIED.isdisjoint(extra_types):
+        raise _invalid(f"{min(_NEVER_COPIED.intersection(extra_types))} cannot be copied.")
+    new_creators = {user, *additional_creators} if new.creators_have_infinite_power else set()
+    levels = _new_levels(old, user, new, new_creators)
     events = [
         NewEvent("m.room.create", user, _create(old, new, user, additional_creators), ""),
-        NewEvent("m.room.member", user, {**shown, "membership": "join"}, user),
+        NewEvent("m.room.member", user, {**profile, "membership": "join"}, user),
     ]
     if new.creators_have_infinite_power:
         events.append(NewEvent("m.room.power_levels", user, levels, ""))
-        events += _copied(old, user, also)
+        events += _copied(old, user, extra_types)
     else:
-        # Whoever upgrades may have less power than some of the state takes, so that it is theirs first.
-        first = {"users": {user: _highest(levels)}}
-        events.append(NewEvent("m.room.power_levels", user, first, ""))
-        events += _copied(old, user, also)
+        # The upgrading user may not have the power to set all of the state, and gets it until the state is
+        # copied.
+        temporary = {"users": {user: _highest(levels)}}
+        events.append(NewEvent("m.room.power_levels", user, temporary, ""))
+        events += _copied(old, user, extra_types)
         events.append(NewEvent("m.room.power_levels", user, levels, ""))
-    return Upgrade(new, tuple(events))
+    return UpgradePlan(new, tuple(events))
 
 
 def tombstone(new_room: str) -> dict[str, Any]:
-    return {"body": "This room goes on in another one.", "replacement_room": new_room}
+    return {"body": "This room has been replaced.", "replacement_room": new_room}
 
 
-def muted(content: Mapping[str, Any], version: RoomVersion) -> dict[str, Any]:
-    """The power levels with which an old room falls silent: "setting `events_default` and `invite` to the
-    greater of `50` and `users_default + 1`", and what single events take as well."""
-    silent = max(_MUTED, (read_level(content.get("users_default"), version) or 0) + 1)
+def mute_old_room(content: Mapping[str, Any], version: RoomVersion) -> dict[str, Any]:
+    """The power levels that restrict speaking in the old room: "setting `events_default` and `invite` to the
+    greater of `50` and `users_default + 1`", and likewise the levels of single event types."""
+    least = max(_MUTED, (read_level(content.get("users_default"), version) or 0) + 1)
 
     def raised(value: object) -> int:
-        return max(silent, read_level(value, version) or 0)
+        return max(least, read_level(value, version) or 0)
 
     events = content.get("events")
-    quiet = {type_: raised(level) for type_, level in events.items()} if isinstance(events, dict) else {}
+    by_type = {type_: raised(level) for type_, level in events.items()} if isinstance(events, dict) else {}
     return {
         **content,
         "events_default": raised(content.get("events_default")),
         "invite": raised(content.get("invite")),
-        "events": quiet,
+        "events": by_type,
     }
 
 
-def following(content: Mapping[str, Any], old_room: str, new_room: str) -> dict[str, Any] | None:
-    """The join rules of another room that admits members of the old one: it admits those of the new one too.
-    None when it does neither, or both already."""
+def with_new_room_allowed(content: Mapping[str, Any], old_room: str, new_room: str) -> dict[str, Any] | None:
+    """The join rules of a third room that allows members of the old room to join, changed to allow members of
+    the new room as well. None if they need no change."""
     allow = content.get("allow")
     if not isinstance(allow, list):
         return None
@@ -130,16 +136,16 @@ def following(content: Mapping[str, Any], old_room: str, new_room: str) -> dict[
 
 def _create(old: OldRoom, new: RoomVersion, user: str, additional: Sequence[str]) -> dict[str, Any]:
     before = old.state[CREATE].content
-    # "`additional_creators` are not copied", nor is what the server says itself.
+    # "`additional_creators` are not copied", nor are the fields that the server sets.
     content = {
-        name: said
-        for name, said in before.items()
+        name: value
+        for name, value in before.items()
         if name not in {"room_version", "creator", "predecessor", "additional_creators"}
     }
     content["predecessor"] = {"room_id": old.room_id}
     if not new.create_event_is_room_id:
         # "event_id: The event ID of the last known event in the old room, if known." In version 12 the create
-        # event comes before the tombstone that points to it, and nobody looks for an event there.
+        # event comes before the tombstone that points to it, and no client looks for an event id there.
         content["predecessor"]["event_id"] = old.last_event
     others = [one for one in dict.fromkeys(additional) if one != user]
     if others:
@@ -147,16 +153,16 @@ def _create(old: OldRoom, new: RoomVersion, user: str, additional: Sequence[str]
     return content
 
 
-def _new_levels(old: OldRoom, user: str, new: RoomVersion, above: Collection[str]) -> dict[str, Any]:
-    """The power levels of the old room, in the form of the new one."""
+def _new_levels(old: OldRoom, user: str, new: RoomVersion, new_creators: Collection[str]) -> dict[str, Any]:
+    """The power levels of the old room, in the format of the new room's version."""
     current = old.state.get(POWER_LEVELS)
     content = _as_integers(current.content if current is not None else {}, old.version)
     users: dict[str, int] = content.get("users", {})
     if old.version.creators_have_infinite_power or current is None:
-        # Who created the old room and not the new one keeps as much power as can be given.
+        # Creators of the old room who do not create the new one get the highest level that is in use.
         for creator in creators(old.state[CREATE], old.version):
             users.setdefault(creator, _highest(content))
-    content["users"] = {one: level for one, level in users.items() if one not in above}
+    content["users"] = {one: level for one, level in users.items() if one not in new_creators}
     if new.creators_have_infinite_power:
         events = content.get("events", {})
         level = max(events.get("m.room.tombstone", 0), TOMBSTONE_LEVEL)
@@ -165,7 +171,8 @@ def _new_levels(old: OldRoom, user: str, new: RoomVersion, above: Collection[str
 
 
 def _as_integers(content: Mapping[str, Any], version: RoomVersion) -> dict[str, Any]:
-    """Levels as every version from 10 on takes them. Until version 9 they could be written in other ways."""
+    """Power levels as integers, as versions from 10 on require. Up to version 9 other formats, such as
+    strings, were allowed."""
     read: dict[str, Any] = {}
     for name in _LEVELS:
         level = read_level(content.get(name), version)
@@ -187,18 +194,18 @@ def _highest(levels: Mapping[str, Any]) -> int:
     return int(max([_FULL_POWER, *single, *listed]))
 
 
-def _copied(old: OldRoom, user: str, also: Collection[str]) -> Iterator[NewEvent]:
-    types = [*COPIED, *sorted(set(also) - set(COPIED))]
+def _copied(old: OldRoom, user: str, extra_types: Collection[str]) -> Iterator[NewEvent]:
+    types = [*COPIED, *sorted(set(extra_types) - set(COPIED))]
     for (type_, key), entry in sorted(old.state.items(), key=lambda one: one[0]):
         if type_ in types and entry.content and (type_ not in (CHILD, PARENT) or is_child(entry.content)):
-            # A state key that is a user's can only be set by that user.
+            # State with a user id as its state key can only be set by that user.
             if key.startswith("@") and key != user:
                 continue
             yield NewEvent(type_, user, entry.content, key)
         elif type_ == "m.room.member" and entry.content.get("membership") == "ban":
             reason = entry.content.get("reason")
-            said = {"reason": reason} if isinstance(reason, str) else {}
-            yield NewEvent(type_, user, {**said, "membership": "ban"}, key)
+            given = {"reason": reason} if isinstance(reason, str) else {}
+            yield NewEvent(type_, user, {**given, "membership": "ban"}, key)
 
 
 def _invalid(text: str) -> MatrixError:

@@ -1,7 +1,5 @@
-"""Examines events that other servers gave: their form, their signatures and their hashes, many at a time.
-
-Whether the signatures of events hold, with whatever keys that takes.
-"""
+"""Verifies the format, signatures and hashes of received events, many at a time, and fetches the keys for
+it."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -15,27 +13,27 @@ from federation.keys.key_ring import KeyRing
 from federation.keys.server_keys import KeyNeed, is_known_algorithm, needs_of
 from federation.matrix.room_version import RoomVersion
 from federation.matrix.signatures import NeedKeys, Verified, verify
-from federation.rooms.receive_checks import Examination, Genuine, examine, unsigned
+from federation.rooms.receive_checks import VerifiedEvent, dropped_without_keys, verify_pdu
 
 AT_ONCE: Final = 50
-"""After so many events others get their turn: it takes some five milliseconds."""
+"""Events after which other tasks get to run, about every five milliseconds."""
 
 
-class EventExaminer:
+class EventVerifier:
     def __init__(self, keys: KeyRing, now_ms: Callable[[], int]) -> None:
         self._keys = keys
         self._now_ms = now_ms
 
-    async def examine(
+    async def verify(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
-    ) -> list[tuple[Parsed, Genuine | Dropped]]:
-        """Each event with its room's version, in their order."""
-        return await self.check(await self.parse(events, enforce_counts=enforce_counts))
+    ) -> list[tuple[Parsed, VerifiedEvent | Dropped]]:
+        """Verify events, each given with its room's version, and return the results in the same order."""
+        return await self.verify_parsed(await self.parse(events, enforce_counts=enforce_counts))
 
     async def parse(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
     ) -> list[tuple[Parsed, RoomVersion]]:
-        """As far as nothing but the event is needed: then its id is known."""
+        """Parse events, which makes their ids known, without fetching keys."""
         parsed: list[tuple[Parsed, RoomVersion]] = []
         for number, (event, version) in enumerate(events, start=1):
             parsed.append((parse(event, version, enforce_counts=enforce_counts), version))
@@ -43,22 +41,26 @@ class EventExaminer:
                 await asyncio.sleep(0)
         return parsed
 
-    async def check(
+    async def verify_parsed(
         self, parsed: Sequence[tuple[Parsed, RoomVersion]]
-    ) -> list[tuple[Parsed, Genuine | Dropped]]:
-        """The keys of all are asked for together."""
+    ) -> list[tuple[Parsed, VerifiedEvent | Dropped]]:
+        """Verify parsed events, after fetching the keys of all of them together."""
         keys = await self._keys.keys_for(_needs(parsed))
         now = self._now_ms()
-        examined = []
+        verified = []
         for number, (one, version) in enumerate(parsed, start=1):
-            examined.append((one, _finally(examine(one, version, keys, now))))
+            result = verify_pdu(one, version, keys, now)
+            if isinstance(result, NeedKeys):
+                result = dropped_without_keys(result)
+            verified.append((one, result))
             if not number % AT_ONCE:
                 await asyncio.sleep(0)
-        return examined
+        return verified
 
 
 def _needs(parsed: Sequence[tuple[Parsed, RoomVersion]]) -> list[KeyNeed]:
-    """Of each key the latest time at which it must be valid: what was valid then was so before."""
+    """Each key that is needed, with the latest time at which it must be valid. A key that is valid then was
+    valid before."""
     latest: dict[tuple[str, str], int] = {}
     for one, version in parsed:
         if isinstance(one, Malformed):
@@ -69,19 +71,15 @@ def _needs(parsed: Sequence[tuple[Parsed, RoomVersion]]) -> list[KeyNeed]:
     return [KeyNeed(server, key_id, valid_at) for (server, key_id), valid_at in latest.items()]
 
 
-def _finally(examination: Examination) -> Genuine | Dropped:
-    return unsigned(examination) if isinstance(examination, NeedKeys) else examination
-
-
-async def all_signed(keys: KeyRing, pdus: Iterable[Pdu], version: RoomVersion, now_ms: int) -> bool:
-    """Whether each of the events has the signatures that it needs."""
+async def are_signed(keys: KeyRing, pdus: Iterable[Pdu], version: RoomVersion, now_ms: int) -> bool:
+    """Whether each of the events has all the signatures that it needs."""
     events = list(pdus)
     known = await keys.keys_for(set().union(*(needs_of(pdu, version) for pdu in events)))
     return all(isinstance(verify_event(pdu, version, known, now_ms), Verified) for pdu in events)
 
 
-async def signed_by(keys: KeyRing, pdu: Pdu, version: RoomVersion, server: str, now_ms: int) -> bool:
-    """Whether a server has signed the event, whether it needs that or not."""
+async def is_signed_by(keys: KeyRing, pdu: Pdu, version: RoomVersion, server: str, now_ms: int) -> bool:
+    """Whether a server has signed the event, even if its signature is not required."""
     key_ids = [key_id for key_id in pdu.signatures.get(server, {}) if is_known_algorithm(key_id)]
     known = await keys.keys_for([KeyNeed(server, key_id) for key_id in key_ids])
     result = verify(

@@ -1,9 +1,10 @@
 """The durable stream of events, and its readers.
 
-Every event that concerns this node has a position in one order (`storage/rooms/stream.py`). A reader keeps
-its position in the database, and commits it together with what it has made of the entries: killed at any
-moment, it neither loses nor repeats one. What this process has committed itself its readers get from memory.
-Everything else they read from the database; a notification only says that there is something.
+Every event that concerns this node has a position in one order (`storage/rooms/stream.py`). A reader stores
+its position in the database, in the transaction that commits the results of the entries it has read. It
+therefore neither loses nor repeats an entry when its process is killed. Entries that this process has
+committed reach its readers from a cache; all others are read from the database. A notification says only that
+there are new entries.
 """
 
 import asyncio
@@ -23,71 +24,80 @@ from storage.database import Connection, Database
 from storage.rooms import stream as consumers
 from storage.rooms import stream as room_stream
 
-MOST_REMEMBERED: Final = 256
-"""Entries that are kept in memory. Readers that wait are woken by each."""
+MAX_CACHED: Final = 256
+"""Entries in the cache. Each commit wakes all waiting readers."""
 TOPIC: Final = "stream"
-"""Of the notifications by which processes tell each other that they have committed something."""
-MOST_PASSED: Final = 1_000
-"""Positions that a reader may pass over before its cursor follows."""
-CONFIRMED: Final = 1.0
-"""Seconds after a commit in which a reader need not ask whether another process has taken over. If one has,
-the next commit is refused."""
+"""Topic of the notifications that the processes on one database send each other after a commit."""
+MAX_SKIPPED: Final = 1_000
+"""Positions that a reader may skip before its stored cursor is advanced."""
+CONFIRMED_FOR: Final = 1.0
+"""Seconds after a commit during which a reader need not check whether another process has taken over. If one
+has, the next commit is refused."""
 _REDACTION: Final = "m.room.redaction"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """Entries of the stream. `upto`: everything until there has been read, also what concerns nobody any
-    more. `is_all`: there was nothing more."""
+class StreamPage:
+    """Entries read from the stream.
+
+    The page covers all positions up to `last_position`, including entries that were left out. `is_complete`:
+    the stream had no further entries.
+    """
 
     entries: Sequence[StreamedEvent]
-    upto: int
-    is_all: bool = True
+    last_position: int
+    is_complete: bool = True
 
 
 class EventStream(ABC):
-    """Between `start` and `close` it is notified of what other processes commit."""
+    """Publishes committed entries to the readers of this process.
+
+    Between `start` and `close` it is also notified of commits by other processes.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._end_subscription: Callable[[], None] = lambda: None
-        self._recent: OrderedDict[int, StreamedEvent] = OrderedDict()
-        self._looks: SingleFlight[tuple[int, int, int], Read] = SingleFlight()
-        self._news = asyncio.Event()
-        # How often something was committed, and which time it was when it was last not in memory.
+        self._cache: OrderedDict[int, StreamedEvent] = OrderedDict()
+        self._reads: SingleFlight[tuple[int, int, int], StreamPage] = SingleFlight()
+        self._committed = asyncio.Event()
         self._commits = 0
-        self._unknown = 0
-        self._last = 0
+        # The value of `_commits` at the last commit whose entries were not cached.
+        self._last_uncached_commit = 0
+        self._last_cached_position = 0
 
     @abstractmethod
-    async def read(self, after: int, limit: int = 100) -> Read:
-        """What follows a position, from the database, with redactions applied. An invite that has been
-        answered is left out."""
+    async def read(self, after: int, limit: int = 100) -> StreamPage:
+        """Read the entries after a position from the database, with redactions applied. Invites that have
+        been answered are left out."""
 
     def start(self) -> None:
-        self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._look())
+        self._end_subscription = self._database.session.subscribe(TOPIC, lambda _: self._publish_uncached())
 
     async def close(self) -> None:
         self._end_subscription()
-        await self._looks.close()
+        await self._reads.close()
 
     def publish(self, entries: Iterable[StreamedEvent] = ()) -> None:
-        """This process has committed these entries, of which no redaction has asked for any; or, without
-        entries, some that readers have to look up."""
-        is_known = False
+        """Wake the readers after a commit by this process.
+
+        No redaction may apply to any of the entries. Without entries, readers read the database.
+        """
+        is_cached = False
         for entry in entries:
-            # Whether an invite stands is looked up. A redaction changes what is in memory.
-            is_known = entry.kind != "invite" and entry.event.type != _REDACTION
-            if not is_known:
+            # Readers must read the database for an invite, which may have been answered, and after a
+            # redaction, which changes cached events.
+            is_cached = entry.kind != "invite" and entry.event.type != _REDACTION
+            if not is_cached:
                 break
-            self._last = max(self._last, entry.position)
-            self._recent[entry.position] = entry
-            if len(self._recent) > MOST_REMEMBERED:
-                self._recent.popitem(last=False)
-        if is_known:
+            self._last_cached_position = max(self._last_cached_position, entry.position)
+            self._cache[entry.position] = entry
+            if len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+        if is_cached:
             self._wake()
         else:
-            self._look()
+            self._publish_uncached()
         self._database.session.notify(TOPIC)
 
     def reader(self, after: int, wanted: Wanted = everything) -> "StreamReader":
@@ -97,8 +107,11 @@ class EventStream(ABC):
     async def subscription(
         self, name: str, *, from_now: bool = False, wanted: Wanted = everything
     ) -> AsyncIterator["Subscription"]:
-        """Waits until no other process reads under the name. `from_now`: a name that has never read begins
-        with what is to come. The block is cancelled, and LeaseLost raised, when another process may read."""
+        """Read under a name with a durable cursor. Waits until no other process reads under that name.
+
+        With `from_now`, a name without a cursor begins after the last committed entry instead of at the
+        first. When another process may take over, the block is cancelled and LeaseLost is raised.
+        """
         async with self._database.session.lease(f"consumer {name}"):
             beginning = await self.last_position() if from_now else 0
             async with self._database.transaction() as connection:
@@ -112,90 +125,92 @@ class EventStream(ABC):
 
     @property
     def commits(self) -> int:
-        """How often something was committed, as far as is known here."""
+        """Number of commits that this process knows of."""
         return self._commits
 
-    def recent(self, after: int, limit: int) -> Sequence[StreamedEvent]:
-        """What follows a position without a gap, from memory."""
+    def cached_after(self, after: int, limit: int) -> Sequence[StreamedEvent]:
+        """The cached entries that follow a position without a gap."""
         found: list[StreamedEvent] = []
-        while len(found) < limit and (entry := self._recent.get(after + len(found) + 1)) is not None:
+        while len(found) < limit and (entry := self._cache.get(after + len(found) + 1)) is not None:
             found.append(entry)
         return found
 
-    def may_have_more(self, after: int, looked: int) -> bool:
-        """Whether the database may have something beyond a position that it did not have after so many
+    def may_have_more(self, after: int, commits: int) -> bool:
+        """Whether the database may hold entries after a position that it did not hold after so many
         commits."""
-        return looked < self._unknown or (looked < self._commits and after < self._last)
+        return commits < self._last_uncached_commit or (
+            commits < self._commits and after < self._last_cached_position
+        )
 
-    async def look(self, after: int, limit: int) -> Read:
-        """As `read`; readers at one position share one look."""
-        return await self._looks.run((after, limit, self._commits), partial(self.read, after, limit))
+    async def read_shared(self, after: int, limit: int) -> StreamPage:
+        """Like `read`; readers at the same position share one query."""
+        return await self._reads.run((after, limit, self._commits), partial(self.read, after, limit))
 
-    async def committed_since(self, commits: int) -> None:
-        """Wait until there may be more."""
+    async def wait_for_commit(self, commits: int) -> None:
+        """Wait until there have been more than so many commits."""
         while self._commits == commits:
-            await self._news.wait()
+            await self._committed.wait()
 
-    def _look(self) -> None:
-        """Something was committed that is not in memory, and that may change what is."""
-        self._recent.clear()
-        self._unknown = self._commits + 1
+    def _publish_uncached(self) -> None:
+        """Wake the readers after a commit of entries that are not cached and may change cached ones."""
+        self._cache.clear()
+        self._last_uncached_commit = self._commits + 1
         self._wake()
 
     def _wake(self) -> None:
         self._commits += 1
-        self._news.set()
-        self._news = asyncio.Event()
+        self._committed.set()
+        self._committed = asyncio.Event()
 
 
 class StreamReader:
-    """Reads on from a position. `wanted` says which events concern the reader; all others are passed over."""
+    """Reads the stream from a position on, and skips events for which `wanted` is false."""
 
     def __init__(self, stream: EventStream, after: int, wanted: Wanted = everything) -> None:
         self._stream = stream
         self._wanted = wanted
         self._position = after
-        # The end of what it was last given. What follows until its position does not concern the reader.
-        self._given = after
-        # After how many commits it has last found nothing more in the database.
-        self._looked = -1
+        # Position of the last entry that was returned. The entries between it and `_position` were skipped.
+        self._returned = after
+        # Number of commits when the database last had nothing more.
+        self._complete_at = -1
 
     @property
     def position(self) -> int:
         return self._position
 
-    def go_to(self, position: int) -> None:
-        """Read on from there. It costs nothing where it has read all that was given."""
-        if position != self._given:
-            self._position = self._given = position
-            self._looked = -1
+    def seek(self, position: int) -> None:
+        """Continue from a position. This is free if the reader has just returned all entries up to there."""
+        if position != self._returned:
+            self._position = self._returned = position
+            self._complete_at = -1
 
-    async def next(self, limit: int = 100, most_passed: float = math.inf) -> Sequence[StreamedEvent]:
-        """Waits until there is something. Gives nothing once more than `most_passed` positions have been
-        passed over."""
+    async def next(self, limit: int = 100, max_skipped: float = math.inf) -> Sequence[StreamedEvent]:
+        """Wait for entries and return them. Returns none once it has skipped more than `max_skipped`
+        positions."""
         beginning = self._position
         while True:
             commits = self._stream.commits
-            entries = self._stream.recent(self._position, limit)
+            entries = self._stream.cached_after(self._position, limit)
             if entries:
                 self._position = entries[-1].position
-            elif self._stream.may_have_more(self._position, self._looked):
-                read = await self._stream.look(self._position, limit)
-                entries = read.entries
-                if read.is_all:
-                    self._looked = commits
-                self._position = read.upto
+            elif self._stream.may_have_more(self._position, self._complete_at):
+                page = await self._stream.read_shared(self._position, limit)
+                entries = page.entries
+                if page.is_complete:
+                    self._complete_at = commits
+                self._position = page.last_position
             else:
-                await self._stream.committed_since(commits)
+                await self._stream.wait_for_commit(commits)
             found = [entry for entry in entries if self._wanted(entry.event)]
-            if found or self._position - beginning > most_passed:
-                self._given = found[-1].position if found else self._position
+            if found or self._position - beginning > max_skipped:
+                self._returned = found[-1].position if found else self._position
                 return found
 
 
 class Subscription:
-    """Reads from a cursor in the database. Nothing has been read before `advance` says so; `next` without it
-    gives the same again."""
+    """Reads from a cursor in the database. Only `advance` moves the cursor; without it, `next` returns the
+    same entries again."""
 
     def __init__(
         self, stream: EventStream, database: Database, name: str, term: int, wanted: Wanted = everything
@@ -204,35 +219,43 @@ class Subscription:
         self._name = name
         self._term = term
         self._reader = StreamReader(stream, 0, wanted)
-        # Where the cursor is; None when the database has to be asked.
+        # The cursor's position; None if it has to be read from the database.
         self._position: int | None = None
         self._confirmed = float("-inf")
 
     async def next(self, limit: int = 100) -> Sequence[StreamedEvent]:
-        """Raises `storage.rooms.stream.ReaderReplaced` when another process reads under the name."""
+        """Wait for entries and return them.
+
+        Raises `storage.rooms.stream.ReaderReplaced` when another process reads under this name.
+        """
         if self._position is None:
             self._position = await self._fetch_position()
-        self._reader.go_to(self._position)
-        while not (entries := await self._reader.next(limit, MOST_PASSED)):
-            # So that a successor need not look at all of it again.
+        self._reader.seek(self._position)
+        while not (entries := await self._reader.next(limit, MAX_SKIPPED)):
+            # The next process to read under this name need not read all the skipped entries again.
             async with self._database.autocommit() as connection:
                 await self.advance(connection, self._reader.position)
-        if time.monotonic() - self._confirmed > CONFIRMED:
+        if time.monotonic() - self._confirmed > CONFIRMED_FOR:
             await self._fetch_position()
         return entries
 
     async def advance(self, connection: Connection, position: int) -> None:
-        """Everything up to here is done. Called in the transaction that commits what was made of it; raises
-        `TakenOver`, and then nothing of it may be committed."""
+        """Move the cursor to a position, in the transaction that commits the results of all entries up to
+        there.
+
+        Raises `ReaderReplaced`; the transaction must then be rolled back.
+        """
         await consumers.advance(connection, self._name, self._term, position)
-        if not self._database.after_commit(connection, partial(self.came_to, position)):
+        if not self._database.after_commit(connection, partial(self.set_position, position)):
             self._position = None
 
-    def place(self, position: int) -> consumers.ReaderPosition:
-        """For a statement that advances by itself. `came_to` follows, if it has done so."""
+    def cursor(self, position: int) -> consumers.ReaderPosition:
+        """The parameters for a statement that moves the cursor itself. Once it has committed, the caller
+        calls `set_position`."""
         return self._name, self._term, position
 
-    def came_to(self, position: int) -> None:
+    def set_position(self, position: int) -> None:
+        """Record that the cursor has been moved to this position and the move is committed."""
         self._position = position
         self._confirmed = time.monotonic()
 

@@ -8,7 +8,7 @@ from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import MAX_BYTES
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import Results
-from federation.rooms.receive import Repeated, Transaction
+from federation.rooms.receive import IncomingTransaction, RepeatedTransaction
 from federation.transactions.incoming_edus import IncomingEdus
 from federation.transactions.transaction import NotATransaction, answer, read
 from storage.database import Database
@@ -87,5 +87,7 @@ class Inbox:
 
         # Transactions are rarely repeated, so this is not checked beforehand: storing the response fails for
         # a repeated one, and then nothing is written.
-        received = await self._rooms.receive_transaction(origin, pdus, Transaction(transaction_id, answered))
-        return received.answer if isinstance(received, Repeated) else answer(received)
+        received = await self._rooms.receive_transaction(
+            origin, pdus, IncomingTransaction(transaction_id, answered)
+        )
+        return received.answer if isinstance(received, RepeatedTransaction) else answer(received)

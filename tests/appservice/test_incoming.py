@@ -77,6 +77,6 @@ async def test_what_is_out_of_date_is_forgotten_by_itself(
         (entry,) = await subscription.next()
         async with database.transaction() as connection:
             await subscription.advance(connection, entry.position)
-        while (await given.stream.read(0)).upto:
+        while (await given.stream.read(0)).last_position:
             await asyncio.sleep(0.01)
         assert (await database.read(consumers.list_cursors))["a"] == entry.position

@@ -12,7 +12,7 @@ from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.connectors.difference import Difference
 from tests.connectors.onlooker import Onlooker
@@ -79,7 +79,7 @@ class Ground:
     async def room(self, creator: str, **request: Any) -> str:
         """One that everybody may come into, unless the request says otherwise."""
         asked = {"preset": "public_chat", **request}
-        return (await self.side.create_room(RoomRequest(creator=creator, **asked))).room_id
+        return (await self.side.create_room(CreateRoomRequest(creator=creator, **asked))).room_id
 
     async def meeting(self, **request: Any) -> tuple[str, str, Person]:
         """A room of ours, whose it is, and a person in it."""

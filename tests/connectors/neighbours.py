@@ -8,7 +8,7 @@ from typing import Any
 
 from federation.directory.public_rooms import from_body
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from federation.transactions.ephemeral import Ephemeral, edu_type
 from tests.federation.local_users.homes import Home
 from tests.support.driven_node.program import encoded, plain
@@ -48,7 +48,7 @@ class Neighbours:
 
     async def _create_room(self, *, initial_state: Sequence[Mapping[str, Any]] = (), **request: Any) -> Any:
         state = [InitialState(**one) for one in initial_state]
-        return await self.home.rooms.create_room(RoomRequest(initial_state=state, **request))
+        return await self.home.rooms.create_room(CreateRoomRequest(initial_state=state, **request))
 
     async def _upload(self, user: str, content: str, content_type: str, file_name: str | None) -> str:
         info = await self.home.rooms.upload(user, base64.b64decode(content), content_type, file_name)

@@ -13,7 +13,7 @@ from federation.observer import HomeserverObserver, Outcome, Waiting
 from federation.outbox.destination import State
 from federation.outbox.messages import Timer
 from federation.outbox.outbox import Outbox
-from federation.rooms.ports import Committed
+from federation.rooms.ports import CommittedEvent
 from storage.database import Connection, Database
 from storage.federation import outbox as table
 from storage.rooms.events import EventRow, write_events
@@ -171,8 +171,8 @@ def says(room: Room, *bodies: str) -> list[Pdu]:
     return made
 
 
-def committed(pdus: Sequence[Pdu], *destinations: str) -> list[Committed]:
-    return [Committed(pdu, VERSION, None, frozenset(destinations)) for pdu in pdus]
+def committed(pdus: Sequence[Pdu], *destinations: str) -> list[CommittedEvent]:
+    return [CommittedEvent(pdu, VERSION, None, frozenset(destinations)) for pdu in pdus]
 
 
 async def write(connection: Connection, pdus: Sequence[Pdu]) -> None:
@@ -201,7 +201,7 @@ async def write(connection: Connection, pdus: Sequence[Pdu]) -> None:
 
 
 async def queue(
-    connection: Connection, outbox: Outbox, events: Sequence[Committed], now_ms: int
+    connection: Connection, outbox: Outbox, events: Sequence[CommittedEvent], now_ms: int
 ) -> list[table.QueuedPdu]:
     """As the room graph does, in the transaction that commits the events."""
     rooms = {event.pdu.event_id: event.pdu.room_id for event in events}

@@ -12,7 +12,7 @@ import time
 from federation.client.client import FederationClient
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
-from federation.client.peer_settings import Peers, PeerSettings
+from federation.client.peer_settings import ConfiguredPeers, PeerSettings
 from federation.client.resolver import Resolver
 from federation.outbox.outbox import Outbox
 from storage.connect import DatabaseAddress
@@ -27,7 +27,7 @@ def now_ms() -> int:
 
 
 async def main(url: str, peer: str, address: str, count: int) -> None:
-    dns, peers = Dns(), Peers({peer: PeerSettings(address, plain=True)})
+    dns, peers = Dns(), ConfiguredPeers({peer: PeerSettings(address, plain=True)})
     connections = PeerConnections(dns, peers, user_agent="test", authorities=None, blocked=())
     resolver = Resolver(connections, dns, peers)
     client = FederationClient(OWN_NAME, lambda: OWN_KEYS, resolver, connections, may_contact=lambda _: True)

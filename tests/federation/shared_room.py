@@ -120,7 +120,7 @@ async def known(node: Node, room_id: str) -> Known:
     return Known(
         verdicts,
         {event_id: state for event_id, state in before.items() if state is not None},
-        {pdu.event_id: pdu for pdu in await node.graph.shown_to_people(list(events.values()))},
+        {pdu.event_id: pdu for pdu in await node.graph.apply_redactions(list(events.values()))},
         [entry.event.event_id for entry in stream if entry.kind == "timeline"],
         view.forward_extremities,
         await node.graph.current_state(room_id),

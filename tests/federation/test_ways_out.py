@@ -32,7 +32,7 @@ async def test_the_policy_and_the_blocked_networks_hold(database: Database, tmp_
             lambda: keys,
             now_ms=now_ms,
             observer=HomeserverObserver(),
-            witness=AuditTrail(database, now_ms=now_ms),
+            recorder=AuditTrail(database, now_ms=now_ms),
         )
         with pytest.raises(PeerNotAllowed):
             await ways.client.request("GET", "refused.test", VERSION)

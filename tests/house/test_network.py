@@ -288,7 +288,7 @@ def test_nothing_waits_for_the_network_with_a_connection_in_its_hands() -> None:
     """Neither in a block that holds one, nor where it is given one."""
     holders, waiting = SOURCE.holders(), SOURCE.waiting()
     assert any(SOURCE.scopes[one].name.endswith("FederationClient.request") for one in waiting)
-    assert any(SOURCE.scopes[one].name.endswith("commit.RoomWriting.session") for one in holders)
+    assert any(SOURCE.scopes[one].name.endswith("commit.RoomWriter.session") for one in holders)
     found = set()
     for key, scope in SOURCE.scopes.items():
         calls = [call for block in SOURCE.blocks(scope, holders) for call in SOURCE.calls(block)]

@@ -15,7 +15,7 @@ from appservice.registration.namespaces import AgentRoom, Namespaces
 from appservice.registration.registration import Registration, Wanted
 from bridge.node.registration import write
 from federation.http.server.listener import Bind
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.federation.http.running import Recorder
 from tests.federation.nodes import now_ms
@@ -129,7 +129,7 @@ class Side:
 
     async def room(self, creator: str, **request: Any) -> str:
         asked = {"preset": "public_chat", **request}
-        return (await self.rooms.create_room(RoomRequest(creator=creator, **asked))).room_id
+        return (await self.rooms.create_room(CreateRoomRequest(creator=creator, **asked))).room_id
 
     async def say(self, room_id: str, user: str, body: str, **how: Any) -> str:
         content = {"msgtype": "m.text", "body": body}

@@ -14,7 +14,7 @@ from federation.client.client import FederationClient
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
 from federation.client.errors import PeerRefused
-from federation.client.peer_settings import CertificateFiles, Peers
+from federation.client.peer_settings import CertificateFiles, ConfiguredPeers
 from federation.client.requests import request_target
 from federation.client.resolver import Resolver
 from federation.keys.key_ring import KeyRing
@@ -73,7 +73,7 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
         files = CertificateFiles(*authority.issue("localhost").write(tmp_path, "us"))
         server = await stack.enter_async_context(LoopbackServer(handle).running(files))
         made = Us(server)
-        dns, peers = Dns(), Peers()
+        dns, peers = Dns(), ConfiguredPeers()
         connections = PeerConnections(
             dns, peers, user_agent="palaver-test", authorities=authority.write(tmp_path, "ca")
         )

@@ -174,6 +174,6 @@ async def test_a_server_that_is_no_peer_is_not_spoken_with(
             await stranger.membership.join(ours, mallory, [quiet_node.server_name])
         assert refusal.value.status == 403
         theirs = await stranger.create("12", mallory)
-        with pytest.raises(Refused, match="is not a server that this one speaks with"):
+        with pytest.raises(Refused, match="is not a server that this server federates with"):
             await alice.join(theirs, via=[stranger.name])
         assert stranger.seen.answered == []

@@ -15,7 +15,7 @@ from PIL import Image
 from federation.client.client import FederationClient
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
-from federation.client.peer_settings import Peers
+from federation.client.peer_settings import ConfiguredPeers
 from federation.client.public_web import PublicWeb
 from federation.client.resolver import Resolver
 from federation.http.app import make_app
@@ -71,7 +71,7 @@ class Us:
 @pytest.fixture
 async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncIterator[Us]:
     async with AsyncExitStack() as stack:
-        port, trusted, dns, peers = lasting_port(), authority.write(tmp_path, "ca"), Dns(), Peers()
+        port, trusted, dns, peers = lasting_port(), authority.write(tmp_path, "ca"), Dns(), ConfiguredPeers()
         name = f"localhost:{port}"
         connections = PeerConnections(dns, peers, user_agent="palaver-test", authorities=trusted)
         stack.push_async_callback(connections.close)

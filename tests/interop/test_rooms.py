@@ -9,7 +9,7 @@ import pytest
 from federation.http.server.tls import TlsFiles
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.message_content import edit, reaction, reply, text
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from federation.transactions.edu_values import PresenceOfUser, Receipt
 from federation.transactions.ephemeral import Ephemeral, TypingNow
 from tests.federation.local_users.homes import bodies
@@ -48,7 +48,7 @@ async def test_a_room_of_ours_is_lived_in_together(node: Node, synapse: Synapse,
     redactions; and it goes on under another version."""
     rooms, user = await cook(node)
     bob = await synapse.person()
-    request = RoomRequest(
+    request = CreateRoomRequest(
         creator=user, version=version, name="Kitchen", alias="kitchen", invite=[bob.user_id], is_direct=True
     )
     made = await rooms.create_room(request)
@@ -109,7 +109,7 @@ async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse
     """Who types, who is there and how far somebody has read, both ways."""
     rooms, user = await cook(node)
     bob: MatrixClient = await synapse.person()
-    room_id = (await rooms.create_room(RoomRequest(creator=user, preset="public_chat"))).room_id
+    room_id = (await rooms.create_room(CreateRoomRequest(creator=user, preset="public_chat"))).room_id
     await bob.join(room_id, via=[node.name])
     heard: asyncio.Queue[Ephemeral] = asyncio.Queue()
     for type_ in ("m.typing", "m.presence", "m.receipt"):

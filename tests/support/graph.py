@@ -16,7 +16,7 @@ from federation.matrix.errors import PeerError
 from federation.matrix.signatures import VerifyKey
 from federation.observer import HomeserverObserver
 from federation.rooms.engine import RoomGraph
-from federation.rooms.ports import Committed
+from federation.rooms.ports import CommittedEvent
 from federation.state_resolution.conflicts import reachable
 from storage.database import Database
 from storage.federation.outbox import QueuedPdu
@@ -124,7 +124,7 @@ class PeerRoom:
     def _come(self, question: str, about: str) -> None:
         self.calls.append((question, about))
         if question in self.unreachable:
-            raise PeerUnreachable("the peer", "broke off the connection")
+            raise PeerUnreachable("the peer", "closed the connection")
 
     def _given(self, event_ids: Iterable[EventId]) -> list[Any]:
         return [self.room.events[one].event for one in event_ids if one not in self.hidden] + self.also
@@ -138,13 +138,13 @@ class PeerRoom:
 class Hook:
     """What was handed to the outbox."""
 
-    committed: list[Committed] = field(default_factory=list)
+    committed: list[CommittedEvent] = field(default_factory=list)
 
-    def to_queue(self, committed: Sequence[Committed]) -> list[tuple[str, EventId]]:
+    def to_queue(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
         """Nobody sends what is handed over here."""
         return []
 
-    def queued(self, committed: Sequence[Committed], places: Sequence[QueuedPdu]) -> None:
+    def queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
         self.committed += committed
 
     @property

@@ -11,7 +11,7 @@ from aiohttp import web
 from federation.client.client import FederationClient
 from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
-from federation.client.peer_settings import CertificateFiles, Peers, PeerSettings
+from federation.client.peer_settings import CertificateFiles, ConfiguredPeers, PeerSettings
 from federation.client.resolver import Resolver
 from federation.keys.server_keys import OwnKeys, key_from_seed
 from federation.matrix.networks import Network
@@ -87,8 +87,8 @@ class Neighbourhood:
         patience: float = 5.0,
     ) -> Reach:
         """A client that trusts all certificates made so far. Nobody listens on port 1."""
-        dns = Dns([("127.0.0.1", self.names.port)], patience=patience)
-        settings = Peers(peers, added)
+        dns = Dns([("127.0.0.1", self.names.port)], timeout=patience)
+        settings = ConfiguredPeers(peers, added)
         trusted = self.certificates.trusted
         connections = PeerConnections(
             dns,

@@ -26,7 +26,7 @@ async def events_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
     arguments = Arguments(given)
     known = await find_event(homeserver, arguments.text("event"))
     pdu = known.pdu
-    [shown] = await homeserver.graph.shown_to_people([pdu])
+    [shown] = await homeserver.graph.apply_redactions([pdu])
     view = await homeserver.graph.room(pdu.room_id)
     assert view is not None, "an event is of a room that is here"
     state = await homeserver.graph.current_events(pdu.room_id, [pdu.key] if pdu.key is not None else [])

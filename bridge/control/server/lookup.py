@@ -52,7 +52,7 @@ async def summaries(homeserver: Homeserver, room_ids: Collection[str]) -> dict[s
         rows = {row.room_id: row for row in await fetch_rooms(connection, room_ids)}
         entries = await fetch_state_entries(connection, room_ids, {type_ for type_, _ in SUMMARISED})
     events = await homeserver.graph.events([entry.event_id for entry in entries])
-    shown = {pdu.event_id: pdu for pdu in await homeserver.graph.shown_to_people(list(events.values()))}
+    shown = {pdu.event_id: pdu for pdu in await homeserver.graph.apply_redactions(list(events.values()))}
     states: dict[str, dict[StateKey, Pdu]] = {room_id: {} for room_id in rows}
     for entry in entries:
         if entry.room_id in states and entry.event_id in shown:

@@ -150,7 +150,7 @@ async def peers_retry(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
     tried = [one for one in servers if homeserver.settings.policy.admits(one)]
     for one in tried:
         # It may have moved, which may be what was put right.
-        homeserver.resolver.forget(one)
+        homeserver.resolver.invalidate(one)
         homeserver.outbox.retry(one)
     return {
         "tried": [{"server": one, "waiting": one in loaded.waiting} for one in tried],

@@ -143,7 +143,7 @@ async def rooms_show(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
 async def _state(homeserver: Homeserver, room_id: str) -> dict[StateKey, Pdu]:
     """What was redacted is not in it."""
     events = await homeserver.graph.current_events(room_id, _SHOWN)
-    shown = await homeserver.graph.shown_to_people(list(events.values()))
+    shown = await homeserver.graph.apply_redactions(list(events.values()))
     return dict(zip(events, shown, strict=True))
 
 
@@ -201,7 +201,7 @@ async def rooms_state(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
         raise _nothing(state, type_, key)
     ids = {entry: state[entry] for entry in chosen[:limit]}
     events = await homeserver.graph.events(ids.values())
-    shown = {pdu.event_id: pdu for pdu in await homeserver.graph.shown_to_people(list(events.values()))}
+    shown = {pdu.event_id: pdu for pdu in await homeserver.graph.apply_redactions(list(events.values()))}
     budget = MOST_STATE_BYTES if type_ is not None else 0
     entries = []
     for entry, event_id in ids.items():

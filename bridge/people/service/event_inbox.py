@@ -85,7 +85,7 @@ class EventInbox:
             async with self._side.subscription(
                 self._name, from_now=True, wanted=self._wanted
             ) as subscription:
-                _, term, _ = subscription.place(0)
+                _, term, _ = subscription.cursor(0)
                 queues = _Queues(self._database, self._name, term, self._handle, self._report)
                 queues.start()
                 try:
@@ -94,8 +94,8 @@ class EventInbox:
                         position = entries[-1].position
                         moved = [_row(entry, queue) for entry in entries if (queue := self._queue_of(entry))]
                         async with self._database.autocommit() as connection:
-                            await inbox.enqueue(connection, subscription.place(position), moved)
-                        subscription.came_to(position)
+                            await inbox.enqueue(connection, subscription.cursor(position), moved)
+                        subscription.set_position(position)
                         queues.wake(row.queue for row in moved)
                 finally:
                     await queues.close()

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from federation.client.errors import reason
+from federation.client.errors import connection_failure
 from federation.client.server_discovery import (
     SERVICES,
-    AskSrv,
-    AskWellKnown,
     NoRoute,
     Route,
     SrvAnswer,
+    SrvQuery,
     WellKnownAnswer,
+    WellKnownQuery,
 )
 from federation.client.srv_records import SrvRecord, is_refusal
 from federation.matrix.identifiers import parse_server_name
@@ -91,13 +91,13 @@ def on_questions(facts: Facts, *, works: bool) -> Iterator[Finding]:
     """What was asked on the way. A question that nobody answered is nobody's fault where the way works all
     the same: most servers have no `.well-known`."""
     for question, answer in facts.asked:
-        if isinstance(question, AskWellKnown) and isinstance(answer, WellKnownAnswer):
+        if isinstance(question, WellKnownQuery) and isinstance(answer, WellKnownAnswer):
             yield _on_well_known(question, answer, works)
-        elif isinstance(question, AskSrv) and isinstance(answer, SrvAnswer):
+        elif isinstance(question, SrvQuery) and isinstance(answer, SrvAnswer):
             yield _on_srv(question, answer, works)
 
 
-def _on_well_known(question: AskWellKnown, answer: WellKnownAnswer, works: bool) -> Finding:
+def _on_well_known(question: WellKnownQuery, answer: WellKnownAnswer, works: bool) -> Finding:
     url = f"https://{question.host}/.well-known/matrix/server"
     if answer.delegated is not None:
         return fine("delegation", f"{url} names {answer.delegated}.")
@@ -112,7 +112,7 @@ def _on_well_known(question: AskWellKnown, answer: WellKnownAnswer, works: bool)
     )
 
 
-def _on_srv(question: AskSrv, answer: SrvAnswer, works: bool) -> Finding:
+def _on_srv(question: SrvQuery, answer: SrvAnswer, works: bool) -> Finding:
     if answer.failed:
         text = f"The name servers did not say whether {question.name} has SRV records."
         advice = "Look at the name servers of that domain, and at those that this node asks."
@@ -268,19 +268,19 @@ def _graver(works: bool, subject: str, text: str, advice: str) -> Finding:
     return Finding(subject, Verdict.WARNING, f"{text} Another address works, after a while.", advice)
 
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds for a connection, and as many for the handshake on it."""
 
 
 async def unreachable(place: Place) -> str | None:
     """Why there is no connection; None if there is one."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             _, writer = await asyncio.open_connection(place.address, place.candidate.port)
     except TimeoutError:
         return "nobody answers there"
     except OSError as error:
-        return reason(error)
+        return connection_failure(error)
     await _hang_up(writer)
     return None
 
@@ -288,7 +288,7 @@ async def unreachable(place: Place) -> str | None:
 async def shake_hands(place: Place, name: str, context: ssl.SSLContext) -> tuple[Handshake, bytes | None]:
     """With the certificate that was shown, if the handshake succeeded."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             _, writer = await asyncio.open_connection(
                 place.address, place.candidate.port, ssl=context, server_hostname=name
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from federation.client.server_discovery import Answer, Candidate, NoRoute, Question, Route
+from federation.client.server_discovery import Candidate, DiscoveryAnswer, DiscoveryQuery, NoRoute, Route
 from federation.keys.key_documents import ServerKey
 from federation.matrix.errors import PeerError
 from federation.peers.check.certificate import Certificate
@@ -92,7 +92,7 @@ class Facts:
     own_name: str
     now_ms: int
     standing: Standing = Standing()
-    asked: tuple[tuple[Question, Answer], ...] = ()
+    asked: tuple[tuple[DiscoveryQuery, DiscoveryAnswer], ...] = ()
     route: Route | NoRoute | None = None
     names_without_address: tuple[Candidate, ...] = ()
     places: tuple[Place, ...] = ()

@@ -10,10 +10,10 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from federation.client.client import FederationClient, PeerStream
+from federation.client.client import FederationClient, StreamedResponse
 from federation.client.connections import PeerConnections
 from federation.client.errors import PeerMalformed, peer_error, refusal
-from federation.client.peer_settings import Peers
+from federation.client.peer_settings import ConfiguredPeers
 from federation.client.requests import request_target
 from federation.client.server_discovery import Candidate, Route
 from federation.homeserver import Homeserver, HomeserverSettings
@@ -23,7 +23,7 @@ from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import is_server_name
 from federation.peers.check.certificate import UNVOUCHED
-from federation.peers.check.connectivity import PATIENCE, pinning, shake_hands, trusting, unreachable
+from federation.peers.check.connectivity import TIMEOUT, pinning, shake_hands, trusting, unreachable
 from federation.peers.check.facts import Asked, Facts, Handshake, Place, Signed, Standing
 from storage.database import Database
 from storage.federation.server_keys import fetch_keys
@@ -52,8 +52,8 @@ async def examine(homeserver: Homeserver, server: str) -> Facts:
     facts = Facts(server, settings.server_name, homeserver.now_ms(), standing)
     if not is_server_name(server):
         return facts
-    explained = await homeserver.resolver.explained(server)
-    facts = replace(facts, asked=explained.asked, route=explained.route)
+    explained = await homeserver.resolver.trace(server)
+    facts = replace(facts, asked=explained.queries, route=explained.route)
     if not isinstance(explained.route, Route):
         return facts
     nowhere, found = await _addresses(homeserver.connections, server, explained.route)
@@ -74,7 +74,7 @@ async def examine(homeserver: Homeserver, server: str) -> Facts:
 
 
 def _standing(settings: HomeserverSettings, server: str) -> Standing:
-    peers = Peers(settings.peers, settings.added_peers)
+    peers = ConfiguredPeers(settings.peers, settings.added_peers)
     peer = peers.of(server)
     return Standing(
         is_self=server == settings.server_name,
@@ -92,7 +92,7 @@ async def _addresses(
     nowhere, places = [], []
     for candidate in route.candidates:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 found = await connections.addresses(server, candidate.host)
         except (OSError, TimeoutError):
             nowhere.append(candidate)
@@ -156,7 +156,7 @@ class _PlaceExaminer:
             problem = await unreachable(place)
             if problem is not None:
                 return replace(place, unreachable=problem)
-            context = self._homeserver.connections.context(self._server)
+            context = self._homeserver.connections.ssl_context(self._server)
             if not self._standing.is_plain:
                 shake, context = await self._shake_hands(place, context)
                 place = replace(place, handshake=shake)
@@ -214,7 +214,7 @@ class _PlaceExaminer:
             return Asked(peer_error(self._server, error))
 
     async def _read(self, response: aiohttp.ClientResponse) -> Mapping[str, object]:
-        body = b"".join([chunk async for chunk in PeerStream(self._server, response).chunks(LARGEST)])
+        body = b"".join([chunk async for chunk in StreamedResponse(self._server, response).chunks(LARGEST)])
         try:
             content = decode(body)
         except NotJson:

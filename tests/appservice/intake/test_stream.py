@@ -41,8 +41,8 @@ async def test_a_reader_goes_on_where_its_cursor_was_committed(guest: Appservice
             await subscription.advance(connection, entries[0].position)
         assert [entry.event.event_id for entry in await subscription.next(1)] == ["$1"]
         async with guest.database.autocommit() as connection:
-            await consumers.advance(connection, *subscription.place(entries[0].position))
-        subscription.came_to(entries[0].position)
+            await consumers.advance(connection, *subscription.cursor(entries[0].position))
+        subscription.set_position(entries[0].position)
     async with guest.stream.subscription("a") as subscription:
         assert [entry.event.event_id for entry in await subscription.next()] == ["$1", "$2"]
     async with guest.stream.subscription("b") as subscription:
@@ -94,7 +94,7 @@ async def test_what_does_not_concern_a_reader_is_passed_over(
     guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now and then its cursor follows, so that what it passed can be forgotten."""
-    monkeypatch.setattr("federation.stream.event_stream.MOST_PASSED", 2)
+    monkeypatch.setattr("federation.stream.event_stream.MAX_SKIPPED", 2)
     for number in range(5):
         await guest.take_in(str(number), message(f"${number}"))
     await guest.take_in("5", message("$5", type="stop"))
@@ -109,7 +109,7 @@ async def test_only_the_newest_reader_of_a_name_reads(
     guest: Appservice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the one before still wants to commit is refused."""
-    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 0.0)
+    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 0.0)
     await guest.take_in("1", message("$1"))
     async with guest.stream.subscription("a") as subscription:
         (entry,) = await subscription.next()

@@ -14,7 +14,7 @@ from appservice.homeserver.client import HomeserverClient, open_session
 from appservice.local_users.local_users import AppserviceUsers
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import relations_of
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.appservice.guests import Appservice
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
@@ -193,7 +193,7 @@ class Side:
         return [target for target in self.homeserver.targets if word in target]
 
     async def room(self, **request: Any) -> str:
-        return (await self.side.create_room(RoomRequest(creator=COOK, **request))).room_id
+        return (await self.side.create_room(CreateRoomRequest(creator=COOK, **request))).room_id
 
     def said(self, room_id: str, sender: str, body: str, **more: Any) -> str:
         """By somebody, at the homeserver."""

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from storage.connect import ConnectionLost
 from storage.database import Database
 from tests.appservice.guests import Appservice
 from tests.appservice.local_users.played import ALICE, COOK, EVE, Side, side_on
 
-NAMED = RoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
+NAMED = CreateRoomRequest(creator=COOK, key="people/default", alias="agents-default", name="Kitchen")
 
 
 async def test_a_room_is_found_again_by_its_key(played: Side, database: Database, guest: Appservice) -> None:
@@ -22,7 +22,7 @@ async def test_a_room_is_found_again_by_its_key(played: Side, database: Database
         assert {one.room_id for one in made} == {"!made-1:their.server"}
         assert [one.is_new for one in made].count(True) == 1
         assert (await second.side.create_room(NAMED)).is_new is False
-    other = await played.side.create_room(RoomRequest(creator=EVE, key="people/default"))
+    other = await played.side.create_room(CreateRoomRequest(creator=EVE, key="people/default"))
     assert (other.room_id, other.is_new) == ("!made-2:their.server", True)
     assert await played.side.joined_rooms(COOK) == ["!made-1:their.server"]
 
@@ -61,7 +61,7 @@ async def test_a_room_of_another_database_is_adopted(
     again = await played.side.create_room(NAMED)
     assert (again.room_id, again.is_new) == (first.room_id, False)
     with pytest.raises(MatrixError, match="400 M_ROOM_IN_USE"):
-        await played.side.create_room(RoomRequest(creator=EVE, key="mine", alias="agents-default"))
+        await played.side.create_room(CreateRoomRequest(creator=EVE, key="mine", alias="agents-default"))
     # Nothing stays of what was written down before.
     async with database.transaction() as connection:
         assert await connection.fetchval("SELECT count(*) FROM created_rooms") == 1
@@ -69,7 +69,7 @@ async def test_a_room_of_another_database_is_adopted(
 
 async def test_a_room_that_is_refused_leaves_no_husk(played: Side) -> None:
     """Where the homeserver has let its creator in already."""
-    for request in (NAMED, RoomRequest(creator=COOK)):
+    for request in (NAMED, CreateRoomRequest(creator=COOK)):
         played.rooms.ends = "refused"
         with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
             await played.side.create_room(request)
@@ -112,7 +112,7 @@ async def test_whoever_stops_waiting_does_not_stop_it(played: Side) -> None:
 
 async def test_those_who_are_named_are_invited_once(played: Side) -> None:
     """Who is not there is named, and so is who may not come; who has declined is left in peace."""
-    request = RoomRequest(
+    request = CreateRoomRequest(
         creator=COOK,
         key="k",
         is_direct=True,
@@ -147,7 +147,7 @@ async def test_those_who_are_named_are_invited_once(played: Side) -> None:
 async def test_what_cannot_be_is_not_asked_for(played: Side, wrong: dict[str, object], errcode: str) -> None:
     """The homeserver hears nothing of it."""
     with pytest.raises(MatrixError, match=errcode):
-        await played.side.create_room(RoomRequest(**{"creator": COOK, **wrong}))  # type: ignore[arg-type]
+        await played.side.create_room(CreateRoomRequest(**{"creator": COOK, **wrong}))  # type: ignore[arg-type]
     assert played.asked("createRoom") == []
 
 

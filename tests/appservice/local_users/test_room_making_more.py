@@ -16,7 +16,7 @@ from appservice.local_users.create_room import (
 )
 from federation.events.room_event import RoomEvent
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import InitialState, RoomRequest, plan
+from federation.rooms.creation import CreateRoomRequest, InitialState, plan
 
 SERVER = "their.server"
 CREATOR = f"@_agent_cook:{SERVER}"
@@ -31,7 +31,7 @@ def state(type_: str, state_key: str = "", **content: object) -> RoomEvent:
 @pytest.mark.parametrize("preset", ["private_chat", "trusted_private_chat", "public_chat"])
 def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, preset: str) -> None:
     """Whatever the homeserver's presets say: nothing is left to them."""
-    request = RoomRequest(
+    request = CreateRoomRequest(
         creator=CREATOR,
         version=version,
         preset=preset,  # type: ignore[arg-type]
@@ -62,9 +62,11 @@ def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str, pr
 
 def test_who_finds_it_is_left_to_whoever_asks() -> None:
     """The public list of the homeserver; without an alias none is asked for."""
-    assert making(RoomRequest(creator=CREATOR), SERVER, None).body["visibility"] == "private"
-    assert making(RoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"] == "public"
-    assert "room_alias_name" not in making(RoomRequest(creator=CREATOR), SERVER, None).body
+    assert making(CreateRoomRequest(creator=CREATOR), SERVER, None).body["visibility"] == "private"
+    assert (
+        making(CreateRoomRequest(creator=CREATOR, listed=True), SERVER, None).body["visibility"] == "public"
+    )
+    assert "room_alias_name" not in making(CreateRoomRequest(creator=CREATOR), SERVER, None).body
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_who_finds_it_is_left_to_whoever_asks() -> None:
 )
 def test_what_cannot_be_is_not_asked_for(wrong: dict[str, object], errcode: str) -> None:
     """By the rules of the other side, and nobody but the homeserver chooses ids."""
-    request = RoomRequest(**{"creator": CREATOR, **wrong})  # type: ignore[arg-type]
+    request = CreateRoomRequest(**{"creator": CREATOR, **wrong})  # type: ignore[arg-type]
     with pytest.raises(MatrixError, match=errcode):
         making(request, SERVER, None)
 
@@ -113,7 +115,7 @@ def test_keys_are_short_texts(key: str) -> None:
 def test_what_a_killed_homeserver_has_not_said_of_a_room_is_known() -> None:
     """It says everything at once, so that a room with power levels is whole: what it has no more was taken
     out."""
-    made = making(RoomRequest(creator=CREATOR, name="Kitchen", alias="agents-x"), SERVER, None)
+    made = making(CreateRoomRequest(creator=CREATOR, name="Kitchen", alias="agents-x"), SERVER, None)
     begun = [state("m.room.create"), state("m.room.member", CREATOR, membership="join")]
     named = [event.type for event in missing(made, begun)]
     assert named[0] == "m.room.power_levels"
@@ -129,14 +131,14 @@ def test_what_a_killed_homeserver_has_not_said_of_a_room_is_known() -> None:
 
 def test_an_invite_says_whether_it_is_to_two_alone() -> None:
     """As the room's first members are told on the other side."""
-    assert invitation(RoomRequest(creator=CREATOR)) == {"membership": "invite"}
-    direct = invitation(RoomRequest(creator=CREATOR, is_direct=True))
+    assert invitation(CreateRoomRequest(creator=CREATOR)) == {"membership": "invite"}
+    direct = invitation(CreateRoomRequest(creator=CREATOR, is_direct=True))
     assert direct == {"membership": "invite", "is_direct": True}
 
 
 def test_a_room_that_was_only_begun_is_known() -> None:
     """By what a homeserver does first, and what was asked for. Of anybody else's room nothing follows."""
-    made = making(RoomRequest(creator=CREATOR, room_type="io.x"), SERVER, None)
+    made = making(CreateRoomRequest(creator=CREATOR, room_type="io.x"), SERVER, None)
     create = state("m.room.create", room_version="11", creator=CREATOR, type="io.x")
     own = state("m.room.member", CREATOR, membership="join")
     assert is_begun(made, [create, own])

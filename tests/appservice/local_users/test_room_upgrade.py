@@ -29,7 +29,7 @@ STATE = {
 @pytest.mark.parametrize("version", ["11", "12"])
 def test_it_is_the_room_that_a_homeserver_of_our_own_would_make(version: str) -> None:
     """Nobody is more powerful in it than before but while it is made; its names come later, and bans."""
-    planned = plan(OldRoom("!old", ROOM_VERSIONS["10"], STATE, "$last"), EVE, version, shown={})
+    planned = plan(OldRoom("!old", ROOM_VERSIONS["10"], STATE, "$last"), EVE, version, profile={})
     move = moving(planned, EVE, "mark", listed=True)
     body = move.making.body
     assert (body["room_version"], body["visibility"]) == (version, "public")

@@ -4,7 +4,7 @@ import pytest
 
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.appservice.guests import Appservice
 from tests.appservice.local_users.played import COOK, side_on
@@ -33,7 +33,7 @@ async def test_an_agent_lives_on_it(database: Database, guest: Appservice) -> No
 async def test_a_room_that_was_given_up_is_made_anew(database: Database, guest: Appservice) -> None:
     """Under the same key; before it is not."""
     async with side_on(database, guest) as played:
-        request = RoomRequest(creator=COOK, key="k")
+        request = CreateRoomRequest(creator=COOK, key="k")
         first = (await played.side.create_room(request)).room_id
         await played.side.leave(first, COOK)
         assert (await played.side.create_room(request)).room_id == first

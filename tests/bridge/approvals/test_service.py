@@ -14,7 +14,7 @@ from bridge.people.settings import PeopleSettings
 from bridge.people.texts.text import Text
 from federation.events.room_event import RoomEvent
 from federation.matrix.message_content import in_thread, reaction, text
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.federation.nodes import Node, nodes
 from tests.support.agents import Clock
 from tests.support.postgres import Server
@@ -68,7 +68,7 @@ async def room(server: Server, template: str) -> AsyncIterator[Room]:
         [here] = await some.start(HERE)
         for user in (NODE, ALICE, BOB):
             await here.rooms.ensure_user(user)
-        created = await here.rooms.create_room(RoomRequest(creator=NODE, invite=(ALICE, BOB)))
+        created = await here.rooms.create_room(CreateRoomRequest(creator=NODE, invite=(ALICE, BOB)))
         for user in (ALICE, BOB):
             await here.rooms.join(created.room_id, user)
         root = await here.rooms.send(created.room_id, NODE, "m.room.message", text("A session."))

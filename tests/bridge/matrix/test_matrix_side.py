@@ -10,7 +10,7 @@ from bridge.matrix.backend import MatrixBackend
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.capabilities import BackendCapability
 from federation.matrix.message_content import edit, reaction, reply, text
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.federation.local_users.homes import homeserver_without_port
 
@@ -55,7 +55,7 @@ async def test_an_agent_lives_on_it(database: Database) -> None:
         for user, name in ((cook, "Cook"), (guest, "Appservice")):
             await side.ensure_user(user)
             await side.set_profile(user, displayname=name)
-        request = RoomRequest(
+        request = CreateRoomRequest(
             creator=cook,
             preset="public_chat",
             version="11",

@@ -13,7 +13,7 @@ def as_subscription(subscription: living.Subscription) -> Subscription:
     return subscription
 
 
-@pytest.mark.parametrize("name", ["next", "advance", "place", "came_to"])
+@pytest.mark.parametrize("name", ["next", "advance", "cursor", "set_position"])
 def test_a_subscription_is_one(name: str) -> None:
     """The same parameters under the same names, with the same defaults."""
     ours = inspect.signature(getattr(living.Subscription, name)).parameters.values()

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.node.portals import TYPES, PortalSigns, state_key
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.federation.local_users.homes import Home, homeserver_without_port
 
@@ -21,7 +21,7 @@ async def test_a_room_says_what_it_bridges(home: Home) -> None:
     """Under both names, once; it says nothing any more when it is taken down, which can be done twice."""
     rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
-    room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
+    room_id = (await rooms.create_room(CreateRoomRequest(creator=names.node_user))).room_id
     signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))
     key = state_key(home.name, "default")
     seen = []
@@ -44,7 +44,7 @@ async def test_a_room_that_is_not_there_harms_no_other(home: Home) -> None:
     """It is told of."""
     rooms, names, reported = home.rooms, HomeserverGhostNames(home.name), list[str]()
     await rooms.ensure_user(names.node_user)
-    room_id = (await rooms.create_room(RoomRequest(creator=names.node_user))).room_id
+    room_id = (await rooms.create_room(CreateRoomRequest(creator=names.node_user))).room_id
     signs = PortalSigns(rooms, names, lambda sentence, error: reported.append(sentence))
     await signs.put_up({"gone": f"!nowhere:{home.name}", "default": room_id})
     assert reported == [f"The room !nowhere:{home.name} does not say what it bridges."]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.node.homeserver_backend import with_peers, with_plain_http
-from federation.client.peer_settings import Peers, PeerSettings
+from federation.client.peer_settings import ConfiguredPeers, PeerSettings
 from federation.homeserver import HomeserverSettings
 from federation.http.server.listener import ListenerSettings
 from federation.matrix.networks import Plain, Refusal, Refuse, Rules, admit
@@ -37,7 +37,7 @@ async def test_peers_of_agents_are_federated_with(database: Database) -> None:
     """As long as they are trusted. What a block of its own says of a server goes further."""
     async with peers_on(database, peers=IN_FILE) as peers:
         made = with_peers(settings(), peers, SERVERS)
-        known, admits = Peers(made.peers, made.added_peers), made.policy.admits
+        known, admits = ConfiguredPeers(made.peers, made.added_peers), made.policy.admits
         assert set(made.peers) == set(SERVERS)
         assert known.of("both.test").address == "10.9.9.9:1"
         assert known.of("file.test").address == "10.0.0.1:7676"

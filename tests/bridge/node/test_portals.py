@@ -18,7 +18,7 @@ from bridge.node.portals import MOST_AT_ONCE, TYPES, Portals, state_key
 from bridge.people.settings import PeopleSettings
 from bridge.run import Node
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 
@@ -58,7 +58,7 @@ async def _room(node: Node, *users: str) -> str:
     side = node.backend.side
     for user in users:
         await side.ensure_user(user)
-    room_id = (await side.create_room(RoomRequest(creator=users[0], preset="public_chat"))).room_id
+    room_id = (await side.create_room(CreateRoomRequest(creator=users[0], preset="public_chat"))).room_id
     for user in users[1:]:
         await side.join(room_id, user)
     return room_id

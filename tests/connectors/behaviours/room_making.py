@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federation.matrix.capabilities import BackendCapability
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
 
@@ -21,7 +21,7 @@ class RoomMakingBehaves:
         bob, nobody = await ground.person(), ground.nobody()
         name = ground.named_alias("kitchen")
         made = await ground.side.create_room(
-            RoomRequest(
+            CreateRoomRequest(
                 creator=alice,
                 version=version,
                 name="Kitchen",
@@ -115,7 +115,7 @@ class RoomMakingBehaves:
         same moment. Keys are their creator's own."""
         alice, eve = await ground.user("alice"), await ground.user("eve")
         name = ground.named_alias("delegations")
-        request = RoomRequest(creator=alice, key="delegations", alias=name)
+        request = CreateRoomRequest(creator=alice, key="delegations", alias=name)
         async with ground.again() as again:
             made = await asyncio.gather(*(side.create_room(request) for side in (ground.side, again) * 2))
             assert len({one.room_id for one in made}) == 1
@@ -123,7 +123,7 @@ class RoomMakingBehaves:
             assert (await again.create_room(request)).is_new is False
         later = await ground.side.create_room(request)
         assert (later.room_id, later.is_new) == (made[0].room_id, False)
-        other = await ground.side.create_room(RoomRequest(creator=eve, key="delegations"))
+        other = await ground.side.create_room(CreateRoomRequest(creator=eve, key="delegations"))
         assert other.room_id != later.room_id
         # There is no husk of one that was one too many.
         assert await ground.side.joined_rooms(alice) == [later.room_id]
@@ -145,7 +145,7 @@ class RoomMakingBehaves:
         """Also when the room is asked for again. Whoever is invited to a chat of two is told that it is
         one."""
         alice, bob = await ground.user("alice"), await ground.person()
-        request = RoomRequest(creator=alice, key="k", invite=[bob.user_id], is_direct=True)
+        request = CreateRoomRequest(creator=alice, key="k", invite=[bob.user_id], is_direct=True)
         made = await ground.side.create_room(request)
         invited = await ground.state(made.room_id, "m.room.member", bob.user_id)
         assert (invited["membership"], invited["is_direct"]) == ("invite", True)

@@ -77,8 +77,8 @@ class StreamBehaves:
             await ground.until_event(ids[1])
             entries = await subscription.next()
             async with ground.database.autocommit() as connection:
-                await advance(connection, *subscription.place(entries[0].position))
-            subscription.came_to(entries[0].position)
+                await advance(connection, *subscription.cursor(entries[0].position))
+            subscription.set_position(entries[0].position)
             assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]
         async with ground.side.subscription(name, wanted=wanted) as subscription:
             assert [entry.event.event_id for entry in await subscription.next()] == ids[1:]

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bridge.matrix.backend import MatrixBackend
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.connectors.ground import Ground, refused
 
 Act = Callable[[MatrixBackend, str, str], Awaitable[object]]
 ACTS: dict[str, Act] = {
     "set_profile": lambda side, room, user: side.set_profile(user, displayname="Mallory"),
-    "create_room": lambda side, room, user: side.create_room(RoomRequest(creator=user)),
+    "create_room": lambda side, room, user: side.create_room(CreateRoomRequest(creator=user)),
     "upgrade_room": lambda side, room, user: side.upgrade_room(room, user, "12"),
     "create_alias": lambda side, room, user: side.create_alias(f"#x:{side.server_name}", room, user),
     "join": lambda side, room, user: side.join(room, user),

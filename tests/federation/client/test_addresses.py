@@ -4,13 +4,13 @@ from ipaddress import ip_network
 
 import pytest
 
-from federation.client.dns import AddressBlocked, Addresses, Dns
+from federation.client.dns import AddressBlocked, AddressResolver, Dns
 from tests.support.neighbourhood import Neighbourhood
 
 
-def addresses_of(neighbourhood: Neighbourhood, *blocked: str) -> Addresses:
+def addresses_of(neighbourhood: Neighbourhood, *blocked: str) -> AddressResolver:
     dns = Dns([("127.0.0.1", neighbourhood.names.port)])
-    return Addresses(dns, [ip_network(network) for network in blocked])
+    return AddressResolver(dns, [ip_network(network) for network in blocked])
 
 
 async def test_the_configured_servers_are_asked(neighbourhood: Neighbourhood) -> None:
@@ -27,7 +27,7 @@ async def test_the_configured_servers_are_asked(neighbourhood: Neighbourhood) ->
 
 async def test_without_configured_servers_the_system_is_asked() -> None:
     """Its list of hosts counts then."""
-    found = await Addresses(Dns()).resolve("localhost", 80)
+    found = await AddressResolver(Dns()).resolve("localhost", 80)
     assert found
 
 
@@ -43,9 +43,9 @@ async def test_all_addresses_are_found_for_whoever_only_looks(neighbourhood: Nei
     """Blocked or not; and where there is none that is an error."""
     neighbourhood.names.add("a.test", "A", "127.0.0.1", "192.0.2.7")
     addresses = addresses_of(neighbourhood, "127.0.0.0/8")
-    assert {one["host"] for one in await addresses.find("a.test")} == {"127.0.0.1", "192.0.2.7"}
+    assert {one["host"] for one in await addresses.resolve_unfiltered("a.test")} == {"127.0.0.1", "192.0.2.7"}
     with pytest.raises(OSError, match=r"b\.test has no address"):
-        await addresses.find("b.test")
+        await addresses.resolve_unfiltered("b.test")
 
 
 async def test_a_name_that_leads_only_to_blocked_ones_is_refused(neighbourhood: Neighbourhood) -> None:

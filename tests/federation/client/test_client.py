@@ -111,7 +111,7 @@ async def test_after_a_delegation_the_signature_names_the_undelegated_server(
 
 
 async def test_candidates_are_tried_in_their_order(neighbourhood: Neighbourhood) -> None:
-    """Past one where nobody listens, one with the wrong certificate, and one without an address."""
+    """Past one where connection refused, one with the wrong certificate, and one without an address."""
     wrong = await neighbourhood.server(answering({}), "wrong.test")
     right = await neighbourhood.server(
         answering({"right": True}), "right.test", files=neighbourhood.certificates.make("a.test")
@@ -237,7 +237,7 @@ async def test_a_broken_connection_is_told(neighbourhood: Neighbourhood) -> None
         return response
 
     _, reach, name = await one_server(neighbourhood, half)
-    with pytest.raises(PeerUnreachable, match="broke off"):
+    with pytest.raises(PeerUnreachable, match="closed the connection"):
         await reach.client.request("GET", name, VERSION)
 
 
@@ -315,7 +315,7 @@ async def test_a_way_that_leads_nowhere_is_doubted(neighbourhood: Neighbourhood)
     )
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", "0 0 1 c.test.")
     reach = neighbourhood.reach()
-    with pytest.raises(PeerUnreachable, match="nobody listens"):
+    with pytest.raises(PeerUnreachable, match="connection refused"):
         await reach.client.request("GET", "a.test", VERSION)
     neighbourhood.names.add("_matrix-fed._tcp.a.test", "SRV", f"0 0 {server.port} c.test.")
     neighbourhood.clock.now += 60
@@ -353,17 +353,17 @@ class Witness:
 async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
     """With its server, what it carried and what went wrong, before whoever asked has the answer."""
     server, reach, name = await one_server(neighbourhood, answering({}))
-    witness = Witness()
+    recorder = Witness()
     client = FederationClient(
         OWN_NAME,
         lambda: OWN_KEYS,
         reach.resolver,
         reach.connections,
         may_contact=lambda other: other == name,
-        witness=witness,
+        recorder=recorder,
     )
     await client.request("PUT", name, SEND, {"a": 1})
-    assert witness.told == [(name, "PUT", SEND, {"a": 1}, None)]
+    assert recorder.told == [(name, "PUT", SEND, {"a": 1}, None)]
     server.handler = answering({}, 403)
     with pytest.raises(PeerRefused) as refused:
         await client.request("GET", name, VERSION)
@@ -375,7 +375,7 @@ async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
     with pytest.raises(TimeoutError) as mine:
         async with client.stream(name, MEDIA):
             raise TimeoutError
-    assert [told[-1] for told in witness.told[1:]] == [
+    assert [told[-1] for told in recorder.told[1:]] == [
         refused.value,
         malformed.value,
         not_allowed.value,
@@ -393,7 +393,7 @@ async def test_each_request_is_witnessed(neighbourhood: Neighbourhood) -> None:
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert isinstance(witness.told[-1][-1], asyncio.CancelledError)
+    assert isinstance(recorder.told[-1][-1], asyncio.CancelledError)
 
 
 async def test_one_connection_serves_requests_that_follow_each_other(neighbourhood: Neighbourhood) -> None:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from federation.client.dns import ABSENT, FAILED, Dns
+from federation.client.dns import ABSENCE_LIFETIME, FAILURE_LIFETIME, Dns
 from federation.client.server_discovery import SrvAnswer
 from federation.client.srv_records import SrvRecord
-from federation.client.well_known import DEFAULT, SHORTEST
+from federation.client.well_known import DEFAULT_LIFETIME, MIN_LIFETIME
 from tests.support.name_server import NameServer
 from tests.support.neighbourhood import Neighbourhood
 
 
-def dns_of(names: NameServer, patience: float = 5.0) -> Dns:
-    return Dns([("127.0.0.1", names.port)], patience=patience)
+def dns_of(names: NameServer, timeout: float = 5.0) -> Dns:
+    return Dns([("127.0.0.1", names.port)], timeout=timeout)
 
 
 async def test_srv_records_are_read(neighbourhood: Neighbourhood) -> None:
@@ -22,7 +22,7 @@ async def test_srv_records_are_read(neighbourhood: Neighbourhood) -> None:
     assert (answer.lifetime, answer.failed) == (3600.0, False)
 
 
-@pytest.mark.parametrize(("ttl", "lifetime"), [(0, SHORTEST), (400, 400.0), (10**6, DEFAULT)])
+@pytest.mark.parametrize(("ttl", "lifetime"), [(0, MIN_LIFETIME), (400, 400.0), (10**6, DEFAULT_LIFETIME)])
 async def test_records_hold_as_long_as_they_say(
     neighbourhood: Neighbourhood, ttl: int, lifetime: float
 ) -> None:
@@ -37,7 +37,7 @@ async def test_no_record_is_an_answer(neighbourhood: Neighbourhood) -> None:
     neighbourhood.names.add("b.test", "A", "127.0.0.1")
     dns = dns_of(neighbourhood.names)
     for name in ("a.test", "b.test", f"{'x' * 64}.test", ".".join(["x" * 60] * 5)):
-        assert await dns.srv(name) == SrvAnswer((), ABSENT)
+        assert await dns.srv(name) == SrvAnswer((), ABSENCE_LIFETIME)
 
 
 @pytest.mark.parametrize("name", ["broken.test", "silent.test", "a..test"])
@@ -45,7 +45,9 @@ async def test_no_answer_is_a_failure(neighbourhood: Neighbourhood, name: str) -
     """Which is not the same as no record, and is believed for a minute only."""
     neighbourhood.names.broken.add("broken.test")
     neighbourhood.names.silent.add("silent.test")
-    assert await dns_of(neighbourhood.names, patience=0.2).srv(name) == SrvAnswer((), FAILED, failed=True)
+    assert await dns_of(neighbourhood.names, timeout=0.2).srv(name) == SrvAnswer(
+        (), FAILURE_LIFETIME, failed=True
+    )
 
 
 async def test_addresses_of_both_families(neighbourhood: Neighbourhood) -> None:
@@ -67,7 +69,7 @@ async def test_a_name_without_address_is_an_error_of_the_system(neighbourhood: N
 
 async def test_without_servers_those_of_the_system_are_asked() -> None:
     """There may be none here; then that is a failure and no crash."""
-    dns = Dns(patience=0.2)
+    dns = Dns(timeout=0.2)
     assert not dns.is_configured
     answer = await dns.srv("_matrix-fed._tcp.invalid")
     assert answer.records == ()

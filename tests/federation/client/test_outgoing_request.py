@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.client.requests import authorization, encoded, to_be_signed
+from federation.client.requests import authorization, bytes_to_sign, encode_body
 from federation.keys.server_keys import key_from_seed
 from federation.keys.x_matrix import parse, signed_object
 from federation.matrix.canonical_json import NotCanonical, encode
@@ -26,13 +26,13 @@ JSON = st.dictionaries(
 @given(content=st.none() | JSON)
 def test_what_is_signed_is_the_specifications_object(content: dict[str, Any] | None) -> None:
     """`content` absent without a body, present otherwise, `{}` included; the body is written only once."""
-    made = to_be_signed("PUT", "/a?b=%21", "a.test", "b.test", encoded(content))
+    made = bytes_to_sign("PUT", "/a?b=%21", "a.test", "b.test", encode_body(content))
     assert made == encode(signed_object("PUT", "/a?b=%21", "a.test", "b.test", content))
 
 
 def test_the_header_verifies() -> None:
     """With the key that it names, over method, path, both servers and content."""
-    header = parse(authorization("PUT", "/a", "a.test", "b.test", encoded({"x": 1}), KEY))
+    header = parse(authorization("PUT", "/a", "a.test", "b.test", encode_body({"x": 1}), KEY))
     assert (header.origin, header.destination, header.key) == ("a.test", "b.test", "ed25519:1")
     signatures = {"a.test": {header.key: header.signature}}
     keys = {"ed25519:1": VerifyKey(bytes(KEY.signing_key.verify_key), 0)}
@@ -43,12 +43,12 @@ def test_the_header_verifies() -> None:
 
 def test_bytes_are_sent_as_they_are() -> None:
     """An event is written once and sent to many servers."""
-    assert encoded(b'{"a":1}') == b'{"a":1}'
-    assert encoded({"b": 1, "a": 2}) == b'{"a":2,"b":1}'
-    assert encoded(None) is None
+    assert encode_body(b'{"a":1}') == b'{"a":1}'
+    assert encode_body({"b": 1, "a": 2}) == b'{"a":2,"b":1}'
+    assert encode_body(None) is None
 
 
 def test_what_nobody_could_verify_is_not_sent() -> None:
     """Canonical JSON has no floats."""
     with pytest.raises(NotCanonical):
-        encoded({"a": 1.5})
+        encode_body({"a": 1.5})

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.client.errors import (
-    LONGEST_TEXT,
+    MAX_TEXT_LENGTH,
     PeerMalformed,
     PeerNotAllowed,
     PeerRefused,
     PeerTimedOut,
     PeerTlsFailure,
     PeerUnreachable,
-    may_pass,
+    is_temporary,
     outcome_of,
     refusal,
 )
@@ -65,7 +65,7 @@ def test_a_peers_text_stays_small_and_on_its_line(content: object, errcode: str,
     assert isinstance(refusal("a.test", 400, content, {}), PeerRefused)
     made = refusal("a.test", 400, {"errcode": errcode, "error": error}, {})
     assert str(made).isprintable()
-    assert len(str(made)) < LONGEST_TEXT + 120
+    assert len(str(made)) < MAX_TEXT_LENGTH + 120
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_every_error_has_its_label(error: PeerError | None, outcome: Outcome) ->
 def test_what_may_pass() -> None:
     """A peer that is away or in trouble may answer later. One that says no, or nonsense, has answered."""
     passing = (PeerUnreachable, PeerTimedOut, PeerTlsFailure)
-    assert all(may_pass(kind("a.test", "is away")) for kind in passing)
-    assert all(may_pass(PeerRefused("a.test", status, None, "")) for status in (429, 500, 503))
-    assert not any(may_pass(PeerRefused("a.test", status, None, "")) for status in (400, 403, 404))
-    assert not may_pass(PeerMalformed("a.test", "answered nonsense"))
-    assert not may_pass(PeerNotAllowed("a.test", "is not spoken with"))
+    assert all(is_temporary(kind("a.test", "is away")) for kind in passing)
+    assert all(is_temporary(PeerRefused("a.test", status, None, "")) for status in (429, 500, 503))
+    assert not any(is_temporary(PeerRefused("a.test", status, None, "")) for status in (400, 403, 404))
+    assert not is_temporary(PeerMalformed("a.test", "answered nonsense"))
+    assert not is_temporary(PeerNotAllowed("a.test", "is not spoken with"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federation.client.errors import PeerMalformed
-from federation.client.peer_events import FederationEvents, StateIds
+from federation.client.peer_events import FederationEventClient, StateIds
 from federation.matrix.errors import PeerError
 from tests.federation.http.room_pair import room_pair
 from tests.support.postgres import Server
@@ -16,7 +16,7 @@ async def test_every_question_is_answered(postgres_server: Server, migrated_temp
     """By the endpoints of another node."""
     async with room_pair(postgres_server, migrated_template) as pair:
         said = [await pair.says(str(number)) for number in range(3)]
-        ask, peer = FederationEvents(pair.asking.client), pair.asked.name
+        ask, peer = FederationEventClient(pair.asking.client), pair.asked.name
         ids = await ask.state_ids(peer, pair.room_id, said[0].event_id)
         assert set(ids.pdu_ids) == set(await pair.current())
         state = await ask.state(peer, pair.room_id, said[0].event_id)
@@ -48,7 +48,7 @@ class Answering:
         return self._answer
 
 
-QUESTIONS: list[Callable[[FederationEvents], Awaitable[Any]]] = [
+QUESTIONS: list[Callable[[FederationEventClient], Awaitable[Any]]] = [
     lambda ask: ask.missing_events("p", "!r:p", earliest=[], latest=["$a"], limit=1, min_depth=0),
     lambda ask: ask.state_ids("p", "!r:p", "$a"),
     lambda ask: ask.state("p", "!r:p", "$a"),
@@ -71,13 +71,13 @@ async def test_what_is_no_answer_is_the_peers_fault(answer: dict[str, Any]) -> N
     """Whatever is wrong with it."""
     for question in QUESTIONS:
         with pytest.raises(PeerMalformed):
-            await question(FederationEvents(Answering(answer)))
+            await question(FederationEventClient(Answering(answer)))
 
 
 async def test_one_event_is_one_event() -> None:
     """Two are no answer to a question for one."""
     with pytest.raises(PeerMalformed, match="2 events"):
-        await FederationEvents(Answering({"pdus": [{}, {}]})).event("p", "$a")
-    assert await FederationEvents(Answering({"pdu_ids": [], "auth_chain_ids": []})).state_ids(
+        await FederationEventClient(Answering({"pdus": [{}, {}]})).event("p", "$a")
+    assert await FederationEventClient(Answering({"pdu_ids": [], "auth_chain_ids": []})).state_ids(
         "p", "!r:p", "$a"
     ) == StateIds((), ())

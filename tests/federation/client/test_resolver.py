@@ -8,7 +8,7 @@ from aiohttp import web
 
 from federation.client.errors import PeerUnreachable
 from federation.client.peer_settings import PeerSettings
-from federation.client.server_discovery import AskSrv, AskWellKnown, Candidate, SrvAnswer, WellKnownAnswer
+from federation.client.server_discovery import Candidate, SrvAnswer, SrvQuery, WellKnownAnswer, WellKnownQuery
 from federation.client.well_known import MAX_BYTES
 from tests.support.loopback_server import LoopbackServer, raw_server
 from tests.support.neighbourhood import Neighbourhood, Reach, answering
@@ -64,12 +64,12 @@ async def test_how_the_way_was_found_is_explained(neighbourhood: Neighbourhood) 
     neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", "10 0 1001 c.test.")
     before = await reach.resolver.route("a.test")
     neighbourhood.names.add("_matrix-fed._tcp.b.test", "SRV", "10 0 1002 c.test.")
-    explained = await reach.resolver.explained("a.test")
-    assert [question for question, _ in explained.asked] == [
-        AskWellKnown("a.test"),
-        AskSrv("_matrix-fed._tcp.b.test"),
+    explained = await reach.resolver.trace("a.test")
+    assert [question for question, _ in explained.queries] == [
+        WellKnownQuery("a.test"),
+        SrvQuery("_matrix-fed._tcp.b.test"),
     ]
-    (_, delegation), (_, records) = explained.asked
+    (_, delegation), (_, records) = explained.queries
     assert isinstance(delegation, WellKnownAnswer)
     assert delegation.delegated == "b.test"
     assert isinstance(records, SrvAnswer)
@@ -82,20 +82,20 @@ async def test_how_the_way_was_found_is_explained(neighbourhood: Neighbourhood) 
 async def test_why_there_is_no_delegation_is_explained(neighbourhood: Neighbourhood) -> None:
     """In words, of whoever answered, or did not."""
     reach = neighbourhood.reach()
-    assert await _problem(reach, "nowhere.test") == "has no address that could be found"
+    assert await _problem(reach, "nowhere.test") == "could not be resolved to an address"
     server = await neighbourhood.server(answering(b"", 302, Location="http://a.test/"), "a.test")
     reach = neighbourhood.reach(well_known_port=server.port)
-    assert await _problem(reach, "a.test") == "redirects in circles, or to anything but https"
+    assert await _problem(reach, "a.test") == "redirects in a loop, or not to https"
     # What could not be found for sure is nothing to remember.
     before = await reach.resolver.route("b.test")
-    explained = await reach.resolver.explained("b.test")
+    explained = await reach.resolver.trace("b.test")
     assert before.provisional
     assert explained.route.provisional
     assert await reach.resolver.route("b.test") is before
 
 
 async def _problem(reach: Reach, name: str) -> str:
-    [(_, answer), *_] = (await reach.resolver.explained(name)).asked
+    [(_, answer), *_] = (await reach.resolver.trace(name)).queries
     assert isinstance(answer, WellKnownAnswer)
     return answer.problem
 
@@ -104,8 +104,8 @@ async def test_a_way_is_forgotten_when_somebody_says_so(neighbourhood: Neighbour
     """Who has moved his server need not wait for a day."""
     server, reach = await delegating(neighbourhood)
     await reach.resolver.route("a.test")
-    reach.resolver.forget("a.test")
-    reach.resolver.forget("b.test")
+    reach.resolver.invalidate("a.test")
+    reach.resolver.invalidate("b.test")
     await reach.resolver.route("a.test")
     assert len(server.requests) == 2
 
@@ -226,11 +226,11 @@ async def test_a_way_that_leads_nowhere_is_looked_for_again(neighbourhood: Neigh
     server, reach = await delegating(neighbourhood)
     await reach.resolver.route("a.test")
     server.handler = answering({"m.server": "new.test:1"})
-    reach.resolver.led_nowhere("a.test")
+    reach.resolver.mark_unreachable("a.test")
     assert (await reach.resolver.route("a.test")).candidates == (Candidate("b.test", 7676),)
     neighbourhood.clock.now += 60
     assert (await reach.resolver.route("a.test")).candidates == (Candidate("new.test", 1),)
-    reach.resolver.led_nowhere("never.asked.test")
+    reach.resolver.mark_unreachable("never.asked.test")
 
 
 async def test_the_configuration_has_the_last_word(neighbourhood: Neighbourhood) -> None:
@@ -269,7 +269,7 @@ async def test_a_blocked_address_is_not_asked(neighbourhood: Neighbourhood) -> N
 async def test_a_silent_server_does_not_hold_up_for_ever(
     neighbourhood: Neighbourhood, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It costs at most the patience with a well-known."""
+    """It costs at most the timeout with a well-known."""
     monkeypatch.setattr("federation.client.resolver.TIMEOUT", 0.1)
 
     async def silence(_: web.Request) -> web.Response:

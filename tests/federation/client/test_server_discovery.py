@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.client.server_discovery import (
-    LONGEST,
-    MOST_CANDIDATES,
-    Answer,
-    AskSrv,
-    AskWellKnown,
+    MAX_CANDIDATES,
+    MAX_LIFETIME,
     Candidate,
+    DiscoveryAnswer,
+    DiscoveryQuery,
     NoRoute,
-    Question,
     Route,
     SrvAnswer,
+    SrvQuery,
     WellKnownAnswer,
-    configured,
+    WellKnownQuery,
+    configured_route,
     discover,
 )
-from federation.client.srv_records import MOST_RECORDS, SrvRecord
+from federation.client.srv_records import MAX_RECORDS, SrvRecord
 
-DRAWS = [0.5] * MOST_RECORDS
+DRAWS = [0.5] * MAX_RECORDS
 NOTHING = SrvAnswer((), 3600.0)
 NONE_KNOWN = WellKnownAnswer(None, 3600.0)
 
@@ -32,21 +32,25 @@ def srv(*targets: tuple[str, int], lifetime: float = 3600.0) -> SrvAnswer:
     return SrvAnswer(tuple(SrvRecord(at, 1, port, name) for at, (name, port) in enumerate(targets)), lifetime)
 
 
-def converse(name: str, answers: Mapping[Question, Answer]) -> tuple[Route | NoRoute, list[Question]]:
+def converse(
+    name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]
+) -> tuple[Route | NoRoute, list[DiscoveryQuery]]:
     """Hold the conversation; what is asked and not in `answers` has the answer that there is nothing."""
-    asked: list[Question] = []
+    asked: list[DiscoveryQuery] = []
     conversation = discover(name, DRAWS)
     try:
         question = next(conversation)
         while True:
             asked.append(question)
-            nothing = NONE_KNOWN if isinstance(question, AskWellKnown) else NOTHING
+            nothing = NONE_KNOWN if isinstance(question, WellKnownQuery) else NOTHING
             question = conversation.send(answers.get(question, nothing))
     except StopIteration as end:
         return end.value, asked
 
 
-def found(name: str, answers: Mapping[Question, Answer]) -> tuple[str, list[tuple[str, int]], str, str]:
+def found(
+    name: str, answers: Mapping[DiscoveryQuery, DiscoveryAnswer]
+) -> tuple[str, list[tuple[str, int]], str, str]:
     route, _ = converse(name, answers)
     assert isinstance(route, Route)
     places = [(one.host, one.port) for one in route.candidates]
@@ -74,8 +78,8 @@ def test_step_2_an_explicit_port() -> None:
     assert converse("a.test:7676", {})[1] == []
 
 
-def well_known(delegated: str) -> dict[Question, Answer]:
-    return {AskWellKnown("a.test"): WellKnownAnswer(delegated, 1000.0)}
+def well_known(delegated: str) -> dict[DiscoveryQuery, DiscoveryAnswer]:
+    return {WellKnownQuery("a.test"): WellKnownAnswer(delegated, 1000.0)}
 
 
 @pytest.mark.parametrize(
@@ -92,18 +96,18 @@ def test_steps_3_1_and_3_2_a_delegation_that_says_it_all(
 ) -> None:
     """ "Requests must be made with a `Host` header of `<delegated_hostname>:<delegated_port>`." """
     assert found("a.test", well_known(delegated)) == (step, [place], delegated, certificate)
-    assert converse("a.test", well_known(delegated))[1] == [AskWellKnown("a.test")]
+    assert converse("a.test", well_known(delegated))[1] == [WellKnownQuery("a.test")]
 
 
 def test_step_3_3_srv_of_the_delegated_name() -> None:
     """`Host` and certificate are the delegated name, not where SRV leads."""
-    answers = well_known("b.test") | {AskSrv("_matrix-fed._tcp.b.test"): srv(("c.test.", 1), ("d.test", 2))}
+    answers = well_known("b.test") | {SrvQuery("_matrix-fed._tcp.b.test"): srv(("c.test.", 1), ("d.test", 2))}
     assert found("a.test", answers) == ("3.3", [("c.test", 1), ("d.test", 2)], "b.test", "b.test")
 
 
 def test_step_3_4_the_old_srv_of_the_delegated_name() -> None:
     """Deprecated, and asked for only when there is no new one."""
-    answers = well_known("b.test") | {AskSrv("_matrix._tcp.b.test"): srv(("c.test.", 1))}
+    answers = well_known("b.test") | {SrvQuery("_matrix._tcp.b.test"): srv(("c.test.", 1))}
     assert found("a.test", answers) == ("3.4", [("c.test", 1)], "b.test", "b.test")
 
 
@@ -111,16 +115,16 @@ def test_step_3_5_the_delegated_name_itself() -> None:
     """Its well-known is not asked for: a delegation is not delegated."""
     assert found("a.test", well_known("b.test")) == ("3.5", [("b.test", 8448)], "b.test", "b.test")
     assert converse("a.test", well_known("b.test"))[1] == [
-        AskWellKnown("a.test"),
-        AskSrv("_matrix-fed._tcp.b.test"),
-        AskSrv("_matrix._tcp.b.test"),
+        WellKnownQuery("a.test"),
+        SrvQuery("_matrix-fed._tcp.b.test"),
+        SrvQuery("_matrix._tcp.b.test"),
     ]
 
 
 @pytest.mark.parametrize(("service", "step"), [("_matrix-fed", "4"), ("_matrix", "5")])
 def test_steps_4_and_5_srv(service: str, step: str) -> None:
     """ "The target server must present a valid certificate for `<hostname>`." """
-    answers: dict[Question, Answer] = {AskSrv(f"{service}._tcp.a.test"): srv(("c.test.", 1))}
+    answers: dict[DiscoveryQuery, DiscoveryAnswer] = {SrvQuery(f"{service}._tcp.a.test"): srv(("c.test.", 1))}
     assert found("a.test", answers) == (step, [("c.test", 1)], "a.test", "a.test")
 
 
@@ -146,55 +150,57 @@ def test_what_names_no_place_is_a_failure(name: str) -> None:
 
 def test_a_service_that_is_refused_is_not_looked_for_elsewhere() -> None:
     """RFC 2782: a target of "." is an answer."""
-    answers: dict[Question, Answer] = {AskSrv("_matrix-fed._tcp.a.test"): srv((".", 0))}
+    answers: dict[DiscoveryQuery, DiscoveryAnswer] = {SrvQuery("_matrix-fed._tcp.a.test"): srv((".", 0))}
     route, asked = converse("a.test", answers)
     assert isinstance(route, NoRoute)
-    assert asked[-1] == AskSrv("_matrix-fed._tcp.a.test")
+    assert asked[-1] == SrvQuery("_matrix-fed._tcp.a.test")
 
 
 def test_senseless_records_are_left_out() -> None:
     """Port 0, a target that is no host name, one that is written twice."""
     records = srv(("a b.", 1), ("c.test.", 0), ("d.test.", 4), ("d.test", 4), ("e.test:5.", 5))
-    assert found("a.test", {AskSrv("_matrix-fed._tcp.a.test"): records})[1] == [("d.test", 4)]
+    assert found("a.test", {SrvQuery("_matrix-fed._tcp.a.test"): records})[1] == [("d.test", 4)]
     senseless = srv(("a b.", 1), ("c.test.", 0))
-    assert found("a.test", {AskSrv("_matrix-fed._tcp.a.test"): senseless})[0] == "6"
+    assert found("a.test", {SrvQuery("_matrix-fed._tcp.a.test"): senseless})[0] == "6"
 
 
 def test_the_way_holds_as_long_as_its_shortest_answer() -> None:
     """And never longer than 48 hours."""
-    answers: dict[Question, Answer] = {
-        AskWellKnown("a.test"): WellKnownAnswer("b.test", 5000.0),
-        AskSrv("_matrix-fed._tcp.b.test"): srv(("c.test", 1), lifetime=700.0),
+    answers: dict[DiscoveryQuery, DiscoveryAnswer] = {
+        WellKnownQuery("a.test"): WellKnownAnswer("b.test", 5000.0),
+        SrvQuery("_matrix-fed._tcp.b.test"): srv(("c.test", 1), lifetime=700.0),
     }
     assert converse("a.test", answers)[0].lifetime == 700.0
-    assert converse("a.test:1", {})[0].lifetime == LONGEST
+    assert converse("a.test:1", {})[0].lifetime == MAX_LIFETIME
 
 
 def test_a_way_found_past_a_failure_is_provisional() -> None:
     """Name servers that do not answer say nothing about whether there is a record."""
-    silent: dict[Question, Answer] = {
-        AskSrv("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True),
+    silent: dict[DiscoveryQuery, DiscoveryAnswer] = {
+        SrvQuery("_matrix-fed._tcp.a.test"): SrvAnswer((), 60.0, failed=True),
     }
     assert converse("a.test", silent)[0].provisional
-    down: dict[Question, Answer] = {AskWellKnown("a.test"): WellKnownAnswer(None, 300.0, failed=True)}
+    down: dict[DiscoveryQuery, DiscoveryAnswer] = {
+        WellKnownQuery("a.test"): WellKnownAnswer(None, 300.0, failed=True)
+    }
     assert converse("a.test", down)[0].provisional
     assert not converse("a.test", {})[0].provisional
 
 
 def test_a_configured_address_is_only_another_place() -> None:
     """`Host` and certificate stay those of the server's own name: an address proves nothing."""
-    assert configured("kitchen.local", "10.0.0.7:7676") == Route(
-        (Candidate("10.0.0.7", 7676),), "kitchen.local", "kitchen.local", "configured", LONGEST
+    assert configured_route("kitchen.local", "10.0.0.7:7676") == Route(
+        (Candidate("10.0.0.7", 7676),), "kitchen.local", "kitchen.local", "configured", MAX_LIFETIME
     )
-    assert configured("[::1]:7676", "localhost") == Route(
-        (Candidate("localhost", 8448),), "[::1]:7676", "::1", "configured", LONGEST
+    assert configured_route("[::1]:7676", "localhost") == Route(
+        (Candidate("localhost", 8448),), "[::1]:7676", "::1", "configured", MAX_LIFETIME
     )
     for address in ("", "a b", "a.test:0"):
-        assert isinstance(configured("kitchen.local", address), NoRoute)
+        assert isinstance(configured_route("kitchen.local", address), NoRoute)
 
 
 ANY_ANSWER = {
-    AskWellKnown: st.builds(
+    WellKnownQuery: st.builds(
         WellKnownAnswer,
         delegated=st.none()
         | st.text()
@@ -202,7 +208,7 @@ ANY_ANSWER = {
         lifetime=st.floats(0, 1e9),
         failed=st.booleans(),
     ),
-    AskSrv: st.builds(
+    SrvQuery: st.builds(
         SrvAnswer,
         records=st.lists(
             st.builds(
@@ -212,7 +218,7 @@ ANY_ANSWER = {
                 port=st.integers(-1, 70_000),
                 target=st.text() | st.sampled_from([".", "c.test.", "d.test", "1.2.3.4", "a.test."]),
             ),
-            max_size=MOST_RECORDS + 5,
+            max_size=MAX_RECORDS + 5,
         ).map(tuple),
         lifetime=st.floats(0, 1e9),
         failed=st.booleans(),
@@ -236,9 +242,9 @@ def test_it_always_ends(name: str, data: st.DataObject) -> None:
             question = conversation.send(data.draw(ANY_ANSWER[type(question)]))
     except StopIteration as end:
         route = end.value
-    assert route.lifetime <= LONGEST or isinstance(route, NoRoute)
+    assert route.lifetime <= MAX_LIFETIME or isinstance(route, NoRoute)
     if isinstance(route, Route):
-        assert 1 <= len(route.candidates) <= MOST_CANDIDATES
+        assert 1 <= len(route.candidates) <= MAX_CANDIDATES
         assert all(0 < one.port <= 65_535 and one.host for one in route.candidates)
         assert route.certificate_name
         assert "[" not in route.certificate_name

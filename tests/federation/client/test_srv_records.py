@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.client.srv_records import MOST_RECORDS, SrvRecord, in_order, is_refusal
+from federation.client.srv_records import MAX_RECORDS, SrvRecord, in_order, is_refusal
 
 RECORDS = st.lists(
     st.builds(
@@ -17,17 +17,17 @@ RECORDS = st.lists(
         port=st.integers(0, 65_535),
         target=st.sampled_from(["a.test.", "b.test.", "."]),
     ),
-    max_size=MOST_RECORDS + 3,
+    max_size=MAX_RECORDS + 3,
 )
-DRAWS = st.lists(st.floats(0, 1), min_size=MOST_RECORDS, max_size=MOST_RECORDS)
+DRAWS = st.lists(st.floats(0, 1), min_size=MAX_RECORDS, max_size=MAX_RECORDS)
 
 
 @given(records=RECORDS, draws=DRAWS)
 def test_lower_priorities_come_first(records: list[SrvRecord], draws: list[float]) -> None:
     """ "A client MUST attempt to contact the target host with the lowest-numbered priority it can reach." """
     ordered = in_order(records, draws)
-    assert [one.priority for one in ordered] == sorted(one.priority for one in records[:MOST_RECORDS])
-    assert Counter(ordered) == Counter(records[:MOST_RECORDS])
+    assert [one.priority for one in ordered] == sorted(one.priority for one in records[:MAX_RECORDS])
+    assert Counter(ordered) == Counter(records[:MAX_RECORDS])
 
 
 def test_weights_decide_how_often() -> None:

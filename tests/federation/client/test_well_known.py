@@ -9,16 +9,16 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from federation.client.well_known import (
-    DEFAULT,
-    LONGEST_FAILURE,
+    DEFAULT_LIFETIME,
     MAX_BYTES,
-    SHORTEST,
-    delegated_server,
-    first_url,
+    MAX_FAILURE_LIFETIME,
+    MIN_LIFETIME,
     lifetime,
-    next_url,
-    no_answer,
+    no_delegation,
+    parse_delegated_server,
     read,
+    redirect_url,
+    well_known_url,
 )
 
 NOW = datetime(2026, 7, 31, 12, 0, 0, tzinfo=UTC)
@@ -28,26 +28,26 @@ HOUR = 3600.0
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ({}, DEFAULT),
+        ({}, DEFAULT_LIFETIME),
         ({"cache-control": "max-age=7200"}, 2 * HOUR),
         ({"Cache-Control": 'public, MAX-AGE = "7200"'}, 2 * HOUR),
         ({"Cache-Control": "max-age=7200", "Expires": "0"}, 2 * HOUR),
-        ({"Cache-Control": "max-age=1"}, SHORTEST),
+        ({"Cache-Control": "max-age=1"}, MIN_LIFETIME),
         ({"Cache-Control": "max-age=9999999999"}, 48 * HOUR),
         ({"Cache-Control": "max-age=99999999999999999999"}, 48 * HOUR),
-        ({"Cache-Control": "no-store"}, SHORTEST),
-        ({"Cache-Control": "no-cache, max-age=7200"}, SHORTEST),
-        ({"Cache-Control": "max-age=-1"}, DEFAULT),
-        ({"Cache-Control": "public"}, DEFAULT),
+        ({"Cache-Control": "no-store"}, MIN_LIFETIME),
+        ({"Cache-Control": "no-cache, max-age=7200"}, MIN_LIFETIME),
+        ({"Cache-Control": "max-age=-1"}, DEFAULT_LIFETIME),
+        ({"Cache-Control": "public"}, DEFAULT_LIFETIME),
         ({"Expires": "Fri, 31 Jul 2026 15:00:00 GMT"}, 3 * HOUR),
         ({"Expires": "Friday, 31-Jul-26 15:00:00 GMT"}, 3 * HOUR),
         ({"Expires": "Fri Jul 31 15:00:00 2026"}, 3 * HOUR),
-        ({"Expires": "Fri, 31 Jul 2026 11:00:00 GMT"}, SHORTEST),
+        ({"Expires": "Fri, 31 Jul 2026 11:00:00 GMT"}, MIN_LIFETIME),
         ({"Expires": "Fri, 31 Jul 2099 11:00:00 GMT"}, 48 * HOUR),
-        ({"Expires": "0"}, SHORTEST),
-        ({"Expires": "Fri, 31 Foo 2026 11:00:00 GMT"}, SHORTEST),
-        ({"Expires": "Fri, 99 Jul 2026 11:00:00 GMT"}, SHORTEST),
-        ({"Expires": "Fri, 31 Jul 2026 99:00:00 GMT"}, SHORTEST),
+        ({"Expires": "0"}, MIN_LIFETIME),
+        ({"Expires": "Fri, 31 Foo 2026 11:00:00 GMT"}, MIN_LIFETIME),
+        ({"Expires": "Fri, 99 Jul 2026 11:00:00 GMT"}, MIN_LIFETIME),
+        ({"Expires": "Fri, 31 Jul 2026 99:00:00 GMT"}, MIN_LIFETIME),
     ],
 )
 def test_how_long_an_answer_holds(headers: dict[str, str], expected: float) -> None:
@@ -58,15 +58,15 @@ def test_how_long_an_answer_holds(headers: dict[str, str], expected: float) -> N
 @given(control=st.text(), expires=st.text())
 def test_no_header_breaks_the_bounds(control: str, expires: str) -> None:
     """Whatever a server writes there."""
-    assert SHORTEST <= lifetime({"Cache-Control": control, "Expires": expires}, NOW) <= 48 * HOUR
+    assert MIN_LIFETIME <= lifetime({"Cache-Control": control, "Expires": expires}, NOW) <= 48 * HOUR
 
 
 def test_failures_are_kept_for_longer_each_time() -> None:
     """ "Errors are recommended to be cached for up to an hour, and servers are encouraged to exponentially
     back off for repeated failures." """
-    kept = [no_answer("is away", failures).lifetime for failures in range(20)]
+    kept = [no_delegation("is away", failures).lifetime for failures in range(20)]
     assert kept[:4] == [300.0, 600.0, 1200.0, 2400.0]
-    assert set(kept[4:]) == {LONGEST_FAILURE}
+    assert set(kept[4:]) == {MAX_FAILURE_LIFETIME}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem:
     """For whoever runs that server; what is done about it does not depend on it."""
     answer = read(status, {}, body, NOW)
     assert answer.problem == problem
-    assert answer == no_answer("anything else", failed=False)
+    assert answer == no_delegation("anything else", failed=False)
     assert read(503, {}, b"", NOW).failed
 
 
@@ -104,11 +104,11 @@ def test_what_is_wrong_with_an_answer_is_said(status: int, body: bytes, problem:
 def test_what_is_not_valid_delegates_nothing(body: bytes) -> None:
     """ "bad JSON, missing properties, non-200 response, etc": and it is no reason to hold on to an older
     delegation."""
-    assert delegated_server(body) is None
+    assert parse_delegated_server(body) is None
     answer = read(200, {}, body, NOW)
     assert answer.delegated is None
     assert not answer.failed
-    assert answer.lifetime <= LONGEST_FAILURE
+    assert answer.lifetime <= MAX_FAILURE_LIFETIME
 
 
 def test_a_valid_answer() -> None:
@@ -144,17 +144,17 @@ def test_which_answers_say_that_there_is_none(status: int, *, failed: bool) -> N
 )
 def test_redirects_lead_only_to_https(location: str | None, expected: str | None) -> None:
     """An answer that came in the open could be anybody's."""
-    target = next_url(first_url("a.test"), location)
+    target = redirect_url(well_known_url("a.test"), location)
     assert target == (None if expected is None else URL(expected))
 
 
 @given(location=st.text())
 def test_no_redirect_raises(location: str) -> None:
     """Whatever a server writes there."""
-    target = next_url(first_url("a.test"), location)
+    target = redirect_url(well_known_url("a.test"), location)
     assert target is None or (target.scheme == "https" and target.host)
 
 
 def test_the_first_question() -> None:
     """Port 443 of the host itself."""
-    assert str(first_url("a.test")) == "https://a.test/.well-known/matrix/server"
+    assert str(well_known_url("a.test")) == "https://a.test/.well-known/matrix/server"

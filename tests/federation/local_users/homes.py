@@ -26,7 +26,7 @@ from federation.matrix.errors import MatrixError
 from federation.matrix.networks import LOOPBACK, Rules
 from federation.observer import HomeserverObserver
 from federation.peers.policy import policy
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from federation.rooms.engine import RoomGraph
 from storage.connect import DatabaseAddress
 from storage.database import Database
@@ -68,7 +68,7 @@ class Home:
     async def room(self, creator: str, **request: Any) -> str:
         """Create a room, which anyone may join unless `request` says otherwise."""
         asked = {"preset": "public_chat", **request}
-        return (await self.rooms.create_room(RoomRequest(creator=creator, **asked))).room_id
+        return (await self.rooms.create_room(CreateRoomRequest(creator=creator, **asked))).room_id
 
     async def say(self, room_id: str, user: str, body: str, **how: Any) -> str:
         content = {"msgtype": "m.text", "body": body}

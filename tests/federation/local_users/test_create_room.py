@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from storage.connect import DatabaseAddress
 from tests.federation.local_users.homes import Home, home_on
 
@@ -18,7 +18,7 @@ async def test_a_room_is_created_as_requested(pair: tuple[Home, Home], version: 
     here, there = pair
     alice, eve = await here.user("alice", "Alice"), await here.user("eve", "Eve")
     bob = await there.user("bob")
-    request = RoomRequest(
+    request = CreateRoomRequest(
         creator=alice,
         version=version,
         name="Kitchen",
@@ -65,18 +65,20 @@ async def test_a_taken_alias_leaves_no_room_behind(home: Home) -> None:
 async def test_the_same_key_gives_the_same_room(home: Home, database_address: DatabaseAddress) -> None:
     """After a crash, and for concurrent requests of two processes. Each creator has its own keys."""
     alice, eve = await home.user("alice"), await home.user("eve")
-    request = RoomRequest(creator=alice, key="delegations", alias="delegations")
+    request = CreateRoomRequest(creator=alice, key="delegations", alias="delegations")
     first = await home.rooms.create_room(request)
     assert first.is_new
     again = await home.rooms.create_room(request)
     assert (again.room_id, again.is_new) == (first.room_id, False)
-    other = await home.rooms.create_room(RoomRequest(creator=eve, key="delegations"))
+    other = await home.rooms.create_room(CreateRoomRequest(creator=eve, key="delegations"))
     assert other.room_id != first.room_id
     async with home_on(database_address) as second:
-        both = RoomRequest(creator=alice, key="both", alias="both")
+        both = CreateRoomRequest(creator=alice, key="both", alias="both")
         made = await asyncio.gather(*(one.rooms.create_room(both) for one in (home, second, home, second)))
         assert len({one.room_id for one in made}) == 1
-        named = RoomRequest(creator=alice, key="default", version="11", room_id="agent-federation-default")
+        named = CreateRoomRequest(
+            creator=alice, key="default", version="11", room_id="agent-federation-default"
+        )
         made = await asyncio.gather(*(one.rooms.create_room(named) for one in (home, second, home, second)))
     assert {one.room_id for one in made} == {"!agent-federation-default:here.test"}
     assert [one.is_new for one in made].count(True) == 1
@@ -88,7 +90,7 @@ async def test_a_repeated_request_invites_users_who_were_not_reached(pair: tuple
     alice = await here.user("alice")
     bob, eve = await there.user("bob"), await there.user("eve")
     there.refuses_invites.add(bob)
-    request = RoomRequest(creator=alice, key="k", invite=[bob, eve], is_direct=True)
+    request = CreateRoomRequest(creator=alice, key="k", invite=[bob, eve], is_direct=True)
     made = await here.rooms.create_room(request)
     assert made.not_invited == {bob: "No, thanks."}
     await there.rooms.leave(made.room_id, eve)

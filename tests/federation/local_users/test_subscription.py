@@ -9,7 +9,7 @@ import pytest
 
 from federation.events import Pdu
 from federation.events.room_event import RoomEvent
-from federation.rooms.receive import Transaction
+from federation.rooms.receive import IncomingTransaction
 from federation.stream.event_stream import Subscription
 from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
@@ -66,8 +66,8 @@ async def test_the_callers_statement_may_advance_a_reader(home: Home) -> None:
         said = [await home.say(room_id, alice, body) for body in ("first", "second")]
         entries = await subscription.next()
         async with home.database.autocommit() as connection:
-            await advance(connection, *subscription.place(entries[0].position))
-        subscription.came_to(entries[0].position)
+            await advance(connection, *subscription.cursor(entries[0].position))
+        subscription.set_position(entries[0].position)
         assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
     async with home.rooms.subscription("a") as subscription:
         assert [entry.event.event_id for entry in await subscription.next()] == said[1:]
@@ -100,7 +100,7 @@ async def test_the_cursor_advances_over_skipped_events_now_and_then(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that not all of them are skipped again after a restart."""
-    monkeypatch.setattr("federation.stream.event_stream.MOST_PASSED", 2)
+    monkeypatch.setattr("federation.stream.event_stream.MAX_SKIPPED", 2)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True, wanted=_is_message) as subscription:
@@ -154,9 +154,9 @@ async def test_an_earlier_redaction_is_applied_to_published_events(database: Dat
         assert contents == [plain.content, redaction.content, {}]
 
 
-def transaction_of(pdu: Pdu) -> Transaction:
+def transaction_of(pdu: Pdu) -> IncomingTransaction:
     """Return a transaction with this event only."""
-    return Transaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
+    return IncomingTransaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
 async def test_an_invite_is_read_while_it_is_valid(pair: tuple[Home, Home]) -> None:
@@ -207,7 +207,7 @@ async def test_a_replaced_reader_is_notified_and_commits_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its session may have ended without its noticing."""
-    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 0.0)
+    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 0.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a") as subscription:
@@ -232,7 +232,7 @@ async def test_a_reader_replaced_a_moment_ago_commits_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lease is checked when it commits; then it is notified."""
-    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED", 3_600.0)
+    monkeypatch.setattr("federation.stream.event_stream.CONFIRMED_FOR", 3_600.0)
     alice = await home.user("alice")
     room_id = await home.room(alice)
     async with home.rooms.subscription("a", from_now=True) as subscription:

@@ -44,7 +44,7 @@ async def fetcher(
     """It fetches from one server, whose media this is the address of."""
     server = await neighbourhood.server(handler, "a.test")
     public = PublicWeb(
-        Dns([("127.0.0.1", neighbourhood.names.port)], patience=5.0),
+        Dns([("127.0.0.1", neighbourhood.names.port)], timeout=5.0),
         user_agent="test",
         authorities=neighbourhood.certificates.trusted,
         blocked=(),

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from federation.memberships.incoming import MembershipRequests
+from federation.memberships.incoming import MembershipRequestHandler
 from federation.memberships.inviting import request
 from federation.memberships.late_invites import LateInvites
 from storage.database import Database
@@ -17,8 +17,8 @@ async def anybody(user: str, sender: str, room_id: str) -> None:
     """May be invited."""
 
 
-def requests_on(here: Graph, late: LateInvites) -> MembershipRequests:
-    return MembershipRequests(
+def requests_on(here: Graph, late: LateInvites) -> MembershipRequestHandler:
+    return MembershipRequestHandler(
         HERE,
         here.graph,
         here.keys,

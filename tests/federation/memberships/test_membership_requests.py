@@ -6,7 +6,7 @@ import pytest
 from federation.events import Pdu
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.memberships.incoming import MembershipRequests
+from federation.memberships.incoming import MembershipRequestHandler
 from federation.memberships.inviting import request
 from federation.memberships.membership_event import AUTHORISER
 from storage.database import Database
@@ -34,9 +34,9 @@ class Policy:
         self.heard.append((invite, problem))
 
 
-def requests_on(here: Graph, policy: Policy | None = None, **how: int) -> MembershipRequests:
+def requests_on(here: Graph, policy: Policy | None = None, **how: int) -> MembershipRequestHandler:
     policy = policy or Policy()
-    return MembershipRequests(
+    return MembershipRequestHandler(
         HERE,
         here.graph,
         here.keys,

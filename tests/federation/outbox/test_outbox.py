@@ -13,7 +13,7 @@ from federation.observer import Outcome, Waiting
 from federation.outbox.destination import MOST_BACKLOG, State
 from federation.outbox.messages import Fate
 from federation.outbox.retry_schedule import NO_CONTACT, Contact
-from federation.rooms.ports import Committed
+from federation.rooms.ports import CommittedEvent
 from federation.transactions.edu_making import receipt, to_device, typing
 from federation.transactions.edu_values import Receipt, ToDevice, Typing
 from storage.database import Database, connect_once
@@ -286,7 +286,7 @@ async def test_a_probe_that_fails_is_followed_by_another(
         reach.resolver,
         reach.connections,
         may_contact=lambda _: True,
-        witness=FailsOnce(),
+        recorder=FailsOnce(),
     )
     async with sending(database, client, now_ms) as us:
         await us.send(says(public_room("11"), *map(str, range(200))), PEER)
@@ -319,7 +319,7 @@ async def test_a_received_event_confirms_its_prev_events(us: Sending, peer: Rece
         await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
         sent = len(peer.received)
         answer = room.propose("m.room.message", ALICE, {}, after=[pdus[sent - 1]], auth=[])
-        us.outbox.queued([Committed(answer, room.version, PEER, frozenset())], [])
+        us.outbox.queued([CommittedEvent(answer, room.version, PEER, frozenset())], [])
         await peer.until_received(sent + 1)
 
 

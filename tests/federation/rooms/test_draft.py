@@ -3,7 +3,7 @@
 from federation.events.received import ACCEPTED, Dropped, Rejected
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.rooms.draft import RoomDraft
-from federation.rooms.receive_checks import Genuine
+from federation.rooms.receive_checks import VerifiedEvent
 from federation.rooms.store import RoomStore
 from storage.database import Database
 from tests.support.graph import graph_on, join
@@ -17,10 +17,10 @@ async def test_a_room_grows_in_a_draft(database: Database) -> None:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
         for pdu in room.events.values():
             before = await draft.state_before(pdu.prev_events)
-            verdict = await draft.judge(Genuine(pdu), before, current=await draft.current())
+            verdict = await draft.authorise(VerifiedEvent(pdu), before, current=await draft.current())
             assert verdict == ACCEPTED
             assert isinstance(verdict, type(ACCEPTED))
-            await draft.place(pdu, verdict, before)
+            await draft.insert(pdu, verdict, before)
         current = await draft.current()
         assert current.state == {key: pdu.event_id for key, pdu in room.state().items()}
         assert draft.extremities == (room.head[0].event_id,)
@@ -40,10 +40,10 @@ async def test_messages_share_the_state_of_what_they_follow(database: Database) 
             before = await draft.current()
             for _ in range(3):
                 pdu = room.say(BOB)
-                event = await draft.place(pdu, ACCEPTED, await draft.state_before(pdu.prev_events))
+                event = await draft.insert(pdu, ACCEPTED, await draft.state_before(pdu.prev_events))
                 assert (event.state_before, event.state_after) == (before.id, before.id)
             assert draft.new_groups == {}
-            assert await draft.group_of(dict(before.state), before) is before
+            assert await draft.state_group_for(dict(before.state), before) is before
 
 
 async def test_outliers_are_judged_by_their_auth_events_alone(database: Database) -> None:
@@ -52,15 +52,15 @@ async def test_outliers_are_judged_by_their_auth_events_alone(database: Database
     async with database.transaction() as connection:
         draft = await RoomDraft.of_new_room(RoomStore(database), connection, room.room_id, room.version)
         first, *others = room.events.values()
-        waiting = await draft.take_outlier(Genuine(others[-1]))
+        waiting = await draft.receive_outlier(VerifiedEvent(others[-1]))
         assert isinstance(waiting, Dropped)
         for pdu in (first, *others):
-            assert await draft.take_outlier(Genuine(pdu)) == ACCEPTED
+            assert await draft.receive_outlier(VerifiedEvent(pdu)) == ACCEPTED
         bad = room.propose("m.room.message", CAROL, {})
-        assert isinstance(await draft.take_outlier(Genuine(bad)), Rejected)
-        assert isinstance(await draft.take_outlier(Genuine(bad)), Rejected)
+        assert isinstance(await draft.receive_outlier(VerifiedEvent(bad)), Rejected)
+        assert isinstance(await draft.receive_outlier(VerifiedEvent(bad)), Rejected)
         assert draft.rejected == {bad.event_id}
-        assert not draft.has_place(first.event_id)
+        assert not draft.is_in_graph(first.event_id)
         assert draft.extremities == ()
 
 
@@ -77,5 +77,5 @@ async def test_an_event_of_another_room_has_no_place_here(database: Database) ->
             memory = (await store.rooms([room.room_id]))[room.room_id]
             draft = RoomDraft(store, connection, memory)
             await draft.load([joined.event_id], placed=True)
-            assert not draft.has_place(joined.event_id)
+            assert not draft.is_in_graph(joined.event_id)
             assert draft.version is ROOM_VERSIONS["12"]

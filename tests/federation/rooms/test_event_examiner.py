@@ -6,8 +6,8 @@ from federation.events import Malformed
 from federation.events.received import Dropped
 from federation.keys.server_keys import KeyNeed
 from federation.matrix.signatures import VerifyKey
-from federation.rooms.receive_checks import Genuine
-from federation.rooms.verify_events import EventExaminer
+from federation.rooms.receive_checks import VerifiedEvent
+from federation.rooms.verify_events import EventVerifier
 from tests.support.graph import NOW, KnownKeys
 from tests.support.rooms import ALICE, BOB, public_room
 
@@ -30,8 +30,8 @@ async def test_all_keys_are_asked_for_at_once_and_each_once() -> None:
     room = public_room("12", BOB)
     said = [room.say(ALICE if number % 3 else BOB) for number in range(120)]
     keys = Asked()
-    examined = await EventExaminer(keys, lambda: NOW).examine((pdu.event, room.version) for pdu in said)
-    assert [result for _, result in examined] == [Genuine(pdu) for pdu in said]
+    verified = await EventVerifier(keys, lambda: NOW).verify((pdu.event, room.version) for pdu in said)
+    assert [result for _, result in verified] == [VerifiedEvent(pdu) for pdu in said]
     latest = {pdu.sender: pdu.origin_server_ts for pdu in said}
     assert sorted(keys.needs, key=lambda need: need.server) == [
         KeyNeed("a.example", "ed25519:test", latest[ALICE]),
@@ -45,12 +45,12 @@ async def test_events_are_answered_in_their_order() -> None:
     good, other = room.say(ALICE), room.say(BOB)
     keys = KnownKeys()
     del keys.keys["b.example"]
-    examined = await EventExaminer(keys, lambda: NOW).examine(
+    verified = await EventVerifier(keys, lambda: NOW).verify(
         [(5, room.version), (other.event, room.version), (good.event, room.version)]
     )
-    (first, dropped), (second, unknown), (_, genuine) = examined
+    (first, dropped), (second, unknown), (_, event) = verified
     assert isinstance(first, Malformed)
     assert isinstance(dropped, Dropped)
     assert second == other
-    assert unknown == Dropped("step 2, signature checks: no key of b.example is to be had")
-    assert genuine == Genuine(good)
+    assert unknown == Dropped("step 2, signature checks: no key of b.example is available")
+    assert event == VerifiedEvent(good)

@@ -3,7 +3,7 @@
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.answer_servers import MissingEvents, backfill, event_id, missing_events, moment
+from federation.rooms.requests import MissingEvents, backfill, event_id, missing_events, parse_timestamp
 
 
 def test_missing_events() -> None:
@@ -45,11 +45,11 @@ def test_backfill() -> None:
 
 def test_moment() -> None:
     """Forwards unless it is said."""
-    assert moment({"ts": "5"}) == (5, "forwards")
-    assert moment({"ts": "-5", "dir": "b"}) == (-5, "backwards")
+    assert parse_timestamp({"ts": "5"}) == (5, "forwards")
+    assert parse_timestamp({"ts": "-5", "dir": "b"}) == (-5, "backwards")
     for query in ({}, {"ts": "١"}, {"ts": "9" * 19}, {"ts": "1", "dir": "x"}):
         with pytest.raises(MatrixError):
-            moment(query)
+            parse_timestamp(query)
 
 
 def test_event_id() -> None:

@@ -132,7 +132,7 @@ async def test_a_gap_that_nobody_fills_keeps_only_that_event_out(version: str, d
         here.peer.no_missing = here.peer.no_state = True
         results = await here.graph.receive("b.example", raw(orphan, good))
         assert results[good.event_id] == ACCEPTED
-        assert results[orphan.event_id] == Dropped(f"{hidden.event_id}, which it follows, is not to be had")
+        assert results[orphan.event_id] == Dropped(f"its prev_event {hidden.event_id} is not available")
         assert len(here.reports) == 2
         # When it comes again together with what was missing, it is as good as any other.
         results = await here.graph.receive("b.example", raw(orphan, hidden))
@@ -196,11 +196,7 @@ async def test_an_auth_event_that_is_not_to_be_had_is_no_reason_to_reject(
         room.events[odd.event_id] = odd
         here.peer.hidden = {levels.event_id}
         results = await here.graph.receive("a.example", raw(odd))
-        assert results == {
-            odd.event_id: Dropped(
-                f"step 4, auth events: {levels.event_id}, on which it rests, is not to be had"
-            )
-        }
+        assert results == {odd.event_id: Dropped(f"step 4, auth events: {levels.event_id} is not available")}
         here.peer.hidden = set()
         assert await here.graph.receive("a.example", raw(odd)) == {odd.event_id: ACCEPTED}
 

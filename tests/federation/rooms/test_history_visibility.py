@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.rooms.read import members_of, memberships_that_see, sees
+from federation.rooms.read import can_see, membership_events_of, memberships_that_see
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from federation.rooms.read import members_of, memberships_that_see, sees
 def test_visibility(content: dict[str, object] | None, seen_by: set[str]) -> None:
     """What is not understood counts as `shared`."""
     enough = memberships_that_see(content)
-    assert {one for one in ("join", "invite", "leave") if sees(enough, [one])} == seen_by - {"none"}
-    assert sees(enough, []) == ("none" in seen_by)
+    assert {one for one in ("join", "invite", "leave") if can_see(enough, [one])} == seen_by - {"none"}
+    assert can_see(enough, []) == ("none" in seen_by)
 
 
 def test_one_member_is_enough() -> None:
     """Whatever the others are, and whatever they claim to be."""
-    assert sees({"join"}, ["leave", {"join": 1}, "join"])
-    assert not sees({"join"}, [["join"], None])
+    assert can_see({"join"}, ["leave", {"join": 1}, "join"])
+    assert not can_see({"join"}, [["join"], None])
 
 
 def test_members_are_those_of_the_server() -> None:
@@ -38,4 +38,4 @@ def test_members_are_those_of_the_server() -> None:
         ("m.room.topic", "@c:one"): "$3",
         ("m.room.member", "nobody"): "$4",
     }
-    assert members_of("one", state) == ["$1"]
+    assert membership_events_of("one", state) == ["$1"]

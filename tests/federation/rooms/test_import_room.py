@@ -102,9 +102,9 @@ async def test_what_is_no_room_is_the_peers_fault(version: str, database: Databa
             await take_in(here, room, joined, before, [], version=ROOM_VERSIONS["10"])
         room.join_rule(ALICE, "invite")
         closed = [pdu.event for pdu in room.state().values()]
-        with pytest.raises(PeerError, match="join is refused"):
+        with pytest.raises(PeerError, match="does not allow the join"):
             await take_in(here, room, joined, closed, everything(room))
-        with pytest.raises(PeerError, match="of no room"):
+        with pytest.raises(PeerError, match="without a room id"):
             await here.graph.import_room("a.example", room.version, state=[], auth_chain=[], event=5)
         assert await here.graph.room(room.room_id) is None
         assert here.hook.committed == []

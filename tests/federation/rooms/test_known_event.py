@@ -3,7 +3,7 @@
 import pytest
 
 from federation.events.received import ACCEPTED, Rejected, SoftFailed, Verdict
-from federation.rooms.receive_checks import known
+from federation.rooms.receive_checks import known_event
 from tests.support.rooms import Room
 
 
@@ -12,11 +12,11 @@ from tests.support.rooms import Room
 )
 def test_a_verdict_is_remembered(verdict: Verdict) -> None:
     """With the rule's number and text, whatever colons are in it."""
-    event = known(Room("12").create, verdict, 1, 2)
+    event = known_event(Room("12").create, verdict, 1, 2)
     assert event.receipt == verdict
     assert not event.is_outlier
 
 
 def test_an_outlier_has_no_place() -> None:
     """Nothing is known of the state before it."""
-    assert known(Room("12").create, ACCEPTED).is_outlier
+    assert known_event(Room("12").create, ACCEPTED).is_outlier

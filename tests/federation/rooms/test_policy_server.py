@@ -7,7 +7,14 @@ import pytest
 from federation.events import Pdu, parse
 from federation.events.event_signatures import add_signature
 from federation.matrix.signatures import encode_base64
-from federation.rooms.policy_server import KEY_ID, PolicyServer, is_signed, merged, named_by, needs_signature
+from federation.rooms.policy_server import (
+    KEY_ID,
+    PolicyServer,
+    is_signed,
+    needs_signature,
+    parse_policy_server,
+    with_policy_signature,
+)
 from tests.support.rooms import ALICE, BOB, Room, public_room, signer
 
 SIGNER = signer("policy.example")
@@ -26,7 +33,7 @@ def signed(room: Room, pdu: Pdu, key_id: str = KEY_ID) -> dict[str, Any]:
 
 def test_a_room_names_its_policy_server() -> None:
     """With its public key."""
-    assert named_by(policy_event(CONTENT)) == SERVER
+    assert parse_policy_server(policy_event(CONTENT)) == SERVER
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_a_room_names_its_policy_server() -> None:
 )
 def test_what_names_no_server_properly_is_as_nothing(content: dict[str, Any]) -> None:
     """Otherwise a mistake would silence the room."""
-    assert named_by(policy_event(content)) is None
+    assert parse_policy_server(policy_event(content)) is None
 
 
 def test_its_signature_is_by_one_key() -> None:
@@ -68,7 +75,7 @@ def test_an_answer_is_merged() -> None:
     room = public_room("12", BOB)
     said = room.say(BOB)
     made = signed(room, said)["signatures"]["policy.example"]
-    event = merged(said.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}})
+    event = with_policy_signature(said.event, SERVER, {"policy.example": {**made, "x": 1}, "b.example": {}})
     assert event == signed(room, said)
     for answer in (None, {}, {"policy.example": 5}, {"policy.example": {KEY_ID: 5}}):
-        assert merged(said.event, SERVER, answer) is None
+        assert with_policy_signature(said.event, SERVER, answer) is None

@@ -12,9 +12,9 @@ from federation.events.event_signatures import add_signature
 from federation.events.received import ACCEPTED, SoftFailed
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.signatures import encode_base64
-from federation.rooms.policy_server import KEY_ID, named_by
+from federation.rooms.policy_server import KEY_ID, parse_policy_server
 from federation.rooms.policy_server import POLICY as POLICY_EVENT
-from federation.rooms.policy_signing import PolicySigning
+from federation.rooms.policy_signing import PolicySigner
 from federation.rooms.store import RoomStore
 from storage.database import Database
 from tests.support.graph import HERE, US, Graph, graph_on, join, raw
@@ -64,7 +64,7 @@ async def test_our_events_are_signed_there_first(database: Database) -> None:
         assert (refused.value.status, refused.value.errcode) == (403, "M_FORBIDDEN")
         assert "spam" in refused.value.text
         here.peer.policy = lambda event: {}
-        with pytest.raises(PeerError, match="without a signature"):
+        with pytest.raises(PeerError, match="no valid signature"):
             await here.graph.send_event(room.room_id, "m.room.message", {"body": "odd"}, US)
 
 
@@ -113,7 +113,7 @@ class Silent:
     async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
         self.asked.release()
         await self.ended.wait()
-        raise PeerUnreachable(server, "broke off the connection")
+        raise PeerUnreachable(server, "closed the connection")
 
 
 async def test_rooms_wait_for_their_policy_server_without_holding_connections(database: Database) -> None:
@@ -176,11 +176,11 @@ async def test_a_policy_server_has_a_bounded_time_to_answer(database: Database) 
     async with graph_on(database, room) as here:
         await join(here, room)
         silent = Silent(here)
-        signing = PolicySigning(HERE, here.peer, RoomStore(database), here.reports.append, timeout=0.01)
-        policy = named_by(room.state()[POLICY_EVENT])
+        signing = PolicySigner(HERE, here.peer, RoomStore(database), here.reports.append, timeout=0.01)
+        policy = parse_policy_server(room.state()[POLICY_EVENT])
         assert policy is not None
         with pytest.raises(PeerTimedOut):
-            await signing.signed(room.say(BOB), room.version, policy)
+            await signing.sign(room.say(BOB), room.version, policy)
         await silent.asked.acquire()
 
 

@@ -12,13 +12,13 @@ from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import NeedKeys
 from federation.rooms.policy_server import PolicyServer
 from federation.rooms.receive_checks import (
-    Genuine,
     NeedEvents,
+    VerifiedEvent,
     authorise,
     authorise_by_auth_events,
-    examine,
+    dropped_without_keys,
     needed_for_step_4,
-    unsigned,
+    verify_pdu,
 )
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room, signer, verify_keys
 
@@ -32,7 +32,7 @@ def changed(pdu: Pdu, room: Room, **fields: Any) -> Any:
 
 
 def step_4(room: Room, pdu: Pdu, **how: Any) -> object:
-    return authorise_by_auth_events(Genuine(pdu), room.version, how.pop("known", room.events), **how)
+    return authorise_by_auth_events(VerifiedEvent(pdu), room.version, how.pop("known", room.events), **how)
 
 
 def in_place(
@@ -40,7 +40,7 @@ def in_place(
 ) -> object:
     keys = state_needed(pdu, room.version)
     return authorise(
-        Genuine(pdu),
+        VerifiedEvent(pdu),
         room.version,
         room.events,
         {key: before[key] for key in keys if key in before},
@@ -53,8 +53,8 @@ def test_a_good_event_is_accepted(version: str) -> None:
     """All seven steps."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {"body": "hello"})
-    genuine = examine(parse(pdu.event, room.version), room.version, KEYS, NOW)
-    assert genuine == Genuine(pdu)
+    event = verify_pdu(parse(pdu.event, room.version), room.version, KEYS, NOW)
+    assert event == VerifiedEvent(pdu)
     assert step_4(room, pdu) == ACCEPTED
     assert in_place(room, pdu, room.state(), room.state()) == ACCEPTED
 
@@ -62,7 +62,7 @@ def test_a_good_event_is_accepted(version: str) -> None:
 @VERSIONS
 def test_step_1_what_is_no_event_is_dropped(version: str) -> None:
     """It has no id by which it could be remembered."""
-    dropped = examine(
+    dropped = verify_pdu(
         parse({"type": "m.room.message"}, ROOM_VERSIONS[version]), ROOM_VERSIONS[version], {}, NOW
     )
     assert isinstance(dropped, Dropped)
@@ -74,7 +74,7 @@ def test_step_2_an_unsigned_event_is_dropped(version: str) -> None:
     """The sender's server must have signed."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
-    dropped = examine(changed(pdu, room, signatures={}), room.version, KEYS, NOW)
+    dropped = verify_pdu(changed(pdu, room, signatures={}), room.version, KEYS, NOW)
     assert dropped == Dropped("step 2, signature checks: b.example has not signed it")
 
 
@@ -83,7 +83,7 @@ def test_step_2_a_forged_event_is_dropped(version: str) -> None:
     """What is signed has been changed after that."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {})
-    dropped = examine(changed(pdu, room, depth=77), room.version, KEYS, NOW)
+    dropped = verify_pdu(changed(pdu, room, depth=77), room.version, KEYS, NOW)
     assert dropped == Dropped("step 2, signature checks: the signature by ed25519:test of b.example is wrong")
 
 
@@ -91,9 +91,9 @@ def test_step_2_a_forged_event_is_dropped(version: str) -> None:
 def test_step_2_keys_are_asked_for_and_then_the_event_is_dropped(version: str) -> None:
     """An unknown key is named; when it is not to be had, the signature counts as absent."""
     room = public_room(version, BOB)
-    need = examine(room.propose("m.room.message", BOB, {}), room.version, {}, NOW)
+    need = verify_pdu(room.propose("m.room.message", BOB, {}), room.version, {}, NOW)
     assert need == NeedKeys({"b.example": ("ed25519:test",)})
-    assert unsigned(need) == Dropped("step 2, signature checks: no key of b.example is to be had")
+    assert dropped_without_keys(need) == Dropped("step 2, signature checks: no key of b.example is available")
 
 
 @VERSIONS
@@ -101,11 +101,11 @@ def test_step_3_changed_content_is_taken_out(version: str) -> None:
     """The event goes on in its redacted form, under the same id."""
     room = public_room(version, BOB)
     pdu = room.propose("m.room.message", BOB, {"body": "true"})
-    genuine = examine(changed(pdu, room, content={"body": "false"}), room.version, KEYS, NOW)
-    assert isinstance(genuine, Genuine)
-    assert genuine.pdu == pdu
-    assert genuine.pdu.content == {}
-    assert genuine.pdu.event == redacted(pdu, room.version).event
+    event = verify_pdu(changed(pdu, room, content={"body": "false"}), room.version, KEYS, NOW)
+    assert isinstance(event, VerifiedEvent)
+    assert event.pdu == pdu
+    assert event.pdu.content == {}
+    assert event.pdu.event == redacted(pdu, room.version).event
 
 
 @VERSIONS
@@ -117,7 +117,7 @@ def test_step_4_auth_events_are_asked_for(version: str) -> None:
     needed = needed_for_step_4(pdu, room.version)
     first = min(needed)
     assert step_4(room, pdu, known={}, absent=set(needed)) == Dropped(
-        f"step 4, auth events: {first}, on which it rests, is not to be had"
+        f"step 4, auth events: {first} is not available"
     )
 
 
@@ -189,7 +189,7 @@ def test_an_event_that_used_to_be_short_enough_is_kept_as_rejected() -> None:
     room = public_room("10", BOB)
     pdu = room.propose("m.room.message", BOB, {})
     rejected = authorise_by_auth_events(
-        Genuine(pdu, "type is longer than 255 bytes"), room.version, room.events
+        VerifiedEvent(pdu, "type is longer than 255 bytes"), room.version, room.events
     )
     assert rejected == Rejected("size limits", "type is longer than 255 bytes")
 
@@ -200,7 +200,7 @@ def test_an_overlong_event_is_examined_like_any_other() -> None:
     room.join(ALICE)
     event = dict(room.propose("m.room.message", ALICE, {}).event) | {"type": "ü" * 200}
     parsed = parse(event, room.version)
-    assert isinstance(examine(parsed, room.version, KEYS, NOW), Dropped)
+    assert isinstance(verify_pdu(parsed, room.version, KEYS, NOW), Dropped)
 
 
 def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> None:
@@ -215,5 +215,5 @@ def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> 
         (room.propose("m.room.policy", ALICE, {}, ""), ACCEPTED),
     ):
         state = {key: room.state()[key] for key in state_needed(pdu, room.version) if key in room.state()}
-        verdict = authorise(Genuine(pdu), room.version, room.events, state, None, policy=policy)
+        verdict = authorise(VerifiedEvent(pdu), room.version, room.events, state, None, policy=policy)
         assert verdict == expected

@@ -9,7 +9,7 @@ import pytest
 from federation.events.event_signatures import add_signature
 from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
 from federation.matrix.errors import MatrixError
-from federation.rooms.receive import MOST_REFUSALS, Transaction
+from federation.rooms.receive import MAX_REFUSALS, IncomingTransaction
 from storage.database import Database
 from storage.federation.incoming_transactions import TransactionResponse
 from tests.support.graph import HERE, US, Graph, graph_on, join, raw
@@ -204,7 +204,7 @@ async def test_a_server_that_the_acl_keeps_out_is_not_heard(database: Database) 
         await join(here, room)
         said = room.say(BOB)
         results = await here.graph.receive("b.example", raw(said))
-        assert results == {said.event_id: Dropped("the room's m.room.server_acl keeps your server out")}
+        assert results == {said.event_id: Dropped("the room's m.room.server_acl denies your server")}
         assert await here.graph.receive("a.example", raw(said)) == {said.event_id: ACCEPTED}
 
 
@@ -221,7 +221,7 @@ async def test_an_acl_that_comes_later_keeps_out_a_server_whose_events_were_acce
         assert await here.graph.receive("a.example", raw(acl)) == {acl.event_id: ACCEPTED}
         second = room.say(BOB)
         results = await here.graph.receive("b.example", raw(second))
-        assert results == {second.event_id: Dropped("the room's m.room.server_acl keeps your server out")}
+        assert results == {second.event_id: Dropped("the room's m.room.server_acl denies your server")}
 
 
 async def test_a_second_create_event_is_dropped(database: Database) -> None:
@@ -251,7 +251,7 @@ async def test_forged_events_are_dropped_and_changed_ones_redacted(version: str,
         here.keys.keys.pop("a.example")
         results = await here.graph.receive("a.example", raw(unknown))
         assert results[unknown.event_id] == Dropped(
-            "step 2, signature checks: no key of a.example is to be had"
+            "step 2, signature checks: no key of a.example is available"
         )
 
 
@@ -292,7 +292,7 @@ async def test_what_came_of_it_is_written_with_it(database: Database) -> None:
             raise KeyError("no")
 
         with pytest.raises(KeyError):
-            await here.graph.receive_transaction("a.example", raw(said), Transaction("1", fail))
+            await here.graph.receive_transaction("a.example", raw(said), IncomingTransaction("1", fail))
         assert await here.graph.events([said.event_id]) == {}
         assert here.counts.received == []
         assert await here.graph.receive("a.example", raw(said)) == {said.event_id: ACCEPTED}
@@ -351,9 +351,9 @@ async def test_a_server_that_cannot_be_asked_is_sent_away_for_a_while(database: 
         start = room.head
         good = room.say(ALICE, after=start)
         orphan = room.say(BOB, after=[room.say(BOB, after=start)])
-        dropped = Dropped(f"{orphan.prev_events[0]}, which it follows, is not to be had")
+        dropped = Dropped(f"its prev_event {orphan.prev_events[0]} is not available")
         here.peer.unreachable = {"missing_events"}
-        for _ in range(MOST_REFUSALS):
+        for _ in range(MAX_REFUSALS):
             with pytest.raises(MatrixError, match="503 M_UNKNOWN"):
                 await here.graph.receive("b.example", raw(orphan, good))
         with pytest.raises(MatrixError, match="503 M_UNKNOWN"):

@@ -116,5 +116,5 @@ async def test_what_relates_to_what_is_kept(database: Database) -> None:
             (said.event_id, "m.annotation", old.event_id),
         }
         assert await rows(database, "SELECT * FROM redactions") == [(gone.event_id, redaction.event_id)]
-        (shown,) = await here.graph.shown_to_people([gone])
+        (shown,) = await here.graph.apply_redactions([gone])
         assert shown.content == {}

@@ -9,7 +9,14 @@ from federation.events import Template, build
 from federation.events.room_event import NewEvent
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.rooms.creation import MOST_INVITED, MOST_STATE, Creation, InitialState, RoomRequest, plan
+from federation.rooms.creation import (
+    MAX_INITIAL_STATE,
+    MAX_INVITES,
+    CreateRoomRequest,
+    InitialState,
+    RoomPlan,
+    plan,
+)
 from tests.support.rooms import Room, signer
 
 SERVER = "a.example"
@@ -17,20 +24,20 @@ ALICE, EVE, BOB = "@alice:a.example", "@eve:a.example", "@bob:b.example"
 EVERY_VERSION = pytest.mark.parametrize("version", ["10", "11", "12"])
 
 
-def planned(creator: str = ALICE, **request: Any) -> Creation:
-    return plan(RoomRequest(creator=creator, **request), SERVER, opaque="random")
+def planned(creator: str = ALICE, **request: Any) -> RoomPlan:
+    return plan(CreateRoomRequest(creator=creator, **request), SERVER, opaque="random")
 
 
-def types(creation: Creation) -> list[str]:
+def types(creation: RoomPlan) -> list[str]:
     return [event.type for event in creation.events]
 
 
-def content(creation: Creation, type_: str, key: str = "") -> Any:
+def content(creation: RoomPlan, type_: str, key: str = "") -> Any:
     (found,) = [one for one in creation.events if (one.type, one.state_key) == (type_, key)]
     return found.content
 
 
-def enacted(creation: Creation) -> Room:
+def enacted(creation: RoomPlan) -> Room:
     """The room, each event of it allowed by the rules."""
     first = creation.events[0]
     room = Room(creation.version.id, creator=ALICE, **first.content)
@@ -164,9 +171,9 @@ def test_power_levels_are_laid_over_the_usual_ones() -> None:
 def test_invites_of_other_servers_are_left_to_them() -> None:
     """They have to sign first. Those of this server are part of the room from its first commit on."""
     creation = planned(invite=[BOB, EVE, EVE, ALICE], is_direct=True)
-    assert creation.invite_elsewhere == (BOB,)
+    assert creation.remote_invites == (BOB,)
     assert content(creation, "m.room.member", EVE) == {"membership": "invite", "is_direct": True}
-    request = RoomRequest(creator=ALICE, invite=[EVE])
+    request = CreateRoomRequest(creator=ALICE, invite=[EVE])
     named = plan(
         request, SERVER, opaque="r", profiles={ALICE: {"displayname": "A"}, EVE: {"displayname": "E"}}
     )
@@ -187,7 +194,7 @@ def test_the_id_of_a_room_is_chosen_where_the_server_names_it() -> None:
     chosen = planned(version="11", room_id="agent-federation-default")
     assert chosen.room_id == "!agent-federation-default:a.example"
     assert planned().room_id is None
-    with pytest.raises(MatrixError, match="nobody chooses"):
+    with pytest.raises(MatrixError, match="cannot be chosen"):
         planned(room_id="x")
 
 
@@ -198,8 +205,8 @@ def test_the_id_of_a_room_is_chosen_where_the_server_names_it() -> None:
         {"creator": "alice"},
         {"preset": "open"},
         {"invite": ["bob"]},
-        {"invite": [f"@u{n}:a.example" for n in range(MOST_INVITED + 1)]},
-        {"initial_state": [InitialState("x", {}, str(n)) for n in range(MOST_STATE + 1)]},
+        {"invite": [f"@u{n}:a.example" for n in range(MAX_INVITES + 1)]},
+        {"initial_state": [InitialState("x", {}, str(n)) for n in range(MAX_INITIAL_STATE + 1)]},
         {"initial_state": [InitialState("m.room.create", {})]},
         {"initial_state": [InitialState("m.room.member", {"membership": "join"}, ALICE)]},
         {"initial_state": [InitialState("m.room.power_levels", {})]},

@@ -5,8 +5,8 @@ from federation.events import Pdu
 from federation.events.received import ACCEPTED, Dropped
 from federation.rooms.draft import RoomDraft
 from federation.rooms.gap_filling import RoomBatch
-from federation.rooms.receive import must_have_place, state_of, take_in, take_outliers
-from federation.rooms.receive_checks import Genuine
+from federation.rooms.receive import event_ids_to_load, known_state, receive_batch, receive_outliers
+from federation.rooms.receive_checks import VerifiedEvent
 from federation.rooms.store import RoomStore
 from storage.database import Database
 from tests.support.graph import graph_on, join
@@ -14,7 +14,7 @@ from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
 def batch_of(room: Room, *pdus: Pdu) -> RoomBatch:
-    return RoomBatch(room.room_id, room.version, {pdu.event_id: Genuine(pdu) for pdu in pdus})
+    return RoomBatch(room.room_id, room.version, {pdu.event_id: VerifiedEvent(pdu) for pdu in pdus})
 
 
 async def test_history_is_told_to_nobody(database: Database) -> None:
@@ -28,9 +28,9 @@ async def test_history_is_told_to_nobody(database: Database) -> None:
             draft = RoomDraft(store, connection, memory)
             before = draft.extremities
             said = room.say(BOB)
-            results = await take_in(draft, batch_of(room, said), in_timeline=False)
+            results = await receive_batch(draft, batch_of(room, said), in_timeline=False)
             assert results == {said.event_id: ACCEPTED}
-            assert draft.has_place(said.event_id)
+            assert draft.is_in_graph(said.event_id)
             assert (draft.extremities, draft.timeline) == (before, [])
 
 
@@ -48,19 +48,19 @@ async def test_a_gap_is_crossed_only_with_a_state_that_holds(database: Database)
             for states, outliers in (
                 ({}, {}),
                 ({lost.event_id: state}, {}),
-                ({lost.event_id: StateIds((), ())}, {lost.event_id: Genuine(lost)}),
+                ({lost.event_id: StateIds((), ())}, {lost.event_id: VerifiedEvent(lost)}),
             ):
                 draft = RoomDraft(store, connection, memory)
                 batch = batch_of(room, last)
                 batch.states, batch.outliers = states, outliers
-                assert must_have_place(batch) == {lost.event_id, last.event_id}
-                results = await take_in(draft, batch)
-                dropped = Dropped(f"{lost.event_id}, which it follows, is not to be had")
+                assert event_ids_to_load(batch) == {lost.event_id, last.event_id}
+                results = await receive_batch(draft, batch)
+                dropped = Dropped(f"its prev_event {lost.event_id} is not available")
                 assert results == {last.event_id: dropped}
             draft = RoomDraft(store, connection, memory)
             batch.states = {lost.event_id: state}
-            assert await take_in(draft, batch) == {last.event_id: ACCEPTED}
-            assert draft.has_place(lost.event_id)
+            assert await receive_batch(draft, batch) == {last.event_id: ACCEPTED}
+            assert draft.is_in_graph(lost.event_id)
             # Sent later by its own server it has its place already, so others hear of it now.
             assert [event.pdu for event in draft.timeline] == [lost, last]
 
@@ -82,9 +82,9 @@ async def test_what_lies_right_behind_a_gap_is_held_against_today(database: Data
             for first_depth, verdict in ((0, "soft_failed"), (late.depth + 1, "accepted")):
                 draft = RoomDraft(store, connection, memory)
                 batch = batch_of(room, friends)
-                batch.outliers, batch.states = {late.event_id: Genuine(late)}, {late.event_id: state}
+                batch.outliers, batch.states = {late.event_id: VerifiedEvent(late)}, {late.event_id: state}
                 batch.first_depth = first_depth
-                assert await take_in(draft, batch) == {friends.event_id: ACCEPTED}
+                assert await receive_batch(draft, batch) == {friends.event_id: ACCEPTED}
                 assert draft.known[late.event_id].verdict == verdict
                 assert [event.pdu for event in draft.timeline] == [friends]
 
@@ -98,9 +98,9 @@ async def test_a_state_holds_what_is_of_the_room_and_was_not_rejected(database: 
         first, second = room.topic(ALICE, "first"), room.topic(ALICE, "second")
         bad = room.propose("m.room.name", CAROL, {}, "")
         everything = [*room.events.values(), bad, other.create]
-        await take_outliers(draft, {pdu.event_id: Genuine(pdu) for pdu in reversed(everything)})
+        await receive_outliers(draft, {pdu.event_id: VerifiedEvent(pdu) for pdu in reversed(everything)})
         ids = [said, first, second, bad, other.create, room.create]
-        state = await state_of(draft, StateIds((*(pdu.event_id for pdu in ids), "$unknown"), ()))
+        state = await known_state(draft, StateIds((*(pdu.event_id for pdu in ids), "$unknown"), ()))
         assert state == {
             ("m.room.topic", ""): first.event_id,
             ("m.room.create", ""): room.create.event_id,

@@ -105,12 +105,12 @@ async def test_history_is_hidden_from_servers(
         late = room.say(BOB, "late")
         everything = [early, invited, middle, joined, late]
         await here.graph.receive("b.example", raw(*everything))
-        shown = await here.graph.shown_to_server("c.example", everything)
+        shown = await here.graph.redact_for_server("c.example", everything)
         assert shown == everything
         seen = [pdu.event == original.event for pdu, original in zip(shown, everything, strict=True)]
         assert [seen[0], seen[2], seen[4]] == [before_invite, after_invite, after_join]
         assert seen[3]
-        hidden = await here.graph.shown_to_server("d.example", [early])
+        hidden = await here.graph.redact_for_server("d.example", [early])
         assert (hidden[0].content == {}) == (visibility in {"invited", "joined"})
 
 
@@ -139,7 +139,7 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
             redactions.append(room.add(redaction))
         await here.graph.receive("b.example", raw(by_power, by_server, by_nobody, *redactions))
         targets = [by_power, by_server, by_nobody]
-        shown = await here.graph.shown_to_people(targets)
+        shown = await here.graph.apply_redactions(targets)
         assert [pdu.event for pdu in shown] == [
             redacted(by_power, room.version).event,
             redacted(by_server, room.version).event,
@@ -147,10 +147,10 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
         ]
         assert (await here.graph.events([late.event_id])) == {}
         await here.graph.receive("b.example", raw(late))
-        (shown_late,) = await here.graph.shown_to_people([late])
+        (shown_late,) = await here.graph.apply_redactions([late])
         assert shown_late.event == redacted(late, room.version).event
         # To servers as well: what was taken back is given to nobody.
-        (to_server,) = await here.graph.shown_to_server("c.example", [by_power])
+        (to_server,) = await here.graph.redact_for_server("c.example", [by_power])
         assert to_server.content == {}
 
 
@@ -163,7 +163,7 @@ async def test_a_redaction_that_names_another_room_does_nothing(database: Databa
         said = room.say(BOB)
         redaction = other.send("m.room.redaction", BOB, {"redacts": said.event_id})
         await here.graph.receive("b.example", raw(said, redaction))
-        assert (await here.graph.shown_to_people([said]))[0].event == said.event
+        assert (await here.graph.apply_redactions([said]))[0].event == said.event
 
 
 async def test_servers_of_unknown_rooms(database: Database) -> None:

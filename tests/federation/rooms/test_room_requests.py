@@ -5,7 +5,7 @@ import json
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.answer_servers import RoomRequests
+from federation.rooms.requests import RoomRequestHandler
 from storage.database import Database
 from tests.support.graph import HERE, graph_on, join, raw
 from tests.support.rooms import ALICE, BOB, CAROL, public_room
@@ -19,7 +19,7 @@ async def test_hidden_events_are_given_redacted(database: Database) -> None:
         await join(here, room)
         early, joined = room.say(BOB, "early"), room.join(CAROL)
         await here.graph.receive("b.example", raw(early, joined))
-        requests = RoomRequests(HERE, here.graph)
+        requests = RoomRequestHandler(HERE, here.graph)
         for server, content in (("b.example", early.content), ("c.example", {})):
             given = json.loads(await requests.event(server, early.event_id, 5))
             assert given["pdus"][0]["content"] == content
@@ -41,7 +41,7 @@ async def test_rejected_events_are_not_given(database: Database) -> None:
         bad = room.propose("m.room.topic", CAROL, {}, "")
         await here.graph.receive("c.example", raw(bad))
         with pytest.raises(MatrixError, match="404"):
-            await RoomRequests(HERE, here.graph).event("a.example", bad.event_id, 5)
+            await RoomRequestHandler(HERE, here.graph).event("a.example", bad.event_id, 5)
 
 
 async def test_only_servers_of_the_room_are_answered(database: Database) -> None:
@@ -51,7 +51,7 @@ async def test_only_servers_of_the_room_are_answered(database: Database) -> None
         await join(here, room)
         said = room.say(BOB)
         await here.graph.receive("b.example", raw(said))
-        requests, query = RoomRequests(HERE, here.graph), {"event_id": said.event_id, "ts": "1"}
+        requests, query = RoomRequestHandler(HERE, here.graph), {"event_id": said.event_id, "ts": "1"}
         assert json.loads(await requests.state_ids("b.example", room.room_id, query))["pdu_ids"]
         left = room.member(BOB, BOB, "leave")
         await here.graph.receive("b.example", raw(left))

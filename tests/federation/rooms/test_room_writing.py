@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from federation.events.received import ACCEPTED
-from federation.rooms.receive import Transaction
+from federation.rooms.receive import IncomingTransaction
 from storage.connect import ConnectionLost
 from storage.database import Database
 from storage.federation.incoming_transactions import TransactionResponse
@@ -218,7 +218,7 @@ async def test_what_fails_after_the_commit_does_not_make_the_event_look_failed(
         else:
             pdu = room.say(BOB) if what == "a message of another server" else room.topic(ALICE, "Soup")
             answered = TransactionResponse("b.example", "1", b"{}")
-            transaction = Transaction("1", lambda _: answered)
+            transaction = IncomingTransaction("1", lambda _: answered)
             results = await here.graph.receive_transaction("b.example", raw(pdu), transaction)
             assert results == {pdu.event_id: ACCEPTED}
         assert [entry.event.event_id for entry in await reading] == [pdu.event_id]

@@ -190,7 +190,7 @@ async def test_the_events_that_wait_for_a_room_are_bounded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Further ones are refused at once; what waits is sent."""
-    monkeypatch.setattr("federation.rooms.send.MOST_WAITING", 100)
+    monkeypatch.setattr("federation.rooms.send.MAX_QUEUED", 100)
     async with graph_on(database, public_room("12")) as here:
         room_id = await own_room(here)
         results = await asyncio.gather(

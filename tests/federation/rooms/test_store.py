@@ -15,7 +15,7 @@ async def test_a_room_is_remembered_until_somebody_writes_to_it(database: Databa
         store = RoomStore(database)
         first = (await store.rooms([room.room_id]))[room.room_id]
         assert (await store.rooms([room.room_id, "!unknown"])) == {room.room_id: first}
-        assert store.remembered_room(room.room_id) is first
+        assert store.cached_room(room.room_id) is first
         first.merges[frozenset({1, 2})] = 3
         joined = room.join(CAROL)
         await here.graph.receive("c.example", raw(joined))
@@ -23,7 +23,7 @@ async def test_a_room_is_remembered_until_somebody_writes_to_it(database: Databa
         assert second.view.generation == first.view.generation + 1
         assert "c.example" in second.joined
         assert second.merges is first.merges
-        assert store.remembered_room("!unknown") is None
+        assert store.cached_room("!unknown") is None
         assert await store.rooms([]) == {}
         assert (
             await store.version(room.room_id)

@@ -9,7 +9,7 @@ import pytest
 from federation.events import EventId, Pdu
 from federation.events.room_event import StreamedEvent
 from federation.events.stripped_state import strip
-from federation.rooms.receive import Transaction
+from federation.rooms.receive import IncomingTransaction
 from federation.rooms.store import RoomStore
 from federation.rooms.stream import RoomStream
 from storage.database import Database
@@ -217,9 +217,9 @@ async def test_it_goes_on_after_a_restart_of_postgres(database: Database) -> Non
         assert ids((await here.graph.stream.read(0)).entries) == [joined.event_id, sent.event_id]
 
 
-def transaction_of(pdu: Pdu) -> Transaction:
+def transaction_of(pdu: Pdu) -> IncomingTransaction:
     """With this event alone."""
-    return Transaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
+    return IncomingTransaction(pdu.event_id, lambda _: TransactionResponse("b.example", pdu.event_id, b"{}"))
 
 
 async def test_a_redaction_is_applied_whichever_comes_first(database: Database) -> None:
@@ -279,7 +279,7 @@ async def test_an_invite_is_read_in_its_place_as_long_as_it_stands(database: Dat
                 assert await insert_invite(connection, answered)
                 await delete_membership(connection, answered.room_id, answered.user_id)
         passed = await stream.read(0, 2)
-        assert (passed.entries, passed.upto) == ([], await stream.last_position())
+        assert (passed.entries, passed.last_position) == ([], await stream.last_position())
         async with database.transaction() as connection:
             assert await insert_invite(connection, kept)
         waiting = asyncio.create_task(stream.reader(0).next(2))

@@ -7,7 +7,14 @@ import pytest
 from federation.auth_rules import Allowed
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.rooms.upgrade import OldRoom, Upgrade, following, muted, plan, tombstone
+from federation.rooms.upgrade import (
+    OldRoom,
+    UpgradePlan,
+    mute_old_room,
+    plan,
+    tombstone,
+    with_new_room_allowed,
+)
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 EVERY_STEP = pytest.mark.parametrize(
@@ -33,12 +40,12 @@ def furnished(version: str) -> Room:
     return room
 
 
-def upgraded(room: Room, version: str, user: str = ALICE, **how: Any) -> Upgrade:
+def upgraded(room: Room, version: str, user: str = ALICE, **how: Any) -> UpgradePlan:
     old = OldRoom(room.room_id, room.version, room.state(), room.head[0].event_id)
-    return plan(old, user, version, shown={"displayname": "A"}, **how)
+    return plan(old, user, version, profile={"displayname": "A"}, **how)
 
 
-def enacted(upgrade: Upgrade, user: str = ALICE) -> Room:
+def enacted(upgrade: UpgradePlan, user: str = ALICE) -> Room:
     """The new room, each event of it allowed by the rules."""
     room = Room(upgrade.version.id, creator=user, **upgrade.events[0].content)
     for event in upgrade.events[1:]:
@@ -52,7 +59,7 @@ def enacted(upgrade: Upgrade, user: str = ALICE) -> Room:
 def test_a_room_takes_along_what_makes_it_that_room(before: str, after: str) -> None:
     """Every event of it is allowed, whatever the versions."""
     old = furnished(before)
-    new = enacted(upgraded(old, after, also=["io.a2c.office.agent", "io.a2c.office.member"]))
+    new = enacted(upgraded(old, after, extra_types=["io.a2c.office.agent", "io.a2c.office.member"]))
     state = {key: pdu.content for key, pdu in new.state().items()}
     create = state["m.room.create", ""]
     assert create["type"] == "io.a2c.office"
@@ -132,8 +139,8 @@ def test_others_are_made_creators_where_there_can_be_others() -> None:
     for how in (
         {"version": "11", "additional_creators": [BOB]},
         {"version": "12", "additional_creators": ["bob"]},
-        {"version": "12", "also": ["m.room.member"]},
-        {"version": "12", "also": ["m.room.encryption"]},
+        {"version": "12", "extra_types": ["m.room.member"]},
+        {"version": "12", "extra_types": ["m.room.encryption"]},
     ):
         with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
             upgraded(old, **how)
@@ -143,14 +150,14 @@ def test_others_are_made_creators_where_there_can_be_others() -> None:
 
 def test_an_old_room_falls_silent() -> None:
     """Nobody without power says anything any more; what already took more still does."""
-    assert muted({}, ROOM_VERSIONS["12"]) == {"events_default": 50, "invite": 50, "events": {}}
+    assert mute_old_room({}, ROOM_VERSIONS["12"]) == {"events_default": 50, "invite": 50, "events": {}}
     levels = {
         "users": {ALICE: 100},
         "users_default": 60,
         "invite": 80,
         "events": {"m.reaction": 0, "m.room.name": 90},
     }
-    assert muted(levels, ROOM_VERSIONS["11"]) == {
+    assert mute_old_room(levels, ROOM_VERSIONS["11"]) == {
         "users": {ALICE: 100},
         "users_default": 60,
         "events_default": 61,
@@ -163,9 +170,9 @@ def test_an_old_room_falls_silent() -> None:
 def test_rooms_for_members_of_the_old_one_follow() -> None:
     """Those of the new one are admitted too; said once."""
     rule = {"join_rule": "restricted", "allow": [{"type": "m.room_membership", "room_id": "!old"}]}
-    followed = following(rule, "!old", "!new")
+    followed = with_new_room_allowed(rule, "!old", "!new")
     assert followed is not None
     assert [one["room_id"] for one in followed["allow"]] == ["!old", "!new"]
-    assert following(followed, "!old", "!new") is None
-    assert following(rule, "!other", "!new") is None
-    assert following({"join_rule": "public", "allow": 5}, "!old", "!new") is None
+    assert with_new_room_allowed(followed, "!old", "!new") is None
+    assert with_new_room_allowed(rule, "!other", "!new") is None
+    assert with_new_room_allowed({"join_rule": "public", "allow": 5}, "!old", "!new") is None

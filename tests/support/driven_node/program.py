@@ -32,7 +32,7 @@ from bridge.run import Node
 from federation.directory.public_rooms import from_body
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.thumbnail_size import Method
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from federation.transactions.ephemeral import Ephemeral, edu_type
 
 PR_SET_PDEATHSIG = 1
@@ -116,7 +116,7 @@ class Driven:
 
     async def create_room(self, *, initial_state: Sequence[Mapping[str, Any]] = (), **request: Any) -> Any:
         state = [InitialState(**one) for one in initial_state]
-        return await self._rooms.create_room(RoomRequest(initial_state=state, **request))
+        return await self._rooms.create_room(CreateRoomRequest(initial_state=state, **request))
 
     async def upload(self, user: str, content: str, content_type: str, file_name: str | None) -> str:
         info = await self._rooms.upload(user, base64.b64decode(content), content_type, file_name)

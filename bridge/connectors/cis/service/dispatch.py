@@ -92,9 +92,9 @@ class Taking:
         effects = [self._held_to_namespaces(one) for one in effects if self._is_heard(one)]
         match effects:
             case [Asked() as asked]:
-                submitted = await self._desk.submit(asked.request, reader.place(position))
+                submitted = await self._desk.submit(asked.request, reader.cursor(position))
                 if submitted.refusal is None:
-                    reader.came_to(position)
+                    reader.set_position(position)
                     return
                 effects = [_refused(asked, submitted.refusal)]
 

@@ -10,16 +10,16 @@ from bridge.matrix.backend import MatrixBackend
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.matrix.networks import host_of
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 
 OWNERS_LEVEL: Final = 100
 
 
-def room_request(room: AgentRoom, settings: CisSettings) -> RoomRequest:
+def room_request(room: AgentRoom, settings: CisSettings) -> CreateRoomRequest:
     """Asked for again, it is the same room."""
     name = room.name.partition(":")[0]
     is_public = settings.join_rule == "public"
-    return RoomRequest(
+    return CreateRoomRequest(
         creator=settings.node_user,
         version=ROOM_VERSION,
         preset="public_chat" if is_public else "private_chat",

@@ -17,7 +17,7 @@ from bridge.people.settings import PeopleSettings
 from bridge.people.texts.text import one_line
 from federation.matrix.globs import STAR
 from federation.matrix.identifiers import escape, fits, unescape
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 
 OFFICE: Final = "io.a2c.office"
 """The room's type, and state of it: which office this is, and whose."""
@@ -85,11 +85,11 @@ def room_key(office_id: str) -> str:
     return key if fits(key) else f"{_KEY} {_hash(office_id)}"
 
 
-def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> RoomRequest:
+def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> CreateRoomRequest:
     """Asked for again it is the same room. Who calls what is everybody's to see who may come in; the state
     is not everybody's to write."""
     shown = one_line(office_id, LONGEST_SHOWN)
-    return RoomRequest(
+    return CreateRoomRequest(
         creator=settings.node_user,
         version=settings.room_version,
         preset="public_chat",

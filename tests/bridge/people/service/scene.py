@@ -29,7 +29,7 @@ from bridge.tasks.task import Task
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
 from federation.matrix.message_content import edit, in_thread, reaction, text
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.desk import Courier, Notebook, Requester
@@ -137,7 +137,7 @@ class Onlookers:
 
     async def chat(self, user: str, whom: str, **more: Any) -> str:
         """A chat of two, into which the other one has come."""
-        request = RoomRequest(
+        request = CreateRoomRequest(
             creator=user, preset="trusted_private_chat", invite=[whom], is_direct=True, **more
         )
         made = await self.node.rooms.create_room(request)

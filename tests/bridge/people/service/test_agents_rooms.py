@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge.agents.news import Registered
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from storage.database import Database
 from tests.bridge.people.service.scene import HERE, NODE, TIMEOUT, WORKER, Scene, scene
 from tests.federation.local_users.homes import Home, homeserver_without_port
@@ -121,7 +121,7 @@ async def test_they_are_seen_with_their_faces(home: Home) -> None:
 async def test_a_room_that_cannot_be_made_is_no_harm(home: Home) -> None:
     """To the others, nor to the tasks that would be shown in it."""
     await home.rooms.ensure_user(WORKER)
-    await home.rooms.create_room(RoomRequest(creator=WORKER, alias="agents-default"))
+    await home.rooms.create_room(CreateRoomRequest(creator=WORKER, alias="agents-default"))
     async with scene(home, namespaces=("default", "team")) as one:  # type: ignore[arg-type]
         assert set(one.people.rooms.all()) == {"team"}
         [problem] = one.notebook.problems

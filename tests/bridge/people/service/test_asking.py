@@ -2,7 +2,7 @@
 
 from bridge.agents.news import Unregistered
 from bridge.tasks.answer import Answer
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.people.service.scene import ALICE, CAROL, HERE, NODE, WORKER, Stage
 from tests.federation.nodes import now_ms
 from tests.support.agents import address
@@ -83,7 +83,7 @@ async def test_in_a_chat_of_two_every_message_is_a_task(play: Stage) -> None:
 async def test_an_agent_is_called_into_a_room_of_people(play: Stage) -> None:
     """Invited by who may give work; in a thread of theirs it is told what they said."""
     scene = await play.scene()
-    made = await play.there.node.rooms.create_room(RoomRequest(creator=ALICE, invite=[WORKER, CAROL]))
+    made = await play.there.node.rooms.create_room(CreateRoomRequest(creator=ALICE, invite=[WORKER, CAROL]))
     await play.there.node.rooms.join(made.room_id, CAROL)
     await play.there.until_member(made.room_id, WORKER, "join")
     root = await play.there.say(made.room_id, CAROL, "The potatoes are dirty.")

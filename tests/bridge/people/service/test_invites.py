@@ -3,14 +3,14 @@
 import asyncio
 
 from federation.events.room_event import RoomEvent
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.people.service.scene import ALICE, BOB, EVE, HERE, NODE, WORKER, Stage
 
 FAY = "@fay:there.test"
 
 
 async def invited(play: Stage, user: str, whom: str, **more: object) -> str:
-    request = RoomRequest(creator=user, invite=[whom], is_direct=True, **more)  # type: ignore[arg-type]
+    request = CreateRoomRequest(creator=user, invite=[whom], is_direct=True, **more)  # type: ignore[arg-type]
     return (await play.there.node.rooms.create_room(request)).room_id
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from federation.client.errors import PeerRefused
-from federation.client.server_discovery import AskWellKnown, Candidate, Route, WellKnownAnswer
+from federation.client.server_discovery import Candidate, Route, WellKnownAnswer, WellKnownQuery
 from federation.peers.check.certificate import Certificate
 from federation.peers.check.facts import Asked, Facts, Finding, Handshake, Place, Signed, Standing, Verdict
 from federation.peers.check.report import report
@@ -30,7 +30,7 @@ HEALTHY = Facts(
     "us.test",
     NOW,
     Standing(is_configured=True),
-    ((AskWellKnown(PEER), WellKnownAnswer("host.test:7676", 1000.0)),),
+    ((WellKnownQuery(PEER), WellKnownAnswer("host.test:7676", 1000.0)),),
     ROUTE,
     places=(PLACE,),
     signed=Signed(PeerRefused(PEER, 404, "M_NOT_FOUND", "No.")),

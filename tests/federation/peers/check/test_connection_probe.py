@@ -22,7 +22,7 @@ async def test_who_listens_is_reached(neighbourhood: Neighbourhood) -> None:
     """And nothing is said to him."""
     server = await neighbourhood.server(answering({}), "a.test")
     assert await unreachable(place(server.port)) is None
-    assert await unreachable(place(lasting_port())) == "nobody listens there"
+    assert await unreachable(place(lasting_port())) == "connection refused"
     assert server.requests == []
 
 

@@ -14,10 +14,10 @@ DEAD = {"handshake": None, "keys": None, "version": None}
 
 def test_an_address_that_is_dead_is_told() -> None:
     """To whoever runs it in other words than to those who would reach it."""
-    [finding] = wrong(with_place(unreachable="nobody listens there", **DEAD))
-    assert (finding.verdict, "nobody listens there" in finding.text) == (Verdict.FAULT, True)
+    [finding] = wrong(with_place(unreachable="connection refused", **DEAD))
+    assert (finding.verdict, "connection refused" in finding.text) == (Verdict.FAULT, True)
     assert "Ask whoever runs it" in finding.advice
-    [finding] = wrong(with_place(ITSELF, unreachable="nobody listens there", **DEAD))
+    [finding] = wrong(with_place(ITSELF, unreachable="connection refused", **DEAD))
     assert "`palaver status`" in finding.advice
 
 

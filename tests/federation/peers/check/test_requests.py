@@ -94,7 +94,7 @@ def test_who_looked_for_the_event_has_believed_us(problem: PeerError | None) -> 
         (PeerRefused(PEER, 405, None, ""), Verdict.WARNING, "proxy"),
         (PeerRefused(PEER, 500, "M_UNKNOWN", ""), Verdict.FAULT, "log"),
         (PeerTimedOut(PEER, "took too long to answer"), Verdict.FAULT, "keys"),
-        (PeerUnreachable(PEER, "broke off the connection"), Verdict.FAULT, "log"),
+        (PeerUnreachable(PEER, "closed the connection"), Verdict.FAULT, "log"),
         (PeerNotAllowed(PEER, "is not one"), Verdict.WARNING, "above"),
     ],
 )

@@ -140,7 +140,7 @@ async def test_each_address_is_looked_at_by_itself(neighbourhood: Neighbourhood,
     facts = await look()
     places = {place.address: place for place in facts.places}
     assert places["127.0.0.1"].answers_as(PEER)
-    assert places["127.0.0.9"].unreachable == "nobody listens there"
+    assert places["127.0.0.9"].unreachable == "connection refused"
     assert facts.signed is not None
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from federation.client.server_discovery import (
-    AskSrv,
-    AskWellKnown,
     Candidate,
+    DiscoveryQuery,
     NoRoute,
-    Question,
     Route,
     SrvAnswer,
+    SrvQuery,
     WellKnownAnswer,
+    WellKnownQuery,
 )
 from federation.client.srv_records import SrvRecord
 from federation.peers.check.facts import Facts, Standing, Verdict
@@ -20,14 +20,14 @@ from federation.peers.check.report import report
 from tests.federation.peers.check.seen import HEALTHY, ITSELF, PEER, ROUTE, wrong
 from tests.support.server_keys import NOW
 
-SRV = AskSrv(f"_matrix-fed._tcp.{PEER}")
-OLD_SRV = AskSrv(f"_matrix._tcp.{PEER}")
+SRV = SrvQuery(f"_matrix-fed._tcp.{PEER}")
+OLD_SRV = SrvQuery(f"_matrix._tcp.{PEER}")
 RECORDS = SrvAnswer((SrvRecord(10, 5, 7676, "host.test."),), 60.0)
 # Nothing answers, so that what was said on the way counts.
 LOST = replace(HEALTHY, places=(), names_without_address=(Candidate("host.test", 7676),), signed=None)
 
 
-def asked(facts: Facts, question: Question, answer: WellKnownAnswer | SrvAnswer) -> Facts:
+def asked(facts: Facts, question: DiscoveryQuery, answer: WellKnownAnswer | SrvAnswer) -> Facts:
     return replace(facts, asked=((question, answer),))
 
 
@@ -77,8 +77,8 @@ def test_a_delegation_that_is_none_is_told_where_the_way_does_not_work(
     answer: WellKnownAnswer, is_worth_a_look: bool
 ) -> None:
     """Most servers have none, and are well."""
-    assert wrong(asked(HEALTHY, AskWellKnown(PEER), answer)) == []
-    subjects = [finding.subject for finding in wrong(asked(LOST, AskWellKnown(PEER), answer))]
+    assert wrong(asked(HEALTHY, WellKnownQuery(PEER), answer)) == []
+    subjects = [finding.subject for finding in wrong(asked(LOST, WellKnownQuery(PEER), answer))]
     assert ("delegation" in subjects) == is_worth_a_look
 
 

@@ -6,7 +6,7 @@ from bridge.connectors.cis.service.own_rooms import OwnRooms
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess
 from federation.local_users.local_users import LocalUsers
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.connectors.cis.cis_nodes import CisNodes, Eyes
 
 SETTINGS = CisSettings("a.test", namespaces=("default", "alpha"))
@@ -83,7 +83,9 @@ async def test_a_room_that_somebody_else_has_made_is_told_of(nodes: CisNodes) ->
     """The others are made all the same."""
     [node] = await nodes.start("a.test")
     alice = node.user("alice")
-    await node.rooms.create_room(RoomRequest(creator=alice, version="11", room_id="agent-federation-default"))
+    await node.rooms.create_room(
+        CreateRoomRequest(creator=alice, version="11", room_id="agent-federation-default")
+    )
     eyes = await make(node.rooms)
     [(sentence, error)] = eyes.problems
     assert "!agent-federation-default:a.test" in sentence

@@ -15,7 +15,7 @@ from bridge.connectors.offices.settings import ApprovalRule
 from bridge.people.permissions import Level, Rights
 from bridge.people.texts.text import MARK
 from federation.matrix.message_content import edit, in_thread, reaction, text
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.connectors.offices.calls.callers import ALICE, BOB, DONE, Stage, stage
 from tests.bridge.connectors.offices.clients import TIMEOUT
 from tests.bridge.connectors.offices.connectors import offices_of
@@ -116,7 +116,7 @@ async def test_persons_alone_call(play: Stage) -> None:
     await play.say(f"say {line}")
     await here.rooms.send(play.room_id, "@palaver:here.test", "m.room.message", text(line))
     elsewhere = (
-        await play.there.rooms.create_room(RoomRequest(creator=ALICE, invite=("@palaver:here.test",)))
+        await play.there.rooms.create_room(CreateRoomRequest(creator=ALICE, invite=("@palaver:here.test",)))
     ).room_id
     await play.there.rooms.set_state(elsewhere, ALICE, OFFICE, {"office_id": "a", "node": "here.test"})
     await here.rooms.join(elsewhere, "@palaver:here.test", via=["there.test"])

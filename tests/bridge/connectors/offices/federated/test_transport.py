@@ -14,7 +14,7 @@ from bridge.connectors.offices.federated.transport import Carrying
 from bridge.connectors.offices.protocol.events import CLIENT_EVENTS
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol.relay import Relay
-from federation.rooms.creation import RoomRequest
+from federation.rooms.creation import CreateRoomRequest
 from tests.bridge.connectors.offices.connectors import room_parts
 from tests.federation.nodes import Node
 
@@ -54,7 +54,7 @@ class Stage:
 async def stage(node: Node) -> Stage:
     for user in (BOSS, HANDS):
         await node.rooms.ensure_user(user)
-    made = await node.rooms.create_room(RoomRequest(creator=BOSS, preset="public_chat"))
+    made = await node.rooms.create_room(CreateRoomRequest(creator=BOSS, preset="public_chat"))
     await node.rooms.join(made.room_id, HANDS)
     return Stage(node, made.room_id, [])
 

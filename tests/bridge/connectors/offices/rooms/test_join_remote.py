@@ -10,7 +10,7 @@ from bridge.connectors.offices.rooms.rooms import join_remote_office
 from bridge.matrix.ghost import HomeserverGhostNames
 from bridge.people.settings import PeopleSettings
 from federation.matrix.errors import MatrixError, PeerError
-from federation.rooms.creation import InitialState, RoomRequest
+from federation.rooms.creation import CreateRoomRequest, InitialState
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 
@@ -63,7 +63,7 @@ async def test_another_room_of_that_name(pair: tuple[Node, Node]) -> None:
     """It says in its state which office it is; a room that does not is left again."""
     home, away = pair
     await home.rooms.create_room(
-        RoomRequest(
+        CreateRoomRequest(
             creator=f"@palaver:{HOME}",
             preset="public_chat",
             alias="office-kitchen",
