@@ -1,4 +1,4 @@
-"""The aiohttp application behind the port: the endpoints, what they are given, and the audit round them."""
+"""The aiohttp application of the port: the endpoints, their services and the audit middleware."""
 
 from collections.abc import Iterable
 from types import ModuleType
@@ -46,7 +46,7 @@ from federation.peers.gate import PeerGate
 from federation.peers.request_authenticator import ASKED
 
 ALWAYS: Final[tuple[ModuleType, ...]] = (keys, server, health)
-"""Answered by every homeserver that has a port."""
+"""Served by each node with a port, also while it starts."""
 
 
 def make_app(
@@ -55,9 +55,10 @@ def make_app(
     more_routes: Iterable[web.AbstractRouteDef] = (),
     endpoints: Iterable[ModuleType] = ALWAYS,
 ) -> web.Application:
-    """Every endpoint module has its `ROUTES`. What matches none of them is answered by the middleware.
+    """Make the application. Each endpoint module has `ROUTES`; the middleware responds to unmatched
+    requests.
 
-    Write a path parameter `{name:[^/]+}`: aiohttp's plain `{name}` matches no segment that holds a brace.
+    Write a path parameter as `{name:[^/]+}`: aiohttp's plain `{name}` matches no segment with a brace.
     """
     app = web.Application(client_max_size=limits.max_body)
     app[NODE] = node
@@ -79,7 +80,7 @@ ENDPOINTS: Final[tuple[ModuleType, ...]] = (
 
 
 def serve(app: web.Application, homeserver: Homeserver) -> None:
-    """Each endpoint module has its `ROUTES`, and its services stand in the application under a key."""
+    """Add the endpoints and services of a homeserver to the application."""
     authenticator = homeserver.authenticator
     app[ROOMS] = RoomServices(authenticator, homeserver.room_requests, homeserver.inbox, homeserver.now_ms)
     app[MEMBERSHIP] = MembershipServices(authenticator, homeserver.membership_requests)
@@ -99,12 +100,12 @@ def serve(app: web.Application, homeserver: Homeserver) -> None:
 
 
 _OTHERWISE: Final = frozenset({Recorded.NOT, Recorded.BY_ITSELF})
-"""What is obeyed of these is not for us to write."""
+"""Requests of these kinds are not recorded by the middleware when they succeed."""
 
 
 def audit_middleware(trail: AuditTrail, gate: PeerGate) -> Middleware:
-    """Limits what needs no signature, and records what other servers ask. What is no request of a server goes
-    through untouched."""
+    """Limit unsigned requests of other servers, and record requests of other servers in the audit trail.
+    Other requests are passed to their handler."""
 
     @web.middleware
     async def audited(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -133,10 +134,10 @@ def _refusal(request: web.Request, act: Act, error: Exception) -> tuple[Ending, 
     elif isinstance(error, PeerError):
         ending, detail = Ending.FAILED, str(error)
     elif isinstance(error, PeerLeft):
-        ending, detail = Ending.ABANDONED, "it left in the middle of the answer"
+        ending, detail = Ending.ABANDONED, "it disconnected during the response"
     else:
-        # Which one is for the log.
-        ending, detail = Ending.FAILED, "an error of this server"
+        # Details are in the log.
+        ending, detail = Ending.FAILED, "internal error of this server"
     return ending, detail if ASKED in request else f"{_stranger(request)}: {detail}"
 
 
@@ -145,7 +146,7 @@ def _peer(request: web.Request) -> str | None:
 
 
 def _stranger(request: web.Request) -> str:
-    """All that is known of whoever has not shown who he is."""
+    """Describe an unauthenticated peer."""
     return request.remote or "an unknown address"
 
 

@@ -1,6 +1,4 @@
-"""What stands round every handler: the checks that need only the head, the reading of the body, and the one
-place where errors become HTTP.
-"""
+"""Runs around each handler: checks the head, receives the body, limits the time, and maps errors to HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -22,24 +20,24 @@ from federation.matrix.networks import certificate_is_missing
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-# For what aiohttp or a handler raises as an HTTP status. A handler that has more to say raises MatrixError.
+# For HTTP statuses that aiohttp or a handler raises. A handler with more information raises MatrixError.
 ERRCODES = {401: "M_UNAUTHORIZED", 403: "M_FORBIDDEN", 429: "M_LIMIT_EXCEEDED"}
 
 
 class PeerLeft(ConnectionError):
-    """In the middle of its request. There is nobody to answer."""
+    """The peer closed the connection during its request, so no response can be sent."""
 
 
 class AnswerOverdue(Exception):
-    """A handler had not begun its answer in time, and was cancelled."""
+    """A handler did not begin its response in time and was cancelled."""
 
 
 def stand_round(
     server: web.Server, limits: Limits, observer: Observer, required: Callable[[], Collection[str]]
 ) -> None:
-    """Put all of this round what aiohttp does by itself, routing included.
+    """Wrap aiohttp's request handling, including routing.
 
-    `required` gives the peers that must show a client certificate, in lower case.
+    `required` returns the peers that must present a client certificate, in lower case.
     """
     server.request_factory = _beginning(server.request_factory)
     server.request_handler = _answering(server.request_handler, limits, observer, required)
@@ -51,7 +49,7 @@ def _beginning(inner: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseR
     ) -> web.BaseRequest:
         expectation = message.headers.get(hdrs.EXPECT)
         if expectation is not None:
-            # aiohttp would answer it before any of our checks, and before there is a place for errors.
+            # aiohttp would handle it before our checks, and outside of our error handling.
             headers = CIMultiDict(message.headers)
             headers.popall(hdrs.EXPECT)
             message = message._replace(headers=CIMultiDictProxy(headers))
@@ -94,7 +92,7 @@ def _answering(
         if connection.is_stopping:
             response.force_close()
         if connection.body is not None and not connection.body.is_eof():
-            # What was not read would be taken for the next request.
+            # Unread bytes of the body would be parsed as the next request.
             response.force_close()
             connection.end()
         return response
@@ -103,10 +101,10 @@ def _answering(
 
 
 async def _answer_in_time(inner: Handler, request: web.BaseRequest, seconds: float) -> web.StreamResponse:
-    """Cancel a handler that hangs, or its connection and what it holds would be held with it.
+    """Cancel a handler that hangs, which would otherwise keep its connection and resources for ever.
 
-    An answer that has begun may last: a WebSocket, a stream. How long its peer may take is the connection's
-    to limit.
+    A response that has begun may last: a WebSocket, a stream. The connection limits how long its peer may
+    take.
     """
     loop = asyncio.get_running_loop()
 
@@ -120,7 +118,7 @@ async def _answer_in_time(inner: Handler, request: web.BaseRequest, seconds: flo
             return await inner(request)
     except TimeoutError as error:
         if timeout.expired():
-            raise AnswerOverdue(f"No answer had begun after {seconds:g} seconds.") from error
+            raise AnswerOverdue(f"No response had begun after {seconds:g} seconds.") from error
         raise
     finally:
         timer.cancel()
@@ -129,9 +127,9 @@ async def _answer_in_time(inner: Handler, request: web.BaseRequest, seconds: flo
 async def _receive_body(
     request: web.BaseRequest, connection: Connection, limits: Limits, budget: Budget
 ) -> int:
-    """The body, whole, so that a handler's `await request.read()` never waits.
+    """Receive the whole body, so that a handler's `await request.read()` never waits.
 
-    Returns what it took of the budget: nothing for small ones, which are here already with the head.
+    Return how many bytes of the budget were reserved: none for small bodies, which arrive with the head.
     """
     body = connection.body
     if body is not None and request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
@@ -139,7 +137,7 @@ async def _receive_body(
     if body is None or body.is_eof():
         if connection.expectation is not None:
             await _meet_expectation(request, connection.expectation)
-        # aiohttp refuses what is too large while it reads.
+        # aiohttp raises while reading if the body is too large.
         await request.read()
         return 0
     length = request.content_length
@@ -165,23 +163,24 @@ async def _receive_body(
 
 async def _meet_expectation(request: web.BaseRequest, expectation: str) -> None:
     if request.version < (1, 1):
-        # HTTP/1.0 knows no Expect.
+        # HTTP/1.0 has no Expect header.
         return
     if expectation.lower() != "100-continue":
         raise refusals.expectation()
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    # The answer itself has not begun.
+    # The response itself has not begun.
     request.writer.output_size = 0
     await request.writer.drain()
 
 
 def check_certificate(authorization: list[str], connection: Connection, required: Collection[str]) -> None:
-    """A peer with a configured certificate is believed only where the connection showed it."""
+    """Refuse a request whose Authorization names a peer with a configured certificate that the connection
+    did not present."""
     try:
         claims = parse_all(authorization)
     except BadAuthorization:
-        # Whoever needs the authorization reads it with the same function, and refuses it. Whoever needs
-        # none, such as the key endpoint, does not mind.
+        # Endpoints that require authorization parse it with the same function and refuse it. Others, such
+        # as the key endpoint, ignore it.
         return
     shown = connection.certificate.peers if connection.certificate else ()
     if any(certificate_is_missing(claim.origin, shown, required) for claim in claims):
@@ -189,8 +188,8 @@ def check_certificate(authorization: list[str], connection: Connection, required
 
 
 def route_of(request: web.BaseRequest) -> str:
-    """The template that matched, never the path: paths are the peer's, and without number."""
-    # `request.match_info` insists that there is one; a request refused by its head was never matched.
+    """Return the route template, not the path: there are unlimited paths, and peers choose them."""
+    # `request.match_info` raises without a match, and a request refused by its head was never routed.
     matched = getattr(request, "_match_info", None)
     resource = None if matched is None else matched.route.resource
     return UNMATCHED if resource is None else resource.canonical
@@ -202,23 +201,23 @@ def _answer_error(error: Exception, request: web.BaseRequest, observer: Observer
     if request.transport is None and isinstance(error, ConnectionError):
         raise PeerLeft from error
     if request.writer.output_size > 0:
-        # Too late for a second answer: the peer would read it as part of the first.
-        observer.problem("A handler failed in the middle of its answer.", error)
+        # Too late for another response: the peer would read it as part of the first one.
+        observer.problem("A handler failed after its response had begun.", error)
         raise PeerLeft from error
     if isinstance(error, MatrixError):
         return error_answer(error)
     if isinstance(error, AnswerOverdue):
-        observer.problem(f"A request to {route_of(request)} was not answered in time.", error)
+        observer.problem(f"The handler of {route_of(request)} did not respond in time.", error)
         return error_answer(refusals.overdue())
     if isinstance(error, web.HTTPException):
         return error_answer(_from_http(error), _allow(error))
     if isinstance(error, (web.RequestPayloadError, HttpProcessingError)):
         return error_answer(refusals.not_http())
     if isinstance(error, PeerError):
-        # Asked to do something, this node needed another server, and that one failed.
-        observer.problem("Another server kept this node from answering.", error)
+        # The request needed another server, which failed.
+        observer.problem("A request failed because of another server.", error)
         return error_answer(refusals.peer_failed(error.peer))
-    observer.problem("A request failed in a way that nobody foresaw.", error)
+    observer.problem("A request failed with an unexpected error.", error)
     return error_answer(refusals.unexpected())
 
 
@@ -238,6 +237,7 @@ def _allow(error: web.HTTPException) -> dict[str, str]:
 
 
 def _weight_of_head(request: web.BaseRequest) -> int:
-    """As it stood on the wire: the request line, and for each field a colon, a blank and the end of line."""
+    """Return the size of the head on the wire: the request line, and for each field a colon, a space and
+    the end of line."""
     fields = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
     return len(request.method) + len(request.raw_path) + len(" HTTP/1.1  \r\n\r\n") + fields

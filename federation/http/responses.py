@@ -1,10 +1,8 @@
-"""The errors that the port itself gives, in words. Endpoints have their own.
+"""JSON responses, and the errors that the port itself returns. Endpoints define their own errors.
 
-Each is made anew when it is needed: a shared exception would keep the frames of whoever raised it last.
+Each error is created when it is needed: a shared exception would keep the frames of its last traceback.
 
-What leaves this node in JSON: aiohttp responses, and the few answers that are written without aiohttp.
-
-aiohttp's parser says in words what it could not read; this makes one of our refusals of it.
+Most responses are aiohttp responses; a few are written as bytes, before there is an aiohttp request.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +16,7 @@ from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
 from federation.matrix.errors import MatrixError, limit_exceeded
 
-# When a peer that met a limit may try again.
+# `retry_after_ms` for a peer that has reached a limit.
 LATER_MS = 5000
 
 Refusal = Callable[[], MatrixError]
@@ -26,7 +24,7 @@ Refusal = Callable[[], MatrixError]
 plain_not_allowed: Refusal = partial(
     MatrixError,
     "M_FORBIDDEN",
-    "This server does not speak plain HTTP with you: use https on the same port.",
+    "This server does not accept plain HTTP from your address: use https on the same port.",
     403,
 )
 too_many_connections: Refusal = partial(
@@ -36,7 +34,10 @@ too_many_from_address: Refusal = partial(
     limit_exceeded, "Your address has too many connections to this server: close some of them.", 429, LATER_MS
 )
 too_many_bodies: Refusal = partial(
-    limit_exceeded, "This server is receiving too much at once: try again later.", 503, LATER_MS
+    limit_exceeded,
+    "This server is receiving too many request bodies at once: try again later.",
+    503,
+    LATER_MS,
 )
 head_too_slow: Refusal = partial(
     MatrixError, "M_UNKNOWN", "The head of the request took too long to arrive.", 408
@@ -49,42 +50,45 @@ body_too_slow: Refusal = partial(
 )
 body_too_large: Refusal = partial(MatrixError, "M_TOO_LARGE", "The body of the request is too large.", 413)
 body_encoded: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "The body of the request has a Content-Encoding: send it as it is.", 415
+    MatrixError, "M_UNKNOWN", "The body of the request has a Content-Encoding: send it without one.", 415
 )
 not_http: Refusal = partial(MatrixError, "M_UNKNOWN", "This is not a valid HTTP request.", 400)
 expectation: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "The only Expect header understood is 100-continue.", 417
+    MatrixError, "M_UNKNOWN", "The only supported Expect header is 100-continue.", 417
 )
 unrecognized: Refusal = partial(MatrixError, "M_UNRECOGNIZED", "Unrecognized request", 404)
 wrong_method: Refusal = partial(MatrixError, "M_UNRECOGNIZED", "Unrecognized method for this path", 405)
 certificate_missing: Refusal = partial(
     MatrixError,
     "M_UNAUTHORIZED",
-    "This connection did not show the client certificate configured for that server.",
+    "This connection did not present the client certificate configured for that server.",
     401,
 )
 overdue: Refusal = partial(
-    MatrixError, "M_UNKNOWN", "This server took too long to answer: try again later.", 503
+    MatrixError, "M_UNKNOWN", "This server took too long to respond: try again later.", 503
 )
 unexpected: Refusal = partial(MatrixError, "M_UNKNOWN", "Internal server error", 500)
 
 
 def peer_failed(peer: str) -> MatrixError:
-    """What exactly it did is for the log: it may hold a status, and CIS nodes search texts for those."""
-    return MatrixError("M_UNKNOWN", f"The server {peer} could not be reached, or answered wrongly.", 502)
+    """Return the error for a request that another server made fail. Details are only logged: they may
+    contain an HTTP status, and CIS nodes search error texts for statuses."""
+    return MatrixError(
+        "M_UNKNOWN", f"The server {peer} could not be reached, or sent an invalid response.", 502
+    )
 
 
-# No version: it would tell an attacker what to try, and an honest peer nothing.
+# Without a version, which would help an attacker only.
 SERVER = "palaver"
 JSON = "application/json"
 
-# aiohttp names itself and Python, with their versions, and has no setting for it. Its signal for changing the
-# headers of every answer would do as well, but costs four per cent of a small request.
+# aiohttp sends its own and Python's version, and has no setting for that. A signal handler that changes
+# the headers of each response would work too, but costs four per cent of a small request.
 web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]  # it is imported there, not exported
 
 
 def json_answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """`body` as JSON; bytes are taken as JSON already."""
+    """Return a JSON response. A `body` of bytes is JSON already."""
     encoded = body if isinstance(body, bytes) else orjson.dumps(body)
     return web.Response(body=encoded, status=status, headers=headers, content_type=JSON)
 
@@ -94,13 +98,14 @@ def error_answer(error: MatrixError, headers: Mapping[str, str] | None = None) -
 
 
 def retry_header(error: MatrixError) -> dict[str, str]:
-    """Readers of HTTP look for seconds in a header, readers of Matrix for milliseconds in the body."""
+    """Return a Retry-After header in seconds for an error with `retry_after_ms`: HTTP clients read the
+    header, Matrix clients the body."""
     milliseconds = error.fields.get("retry_after_ms")
     return {hdrs.RETRY_AFTER: str(-(-milliseconds // 1000))} if isinstance(milliseconds, int) else {}
 
 
 def raw_answer(error: MatrixError) -> bytes:
-    """The same error as the bytes of a whole HTTP answer, the last on its connection."""
+    """Return the error as the bytes of a complete HTTP response, the last one on its connection."""
     body = orjson.dumps(error.body())
     fields = {
         hdrs.SERVER: SERVER,
@@ -114,12 +119,13 @@ def raw_answer(error: MatrixError) -> bytes:
     return "\r\n".join([*head, "", ""]).encode("ascii") + body
 
 
-# The parser has no class of its own for this.
+# aiohttp's parser has no exception class for this.
 TOO_MANY_FIELDS = "Too many headers received"
 
 
 def refusal_of(error: BaseException | None) -> MatrixError:
-    """Never the parser's own text: it repeats what was sent and names the parser."""
+    """Return the error for an exception of aiohttp's parser, without its text: it repeats the request and
+    names the parser."""
     if isinstance(error, LineTooLong) or (
         isinstance(error, BadHttpMessage) and error.message == TOO_MANY_FIELDS
     ):

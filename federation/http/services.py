@@ -1,6 +1,7 @@
-"""What the endpoints are given, by chapter, and what each of them begins with.
+"""The services that endpoints use, one class for each chapter of the specification, and their
+authentication.
 
-There are no globals: two nodes fit into one process.
+They are stored in the application, not in globals, so that several nodes can run in one process.
 """
 
 import secrets
@@ -45,7 +46,7 @@ V1 = "/_matrix/federation/v1"
 
 
 async def begin(request: web.Request) -> tuple[RoomServices, AuthenticatedRequest]:
-    """Who answers, and who asks."""
+    """Authenticate the request; return the services and the authenticated request."""
     services = request.app[ROOMS]
     return services, await services.authenticator.authenticate(request)
 
@@ -63,7 +64,7 @@ V2 = "/_matrix/federation/v2"
 
 
 async def begin_membership(request: web.Request) -> tuple[MembershipRequestHandler, AuthenticatedRequest]:
-    """Who asks, and who answers."""
+    """Authenticate the request; return the service and the authenticated request."""
     services = request.app[MEMBERSHIP]
     return services.requests, await services.authenticator.authenticate(request)
 
@@ -81,14 +82,14 @@ QUERIES = web.AppKey("QUERIES", QueryServices)
 
 
 async def begin_query(request: web.Request) -> tuple[QueryServices, AuthenticatedRequest]:
-    """Who answers, and who asks."""
+    """Authenticate the request; return the services and the authenticated request."""
     services = request.app[QUERIES]
     return services, await services.authenticator.authenticate(request)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceServices:
-    """`user_exists` says whether a user id is one of this server's users."""
+    """`user_exists` returns whether a user id is that of a user of this server."""
 
     server_name: str
     authenticator: RequestAuthenticator
@@ -99,17 +100,17 @@ DEVICES = web.AppKey("DEVICES", DeviceServices)
 
 
 async def begin_device_request(request: web.Request) -> tuple[DeviceServices, AuthenticatedRequest]:
-    """Who answers, and who asks."""
+    """Authenticate the request; return the services and the authenticated request."""
     services = request.app[DEVICES]
     return services, await services.authenticator.authenticate(request)
 
 
 MOST_AT_ONCE: Final = 32
-"""Answers under way to one server: each holds a file open and reads from the disk."""
+"""Concurrent responses to one server: each holds a file open and reads from the disk."""
 
 
 class MediaForPeers:
-    """Stands in the application under `MEDIA`."""
+    """The media repository for requests of other servers, with a limit of concurrent responses."""
 
     def __init__(
         self, media: Media, authenticator: RequestAuthenticator, *, most_at_once: int = MOST_AT_ONCE
@@ -121,7 +122,7 @@ class MediaForPeers:
 
     @contextmanager
     def place(self, origin: str) -> Iterator[None]:
-        """Raises `MatrixError` when that server has as many answers under way as it may."""
+        """Hold one of the server's concurrent responses. Raises `MatrixError` when the limit is reached."""
         if self._under_way[origin] >= self._most_at_once:
             raise media_errors.busy()
         self._under_way[origin] += 1
@@ -137,7 +138,8 @@ MEDIA = web.AppKey("MEDIA", MediaForPeers)
 
 
 async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.StreamResponse:
-    """Server-server API: `multipart/mixed`, an empty object and the bytes, as they come from the disk."""
+    """Send a media response of the server-server API: `multipart/mixed` of an empty object and the file,
+    streamed from the disk."""
     info = opened.info
     boundary = secrets.token_hex(16)
     before, after = framed(boundary, media_headers(info.content_type, info.file_name))
@@ -148,14 +150,15 @@ async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.Stream
     try:
         await response.prepare(request)
         left = info.size
-        # In one piece with what comes first: Synapse takes a header that arrives in two for two headers.
+        # Sent together with the first chunk: Synapse parses a part header that arrives in two pieces as
+        # two.
         waiting = before
         async for chunk in opened.chunks:
             left -= len(chunk)
             await response.write(waiting + chunk)
             waiting = b""
         if left != 0:
-            raise OSError(f"The file of {info.mxc} has not the length that it should have.")
+            raise OSError(f"The file of {info.mxc} does not have its recorded length.")
         await response.write(waiting + after)
         await response.write_eof()
     except ConnectionError as error:
@@ -165,21 +168,22 @@ async def two_part_answer(request: web.Request, opened: OpenMedia) -> web.Stream
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Each check by name: None when it is fine, a sentence when it is not. Sentences hold no secrets."""
+    """Each check by name: None if it passes, else a sentence without secrets."""
 
     checks: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Its calls are made for every request and have to be quick."""
+    """What the endpoints without authentication need of the node. The functions are called for each
+    request and must be fast."""
 
     # The signed document of `GET /_matrix/key/v2/server`, as JSON.
     own_keys: Callable[[], bytes]
     readiness: Callable[[], Readiness]
     version: str
     rules: Rules = field(default_factory=Rules)
-    # Where others find this server, `host[:port]`, if that is not what its name says.
+    # `host[:port]` for `/.well-known/matrix/server`; None if the server name needs no delegation.
     delegated_name: str | None = None
 
 

@@ -1,1 +1,1 @@
-"""Handlers grouped by the spec's own chapters; 32 files become 8."""
+"""Request handlers, one module for each chapter of the specification."""

@@ -1,13 +1,14 @@
 """`GET /_matrix/federation/v1/user/devices/{userId}`: the devices of a user. Server-server API, "Device
 Management".
 
-`POST /_matrix/federation/v1/user/keys/claim`: keys to begin an encrypted conversation with. Server-server
-API, "End-to-End Encryption".
+`POST /_matrix/federation/v1/user/keys/claim`: one-time keys of users' devices. Server-server API,
+"End-to-End Encryption".
 
 `POST /_matrix/federation/v1/user/keys/query`: the identity keys of users' devices. Server-server API,
 "End-to-End Encryption".
 
-Our users have no devices: agents do not encrypt. "Requested users must be local to the receiving homeserver."
+Local users have no devices: agents do not encrypt. "Requested users must be local to the receiving
+homeserver."
 """
 
 from collections.abc import Mapping
@@ -22,33 +23,34 @@ from federation.matrix.identifiers import domain, is_user_id
 
 
 def devices_of(user_id: str) -> dict[str, Any]:
-    """The answer to `GET /user/devices/{userId}`. The list has never changed, so its number is 0."""
+    """Return the response to `GET /user/devices/{userId}`. The list never changes, so its stream id is 0."""
     return {"user_id": user_id, "stream_id": 0, "devices": []}
 
 
 def device_keys(body: object, server_name: str) -> dict[str, Any]:
-    """The answer to `POST /user/keys/query`: whoever is asked for is named, and has no device. That is so
-    whether or not there is such a user."""
+    """Return the response to `POST /user/keys/query`: no devices for each requested user, whether or not
+    the user exists."""
     asked = _by_user(body, "device_keys", server_name)
     for user_id, devices in asked.items():
         if not isinstance(devices, list) or not all(isinstance(device, str) for device in devices):
-            raise MatrixError("M_BAD_JSON", f"What is asked of {user_id} is a list of device ids.")
+            raise MatrixError("M_BAD_JSON", f"The value for {user_id} must be a list of device ids.")
     return {"device_keys": {user_id: {} for user_id in asked}}
 
 
 def claimed_keys(body: object, server_name: str) -> dict[str, Any]:
-    """The answer to `POST /user/keys/claim`: "If a key matching these requirements can be found, the response
-    contains it." """
+    """Return the response to `POST /user/keys/claim`, which has no keys: "If a key matching these
+    requirements can be found, the response contains it."
+    """
     for user_id, devices in _by_user(body, "one_time_keys", server_name).items():
         if not isinstance(devices, dict) or not all(isinstance(name, str) for name in devices.values()):
-            raise MatrixError("M_BAD_JSON", f"What is asked of {user_id} are algorithms by device.")
+            raise MatrixError("M_BAD_JSON", f"The value for {user_id} must map device ids to algorithms.")
     return {"one_time_keys": {}}
 
 
 def refuse_strangers(user_id: str, server_name: str) -> None:
-    """Raises `MatrixError` for what is no user id, or that of a user of another server."""
+    """Raise `MatrixError` for an invalid user id or a user of another server."""
     if not is_user_id(user_id):
-        raise MatrixError("M_INVALID_PARAM", "That is no user id.")
+        raise MatrixError("M_INVALID_PARAM", f"{user_id[:255]} is not a valid user id.")
     if domain(user_id) != server_name:
         raise MatrixError("M_INVALID_PARAM", f"{user_id} is not a user of this server.")
 
@@ -56,7 +58,7 @@ def refuse_strangers(user_id: str, server_name: str) -> None:
 def _by_user(body: object, name: str, server_name: str) -> Mapping[str, Any]:
     asked = body.get(name) if isinstance(body, dict) else None
     if not isinstance(asked, dict):
-        raise MatrixError("M_BAD_JSON", f"{name} is an object by user.")
+        raise MatrixError("M_BAD_JSON", f"{name} must be an object with user ids as keys.")
     for user_id in asked:
         refuse_strangers(user_id, server_name)
     return asked
@@ -67,7 +69,7 @@ async def user_devices(request: web.Request) -> web.Response:
     user_id = request.match_info["user_id"]
     refuse_strangers(user_id, services.server_name)
     if not await services.user_exists(user_id):
-        raise MatrixError("M_NOT_FOUND", "There is no such user here.", 404)
+        raise MatrixError("M_NOT_FOUND", f"The user {user_id} does not exist on this server.", 404)
     return json_answer(devices_of(user_id))
 
 

@@ -9,14 +9,14 @@ Server-server API, "Retrieving events".
 `GET /_matrix/federation/v1/state_ids/{roomId}`: the state before an event, as event ids.
 Server-server API, "Retrieving events".
 
-`GET /_matrix/federation/v1/backfill/{roomId}`: events and what lies before them.
-Server-server API, "Backfilling and retrieving missing events".
+`GET /_matrix/federation/v1/backfill/{roomId}`: events and those before them. Server-server API,
+"Backfilling and retrieving missing events".
 
-`POST /_matrix/federation/v1/get_missing_events/{roomId}`: what lies between events.
-Server-server API, "Backfilling and retrieving missing events".
+`POST /_matrix/federation/v1/get_missing_events/{roomId}`: the events between others. Server-server API,
+"Backfilling and retrieving missing events".
 
-`GET /_matrix/federation/v1/timestamp_to_event/{roomId}`: the event next to a time.
-Server-server API, "Retrieving events".
+`GET /_matrix/federation/v1/timestamp_to_event/{roomId}`: the event closest to a timestamp. Server-server
+API, "Retrieving events".
 """
 
 from aiohttp import web

@@ -8,12 +8,13 @@ from federation.matrix.networks import is_within, read_address
 
 
 async def live(request: web.Request) -> web.Response:
-    """The process answers."""
+    """Respond with 200 while the process runs."""
     return json_answer({"status": "alive"})
 
 
 async def ready(request: web.Request) -> web.Response:
-    """Every check is fine. Which one is not is told to the plain-HTTP networks only: it helps an attacker."""
+    """Respond with 200 if all checks pass, else with 503. Only clients in the plain-HTTP networks get the
+    single checks, which could help an attacker."""
     node = request.app[NODE]
     checks = node.readiness().checks
     failing = {name: sentence for name, sentence in checks.items() if sentence is not None}

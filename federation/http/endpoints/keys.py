@@ -1,4 +1,4 @@
-"""`GET /_matrix/key/v2/server`: this node's signing keys, signed by themselves. Server-server API,
+"""`GET /_matrix/key/v2/server`: this server's signing keys, signed with them. Server-server API,
 "Publishing Keys".
 
 `GET /_matrix/key/v2/query/{serverName}` and `POST /_matrix/key/v2/query`: the keys of other servers.
@@ -40,10 +40,10 @@ _PATH = "/_matrix/key/v2/query"
 
 ROUTES = (
     web.get("/_matrix/key/v2/server", key_server),
-    # Before v1.6 a key id could be asked for, which was to be ignored; it may be empty.
+    # Before v1.6 the path had a key id, which was to be ignored; it may be empty.
     web.get("/_matrix/key/v2/server/{key_id:[^/]*}", key_server),
     web.get(f"{_PATH}/{{server_name:[^/]+}}", key_query),
-    # Before v1.6 a key id could be asked for; more keys than that one may be answered.
+    # Before v1.6 the path had a key id; the response may contain other keys too.
     web.get(f"{_PATH}/{{server_name:[^/]+}}/{{key_id:[^/]*}}", key_query),
     web.post(_PATH, key_query_of_many),
 )

@@ -1,18 +1,18 @@
 """`GET /_matrix/federation/v1/media/download/{mediaId}`: media of this server. Server-server API, "Content
 Repository".
 
-`timeout_ms` is not looked at: an address is given out here only when its bytes are there.
+`timeout_ms` is ignored: this server returns an mxc URI only when the upload is complete.
 
-`GET /_matrix/federation/v1/media/thumbnail/{mediaId}`: a smaller picture. Server-server API, "Content
+`GET /_matrix/federation/v1/media/thumbnail/{mediaId}`: a thumbnail. Server-server API, "Content
 Repository".
 
-`animated` is not looked at: a thumbnail here never moves, which is allowed whatever is asked for.
+`animated` is ignored: thumbnails are never animated, which the specification allows.
 
-The old ways to media, which anybody could go without saying who he is: closed here.
+The deprecated endpoints without authentication respond with 404.
 
-Client-server API, "Content Repository": deprecated since v1.11, and "servers SHOULD […] freeze" them: what is
-newer is not there. All of ours is newer. Servers that know the authenticated way never come here, because it
-is served; said with 404 M_NOT_FOUND, the others do not look for a third way.
+Client-server API, "Content Repository": deprecated since v1.11, and "servers SHOULD […] freeze" them, so
+that newer media is not available there. All media of this server is newer. Servers that support the
+authenticated endpoints do not use these. With 404 M_NOT_FOUND other servers do not try further endpoints.
 """
 
 from aiohttp import web

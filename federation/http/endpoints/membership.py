@@ -7,22 +7,22 @@ Server-server API, "Knocking upon a room".
 `GET /_matrix/federation/v1/make_leave/{roomId}/{userId}`: the template of a leave.
 Server-server API, "Leaving Rooms (Rejecting Invites)".
 
-`PUT /_matrix/federation/v2/send_join/{roomId}/{eventId}`: a join is handed in, the room is the answer.
-Server-server API, "Joining Rooms".
+`PUT /_matrix/federation/v2/send_join/{roomId}/{eventId}`: submits a join; the response is the room's
+state. Server-server API, "Joining Rooms".
 
-`PUT /_matrix/federation/v1/send_knock/{roomId}/{eventId}`: a knock is handed in, and the room shown.
-Server-server API, "Knocking upon a room".
+`PUT /_matrix/federation/v1/send_knock/{roomId}/{eventId}`: submits a knock; the response is stripped
+state. Server-server API, "Knocking upon a room".
 
-`PUT /_matrix/federation/v2/send_leave/{roomId}/{eventId}`: a leave is handed in.
-Server-server API, "Leaving Rooms (Rejecting Invites)".
+`PUT /_matrix/federation/v2/send_leave/{roomId}/{eventId}`: submits a leave. Server-server API, "Leaving
+Rooms (Rejecting Invites)".
 
-`PUT /_matrix/federation/v2/invite/{roomId}/{eventId}`: a user of this server is invited.
-Server-server API, "Inviting to a room".
+`PUT /_matrix/federation/v2/invite/{roomId}/{eventId}`: invites a user of this server. Server-server API,
+"Inviting to a room".
 
 `PUT /_matrix/federation/v1/exchange_third_party_invite/{roomId}` and `PUT …/3pid/onbind`: invites to an
 e-mail address or a telephone number. Server-server API, "Third-party invites".
 
-An agent has neither, and this server knows no identity server that could say whose one is.
+They are not supported: agents have neither, and this server uses no identity server.
 """
 
 from typing import Any
@@ -63,7 +63,7 @@ async def send_join(request: web.Request) -> web.Response:
 
 
 async def send_join_v1(request: web.Request) -> web.Response:
-    """Removed from the specification in v1.18: the same as a list behind its status."""
+    """Respond with `[200, body]`. Removed from the specification in v1.18."""
     return json_answer([200, await _send_join(request, omit_members=False)])
 
 
@@ -84,7 +84,7 @@ async def send_leave(request: web.Request) -> web.Response:
 
 
 async def send_leave_v1(request: web.Request) -> web.Response:
-    """Removed from the specification in v1.18: the same as a list behind its status."""
+    """Respond with `[200, body]`. Removed from the specification in v1.18."""
     return json_answer([200, await _send_leave(request)])
 
 
@@ -101,13 +101,14 @@ async def invite(request: web.Request) -> web.Response:
 
 
 async def invite_v1(request: web.Request) -> web.Response:
-    """It says nothing of the room's version, which is then 1 or 2, and this server supports neither."""
+    """Refuse the invite: this endpoint is for rooms of version 1 or 2, which this server does not
+    support."""
     await begin_membership(request)
     raise incompatible("1")
 
 
 async def third_party_invites(request: web.Request) -> web.Response:
-    raise MatrixError("M_UNRECOGNIZED", "This server has nothing to do with third-party invites.", 404)
+    raise MatrixError("M_UNRECOGNIZED", "This server does not support third-party invites.", 404)
 
 
 _V1 = "/_matrix/federation/v1"

@@ -1,18 +1,18 @@
-"""`GET /_matrix/federation/v1/query/directory`: the room that an alias of this server names.
-Server-server API, "Querying for information".
+"""`GET /_matrix/federation/v1/query/directory`: the room of an alias of this server. Server-server API,
+"Querying for information".
 
-`GET /_matrix/federation/v1/query/profile`: what a user of this server says of himself.
-Server-server API, "Querying for information".
+`GET /_matrix/federation/v1/query/profile`: the profile of a user of this server. Server-server API,
+"Querying for information".
 
-`GET` and `POST /_matrix/federation/v1/publicRooms`: the rooms that this server lists in public.
-Server-server API, "Published room directory".
+`GET` and `POST /_matrix/federation/v1/publicRooms`: the published rooms of this server. Server-server
+API, "Published room directory".
 
 `GET /_matrix/federation/v1/hierarchy/{roomId}`: a room and its children, if it is a space.
 Server-server API, "Spaces".
 
-`GET /_matrix/federation/v1/openid/userinfo`: whose token that is. Server-server API, "OpenID".
+`GET /_matrix/federation/v1/openid/userinfo`: the user of an OpenID token. Server-server API, "OpenID".
 
-This server gives nobody such a token: agents log into no third service with one. So it knows none.
+This server issues no such tokens, so each token is unknown.
 """
 
 from aiohttp import web
@@ -50,7 +50,7 @@ async def hierarchy(request: web.Request) -> web.Response:
     services, asked = await begin_query(request)
     suggested_only = _BOOLEANS.get(request.query.get("suggested_only", "false"))
     if suggested_only is None:
-        raise MatrixError("M_INVALID_PARAM", "suggested_only is true or false.", 400)
+        raise MatrixError("M_INVALID_PARAM", "suggested_only must be true or false.", 400)
     room_id = request.match_info["room_id"]
     return json_answer(await services.spaces.answer(asked.origin, room_id, suggested_only=suggested_only))
 

@@ -1,4 +1,4 @@
-"""`GET /_matrix/federation/v1/version`: what runs here. Server-server API, 3.1."""
+"""`GET /_matrix/federation/v1/version`: name and version of the software. Server-server API, 3.1."""
 
 from aiohttp import web
 
@@ -7,7 +7,8 @@ from federation.http.services import NODE
 
 
 async def version(request: web.Request) -> web.Response:
-    """The specification asks for name and version; this is the one answer that says the version."""
+    """Respond with name and version, as the specification requires. No other response contains the
+    version."""
     return json_answer({"server": {"name": "Palaver", "version": request.app[NODE].version}})
 
 

@@ -1,4 +1,4 @@
-"""`PUT /_matrix/federation/v1/send/{txnId}`: a transaction. Server-server API, "Transactions"."""
+"""`PUT /_matrix/federation/v1/send/{txnId}`: receives a transaction. Server-server API, "Transactions"."""
 
 from aiohttp import web
 

@@ -1,5 +1,5 @@
-"""`GET /.well-known/matrix/server`: where this server is to be found. Server-server API, "Resolving server
-names", step 3."""
+"""`GET /.well-known/matrix/server`: the delegated address of this server. Server-server API, "Resolving
+server names", step 3."""
 
 from aiohttp import web
 
@@ -11,7 +11,9 @@ from federation.matrix.errors import MatrixError
 async def well_known_server(request: web.Request) -> web.Response:
     delegated = request.app[NODE].delegated_name
     if delegated is None:
-        raise MatrixError("M_NOT_FOUND", "This server is found under its own name.", 404)
+        raise MatrixError(
+            "M_NOT_FOUND", "This server has no delegated address: resolve its server name.", 404
+        )
     return json_answer({"m.server": delegated})
 
 

@@ -1,1 +1,1 @@
-"""The TLS-and-plain listener: accept, admit, limits, deadlines."""
+"""The listener for TLS and plain HTTP: accepting, limits, deadlines and TLS."""

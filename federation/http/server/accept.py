@@ -1,6 +1,6 @@
-"""Taking connections from a listening socket, for as long as the node runs and whatever happens.
+"""Accepts connections from a listening socket, whatever errors occur.
 
-Waiting for a connection's first byte without taking it, and saying goodbye to one that is not let in.
+Also peeks at a connection's first byte, and sends a last response before closing.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from federation.http.server.observer import Observer
 
 
 async def first_byte(accepted: socket.socket) -> int | None:
-    """The first byte, which stays where it is; None when the peer closed or reset before sending one."""
+    """Wait for the first byte and return it without consuming it; None if the peer closed or reset
+    before."""
     while True:
         try:
             peeked = accepted.recv(1, socket.MSG_PEEK)
@@ -26,10 +27,10 @@ async def first_byte(accepted: socket.socket) -> int | None:
 
 
 async def say_goodbye(accepted: socket.socket, answer: bytes, patience: float) -> None:
-    """Send the answer and close, so that it is read.
+    """Send a response and close the connection so that the peer can read it.
 
-    To close while unread bytes are waiting would send a reset, which takes the answer with it. So this side
-    ends, and what the peer still sends is dropped, until it ends too or `patience` does.
+    Closing with unread bytes would send a reset, which discards the response. So this side sends its end,
+    and received bytes are dropped until the peer ends too or after `timeout` seconds.
     """
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, TimeoutError):
@@ -41,12 +42,12 @@ async def say_goodbye(accepted: socket.socket, answer: bytes, patience: float) -
 
 
 async def readable(waiting: socket.socket) -> None:
-    """There is something to read, or for a listening socket somebody to accept."""
+    """Wait until the socket can be read, or for a listening socket until a connection can be accepted."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
 
     def on_readable() -> None:
-        # It may be called again before it is taken away.
+        # It may be called again before the reader is removed.
         if not ready.done():
             ready.set_result(None)
 
@@ -57,12 +58,12 @@ async def readable(waiting: socket.socket) -> None:
         loop.remove_reader(waiting)
 
 
-# Nothing is wrong here: the peer went away between its arrival and our taking notice.
+# Not an error of this server: the peer disconnected before its connection was accepted.
 PEER_WENT = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EINTR})
-# Out of something that others will give back. Asking again at once would only burn the processor.
+# A resource is exhausted until other connections release it. Retrying at once would only waste CPU time.
 OUT_OF = {
-    errno.EMFILE: "this process has too many files and connections open (`ulimit -n`)",
-    errno.ENFILE: "this machine has too many files open",
+    errno.EMFILE: "this process has too many open files and connections (`ulimit -n`)",
+    errno.ENFILE: "this machine has too many open files",
     errno.ENOBUFS: "this machine has no memory left for connections",
     errno.ENOMEM: "this machine has no memory left",
 }
@@ -73,14 +74,14 @@ LONGEST_PAUSE = 1.0
 async def accept(
     listening: socket.socket, take: Callable[[socket.socket, str], None], observer: Observer
 ) -> None:
-    """Hand every connection with its peer's host to `take`, until cancelled.
+    """Call `take` with each accepted connection and its peer's host, until cancelled.
 
-    Trouble is reported once, not at every try, until a connection has been accepted again.
+    An error is reported once, and again only after another connection has been accepted.
     """
     pause = 0.0
     while True:
-        # The event loop's own `sock_accept` loses a connection when it is cancelled in the very moment in
-        # which that arrives. Here nothing is awaited between its arrival and `take`.
+        # The event loop's own `sock_accept` can lose a connection when it is cancelled at the moment of
+        # its arrival. Here nothing is awaited between accepting a connection and `take`.
         try:
             accepted, address = listening.accept()
         except BlockingIOError:
@@ -90,7 +91,7 @@ async def accept(
             if error.errno in PEER_WENT:
                 continue
             if not pause:
-                why = OUT_OF.get(error.errno or 0, f"the system says “{error.strerror}”")
+                why = OUT_OF.get(error.errno or 0, f"the system reports “{error.strerror}”")
                 observer.problem(f"No new connections can be accepted: {why}.", error)
             pause = min(max(FIRST_PAUSE, pause * 2), LONGEST_PAUSE)
             await asyncio.sleep(pause)
@@ -98,5 +99,5 @@ async def accept(
         pause = 0.0
         accepted.setblocking(False)
         take(accepted, address[0])
-        # In a flood of them everything else gets its turn, too.
+        # Let other tasks run during a flood of connections.
         await asyncio.sleep(0)

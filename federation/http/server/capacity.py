@@ -1,6 +1,6 @@
-"""How many connections there may be, in all and from one address. Counting only; nobody waits here.
+"""Limits of the port, and the counting of connections and of memory for request bodies.
 
-How much one peer, and all of them together, may ask of the port. What is crossed ends in a clear error.
+A peer that exceeds a limit gets an error.
 """
 
 from collections import Counter
@@ -15,42 +15,44 @@ KIB = 1024
 class Limits:
     """Sizes in bytes, times in seconds."""
 
-    # One line of a request's head: the request line, or one field. A backfill of many events has a long line.
+    # One line of a request's head: the request line or one field. A backfill of many events has a long
+    # line.
     max_line: int = 16 * KIB
     max_fields: int = 100
-    # The head as a whole.
+    # The whole head.
     max_head: int = 32 * KIB
     # As Synapse: 200 events of 64 KiB. A full transaction has 50, and 100 EDUs.
     max_body: int = 200 * 64 * KIB
-    # The bodies of all requests together that are neither in small pieces nor answered yet.
+    # The bodies of all requests in progress together, except small ones.
     max_bodies: int = 512 * KIB * KIB
 
     max_connections: int = 2000
     max_connections_per_address: int = 200
-    # Connections beyond those that are kept a moment to be told why; more are closed without a word.
+    # Refused connections that get an error at the same time; others are closed without a response.
     max_farewells: int = 64
 
-    # Whether it will be TLS or HTTP: the connection's first byte.
+    # Time until the connection's first byte, which decides between TLS and HTTP.
     first_byte_timeout: float = 10.0
     handshake_timeout: float = 10.0
     tls_shutdown_timeout: float = 3.0
-    # The first byte of a request inside TLS, and a whole head from its first byte.
+    # Time until the first byte of a request inside TLS, and from the first byte of a head until its end.
     head_timeout: float = 10.0
     body_timeout: float = 60.0
-    # A body has to bring at least so much in every stretch of so many seconds.
+    # At least `body_progress` bytes of a body must arrive in each `body_progress_timeout` seconds.
     body_progress: int = KIB
     body_progress_timeout: float = 10.0
-    # The beginning of an answer, from the end of its request. It ends only what hangs.
+    # Time from the end of a request to the beginning of its response. Only handlers that hang exceed it.
     answer_timeout: float = 300.0
     idle_timeout: float = 75.0
-    # A peer that stops reading its answer.
+    # For a peer that stops reading its response.
     stall_timeout: float = 60.0
-    # After a last answer: what is still coming is read and dropped, or a reset would eat the answer.
+    # After the last response: received bytes are dropped for so long, because closing earlier would send a
+    # reset and discard the response.
     linger_timeout: float = 2.0
 
 
 class Capacity:
-    """The places on one port."""
+    """Counts the connections of one port, in total and for each network of addresses."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -58,7 +60,7 @@ class Capacity:
         self.taken = 0
 
     def take(self, address: Address) -> "Place | Refusal":
-        """A place for a connection from there, or why there is none."""
+        """Return a slot for a connection from the address, or the reason for refusing it."""
         who = neighbourhood(address)
         if self.taken >= self._limits.max_connections:
             return Refusal.TOO_MANY
@@ -72,12 +74,12 @@ class Capacity:
         self.taken -= 1
         self._taken[who] -= 1
         if not self._taken[who]:
-            # Addresses are without number; those that left are forgotten.
+            # There are too many possible addresses to keep those without connections.
             del self._taken[who]
 
 
 class Place:
-    """One connection's. Giving it back twice counts once: a connection can end on more than one way."""
+    """The slot of one connection. Releasing it twice counts once: a connection can end in several ways."""
 
     __slots__ = ("_capacity", "_held", "_who")
 
@@ -93,13 +95,13 @@ class Place:
 
 
 class Budget:
-    """A quantity that several share, such as the memory for bodies that are still arriving."""
+    """A shared quantity, such as the memory for request bodies in progress."""
 
     def __init__(self, whole: int) -> None:
         self.left = whole
 
     def take(self, amount: int) -> bool:
-        """Whether there was enough left."""
+        """Reserve the amount if enough is left. Return whether it was."""
         if amount > self.left:
             return False
         self.left -= amount

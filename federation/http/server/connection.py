@@ -1,11 +1,11 @@
-"""One HTTP connection: aiohttp's own protocol, with our deadlines, errors and counting laid over it.
+"""One HTTP connection: aiohttp's protocol with deadlines, Matrix errors and metrics.
 
-One of aiohttp's own attributes is read here, `_request_count`: what its parser has made of the bytes so far
-is to be learned nowhere else. The tests of slow and of pipelined requests fail if it changes.
+aiohttp's private attribute `_request_count` is read here: nothing else tells how many requests its parser
+has found so far. The tests of slow and of pipelined requests fail if it changes.
 
-A peer that sends whole requests and takes whole answers, as nearly all do, is not to pay for those that do
-not. So the machine is told of requests and answers only when something else happens, or when its timer rings.
-Until then it is enough to count them, and to remember when the last answer was written.
+Nearly all peers send complete requests and read complete responses, and should not pay for those that do
+not. So the deadline machine receives requests and responses only when something else happens or its timer
+fires. Until then they are counted, and the time of the last response is kept.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ class Kind(StrEnum):
     PLAIN = "plain"
 
 
-# Where the machine has to be told of every byte.
+# The phases in which the machine receives every event of bytes.
 UNFINISHED = frozenset({Phase.HEAD, Phase.BODY})
 
-# Idle connections are ours to close (`deadlines.py`), so aiohttp's own timer is put out of the way.
+# `deadlines.py` closes idle connections, so aiohttp's own timer is disabled.
 NEVER = 365 * 24 * 3600.0
 
 
 class Connection(web.RequestHandler):
-    """aiohttp makes one request after the other of what arrives; this watches the clock while it does."""
+    """An aiohttp request handler that enforces deadlines."""
 
     __slots__ = (
         "_answered",
@@ -85,7 +85,7 @@ class Connection(web.RequestHandler):
             server,
             loop=loop,
             keepalive_timeout=NEVER,
-            access_log=None,  # type: ignore[arg-type]  # this is how it is switched off; the annotation forgot
+            access_log=None,  # type: ignore[arg-type]  # None disables it; the annotation is wrong
             max_line_size=limits.max_line,
             max_field_size=limits.max_line,
             max_headers=limits.max_fields,
@@ -96,10 +96,10 @@ class Connection(web.RequestHandler):
         self.certificate: ClientCertificate | None = None
         self.task: asyncio.Task[Any] | None = None
         self.is_stopping = False
-        # Of the request at hand: its body, if it has one; its Expect header; the template of its route.
+        # The current request's body if it has one, its Expect header, and its route template.
         self.body: StreamReader | None = None
         self.expectation: str | None = None
-        # Bytes since the answer before: the head of the request at hand, or more than that.
+        # Bytes since the previous response: the head of the current request, or more.
         self.received = 0
         self.route = UNMATCHED
         self._limits = limits
@@ -110,7 +110,7 @@ class Connection(web.RequestHandler):
         self.deadlines = Deadlines(limits, loop.time())
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = NO_DEADLINE
-        # Requests whose answers are written; when the last one was.
+        # Number of written responses, and the time of the last one.
         self._answered = 0
         self._resting_since = 0.0
         self._started = 0.0
@@ -118,44 +118,44 @@ class Connection(web.RequestHandler):
         self._lost = False
         self._leaving: asyncio.Transport | None = None
 
-    # What the listener and the middleware call
+    # Called by the listener and the middleware
 
     def begin(self, body: StreamReader, expectation: str | None) -> None:
-        """A request begins to be worked on."""
+        """Record that a request has begun."""
         self._started = monotonic()
         self.route = UNMATCHED
         self.body = None if body is EMPTY_PAYLOAD else body
         self.expectation = expectation
 
     def wait_for_body(self) -> None:
-        """The handler waits until the body is here."""
+        """Record that the handler waits for the body."""
         self._happens(Happening.WAITS_FOR_BODY)
 
     def body_complete(self) -> None:
         self._happens(Happening.BODY_COMPLETE)
 
     def end(self) -> None:
-        """The answer that follows is the last on this connection."""
+        """Close the connection after the next response."""
         self._ends = True
 
     def stop(self) -> None:
-        """Close once nothing is under way. A head that has begun to arrive is under way."""
+        """Close when no request is in progress, including one whose head has begun to arrive."""
         self.is_stopping = True
         self._catch_up()
         if self.deadlines.phase in (Phase.OPENING, Phase.IDLE):
             self.force_close()
 
     def abort(self) -> None:
-        """Close now, whatever is under way."""
+        """Close now, even if a request is in progress."""
         transport = self._leaving or self.transport
         self.force_close()
         if transport is not None:
             transport.abort()
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A TLS handshake may have taken its time since this object was made.
+        # A TLS handshake may have taken some time since this object was created.
         self.deadlines = Deadlines(self._limits, self._loop.time())
         self.certificate = self._identify(transport)
         super().connection_made(transport)
@@ -182,7 +182,7 @@ class Connection(web.RequestHandler):
         elif after != before:
             self.received = len(data)
         elif data and after == self._answered:
-            # The beginning of a head. While an answer is worked on, nobody minds what else arrives.
+            # The beginning of a head. Bytes that arrive while a request is handled have no deadline.
             self._happens(Happening.BYTES, len(data))
 
     def pause_writing(self) -> None:
@@ -193,15 +193,15 @@ class Connection(web.RequestHandler):
         super().resume_writing()
         self._happens(Happening.FLOWING)
 
-    # What aiohttp calls
+    # Called by aiohttp
 
     async def start(self) -> None:
         self.task = asyncio.current_task()
         try:
             await super().start()
         except Exception as error:
-            # aiohttp could not make a request object of what its parser had accepted.
-            self._observer.problem("A request could not be read at all.", error)
+            # aiohttp could not create a request object from its parser's result.
+            self._observer.problem("A request could not be read.", error)
             self.force_close()
 
     def handle_error(
@@ -211,9 +211,12 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """In place of aiohttp's own error pages. 400 is its parser's; the middleware leaves nothing else."""
+        """Respond to an error outside of the middleware, in place of aiohttp's error pages. Status 400
+        comes from its parser."""
         if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
-            raise ConnectionError("The peer is gone, or would read a second answer as part of the first.")
+            raise ConnectionError(
+                "The peer has disconnected, or would read a second response as part of the first."
+            )
         self.route = UNREADABLE
         if status == 400:
             error = refusal_of(exc)
@@ -226,8 +229,8 @@ class Connection(web.RequestHandler):
         return answer
 
     def log_access(self, request: web.BaseRequest, response: web.StreamResponse, time: float | None) -> None:
-        """aiohttp calls this once for every answer, when it is written."""
-        # Both event loops keep their time by this clock too.
+        """aiohttp calls this once for each response, when it is written."""
+        # Both event loops use this clock too.
         self._resting_since = now = monotonic()
         self._answered += 1
         method = request.method if request.method in METHODS else OTHER_METHOD
@@ -240,24 +243,24 @@ class Connection(web.RequestHandler):
     def log_exception(self, *args: Any, **kw: Any) -> None:
         error = kw.get("exc_info")
         self._observer.problem(
-            "A connection failed while a request was answered.",
+            "A connection failed during a response.",
             error if isinstance(error, BaseException) else None,
         )
 
-    # The clock
+    # Deadlines
 
     def _unfinished(self, data: bytes, *, has_request: bool) -> None:
-        """More of a head or of a body that had begun before."""
+        """Handle more bytes of a head or a body."""
         body = self.body
         if self.deadlines.phase is Phase.BODY and has_request and body is not None and not body.is_eof():
-            # Behind an unfinished body there can be no request: the parser choked on the body, and whoever
-            # waits for it would wait in vain.
+            # A request cannot follow an unfinished body: the parser has failed in the body, which will not
+            # be completed.
             body.set_exception(refusals.not_http())
         self._happens(Happening.REQUEST if has_request else Happening.BYTES, len(data))
         self.received = self.deadlines.received
 
     def _catch_up(self) -> None:
-        """Tell the machine of the requests and answers since it was last told."""
+        """Pass the requests and responses since the last event to the deadline machine."""
         working = self._request_count > self._answered
         phase = self.deadlines.phase
         if phase is Phase.ANSWERING and not working:
@@ -277,10 +280,10 @@ class Connection(web.RequestHandler):
         self._arm()
 
     def _arm(self) -> None:
-        """One timer a connection. One that is too early stays: when it rings it is set anew.
+        """Set the connection's timer. An earlier one is kept: it sets the timer again when it fires.
 
-        While an answer is worked on there is no deadline, but nobody will say when that has ended: so it
-        rings now and then, to look.
+        There is no deadline while a request is handled. Its end causes no event, so the timer fires every
+        `idle_timeout` seconds to check.
         """
         deadline = min(self.deadlines.deadline, self._loop.time() + self._limits.idle_timeout)
         if deadline >= self._rings_at or self._lost:
@@ -316,39 +319,39 @@ class Connection(web.RequestHandler):
         else:
             self.abort()
 
-    # The end
+    # Closing
 
     def _last_words(self, error: MatrixError) -> None:
-        """Answer although there is no request yet."""
+        """Send an error before there is a request, and close."""
         if self.transport is not None:
             self.transport.write(raw_answer(error))
         self._observer.request_answered(UNREADABLE, OTHER_METHOD, error.status, 0.0)
         self._leave()
 
     def _leave(self) -> None:
-        """Stop working, but keep the transport until the peer has had the time to read the last answer."""
+        """Stop handling requests, but keep the transport so that the peer can read the last response."""
         transport = self.transport
         self._happens(Happening.LAST_ANSWER)
-        # aiohttp closes the transport it knows; this one closes when the peer does, or by the deadline.
+        # aiohttp would close its transport. This one is closed when the peer closes it or at the deadline.
         self.transport = None
         self.force_close()
         if transport is None or transport.is_closing():
             return
         self._leaving = transport
-        # Nothing is left to end when the peer has reset the connection; its loss will be told in a moment.
+        # The peer may have reset the connection; `connection_lost` follows.
         with contextlib.suppress(OSError):
             if transport.can_write_eof():
                 transport.write_eof()
-        # Flow control may have paused it, and then the peer's end would not be seen either.
+        # If flow control has paused reading, the peer's end would not be noticed.
         with contextlib.suppress(RuntimeError):
             transport.resume_reading()
 
 
 def connection_of(request: web.BaseRequest) -> Connection:
-    """The connection that a request came in by."""
+    """Return the connection of a request."""
     return cast(Connection, request.protocol)
 
 
 def client_certificate(request: web.BaseRequest) -> ClientCertificate | None:
-    """The verified client certificate of a request's connection, if it showed one."""
+    """Return the verified client certificate of the request's connection, if it presented one."""
     return connection_of(request).certificate

@@ -1,6 +1,7 @@
-"""The clock of one connection: its phase, until when that may last, and what follows when it lasts longer.
+"""The state machine of a connection's deadlines: its phase, how long that may last, and what happens
+then.
 
-A machine. `connection.py` feeds it what happens and keeps one timer at `deadline`.
+`connection.py` passes it events and keeps one timer at `deadline`.
 """
 
 import math
@@ -13,38 +14,38 @@ NO_DEADLINE = math.inf
 
 
 class Phase(StrEnum):
-    """Where a connection stands. The values are metric labels."""
+    """The phase of a connection. The values are metric labels."""
 
     OPENING = "opening"  # nothing has arrived yet
     HEAD = "head"  # a request's head is arriving
-    ANSWERING = "answering"  # a request is being worked on: our time, not the peer's
+    ANSWERING = "answering"  # a request is being handled: this server's time, not the peer's
     BODY = "body"  # that request waits for the rest of its body
-    IDLE = "idle"  # answered; the next request may come
-    LEAVING = "leaving"  # the last answer is out; whatever still comes is dropped
+    IDLE = "idle"  # the response is written; the next request may arrive
+    LEAVING = "leaving"  # the last response is written; further bytes are dropped
 
 
 class Happening(StrEnum):
-    BYTES = "bytes"  # some arrived, and completed no head
-    REQUEST = "request"  # some arrived, and completed a head
+    BYTES = "bytes"  # bytes that complete no head
+    REQUEST = "request"  # bytes that complete a head
     WAITS_FOR_BODY = "waits for body"
     BODY_COMPLETE = "body complete"
     ANSWERED = "answered"
     LAST_ANSWER = "last answer"
     DEADLINE = "deadline"
-    STALLED = "stalled"  # the peer does not read; what we write piles up
+    STALLED = "stalled"  # the peer does not read, so the write buffer is full
     FLOWING = "flowing"
 
 
 class Effect(StrEnum):
     NOTHING = "nothing"
-    TIME_OUT_HEAD = "time out head"  # answer 408; no request exists yet
-    REFUSE_HEAD = "refuse head"  # answer 431; no request exists yet
-    FAIL_BODY = "fail body"  # let the request that waits answer 408
+    TIME_OUT_HEAD = "time out head"  # respond with 408; no request exists yet
+    REFUSE_HEAD = "refuse head"  # respond with 431; no request exists yet
+    FAIL_BODY = "fail body"  # let the waiting request respond with 408
     CLOSE = "close"
     ABORT = "abort"
 
 
-# What is not listed leaves the phase as it is: a request arrives while another is answered, and so on.
+# Other events leave the phase unchanged, such as a request that arrives while another one is handled.
 TRANSITIONS: Mapping[tuple[Phase, Happening], Phase] = {
     (Phase.OPENING, Happening.BYTES): Phase.HEAD,
     (Phase.OPENING, Happening.REQUEST): Phase.ANSWERING,
@@ -58,7 +59,7 @@ TRANSITIONS: Mapping[tuple[Phase, Happening], Phase] = {
     **{(phase, Happening.LAST_ANSWER): Phase.LEAVING for phase in Phase},
 }
 
-# What follows when a phase outlasts its deadline. ANSWERING has none of its own.
+# The effect when a phase exceeds its deadline. ANSWERING has no deadline.
 OVERDUE: Mapping[Phase, Effect] = {
     Phase.OPENING: Effect.CLOSE,
     Phase.HEAD: Effect.TIME_OUT_HEAD,
@@ -68,7 +69,7 @@ OVERDUE: Mapping[Phase, Effect] = {
 }
 
 
-# Read often enough that looking them up in their class would show: Python 3.11 takes its time for that.
+# Looking up enum members in their class is slow in Python 3.11, and these are used for each event.
 _BODY = Phase.BODY
 _HEAD = Phase.HEAD
 _IDLE = Phase.IDLE
@@ -76,10 +77,10 @@ _NOTHING = Effect.NOTHING
 
 
 class Deadlines:
-    """One connection's. Times are seconds of whatever clock `now` is read from.
+    """The deadlines of one connection. Times are seconds of the clock of `now`.
 
-    `deadline` is when to call with DEADLINE, unless something happens before; `NO_DEADLINE` while nothing can
-    expire. `received` counts the bytes since the answer before.
+    `deadline` is when to pass DEADLINE, unless another event occurs before; `NO_DEADLINE` while nothing
+    can expire. `received` counts the bytes since the previous response.
     """
 
     __slots__ = (
@@ -112,7 +113,7 @@ class Deadlines:
         self._mark = 0
 
     def receive(self, happening: Happening, now: float, size: int = 0) -> Effect:
-        """`size` counts the bytes of BYTES and REQUEST."""
+        """Handle an event. `size` is the number of bytes of BYTES and REQUEST."""
         self.received += size
         after = TRANSITIONS.get((self.phase, happening))
         if after is None:

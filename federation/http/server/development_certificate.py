@@ -1,7 +1,8 @@
-"""A TLS certificate for a first start: good enough to speak TLS on this machine, trusted by nobody else.
+"""Creates a TLS certificate for a first start: sufficient for TLS on this machine, but not trusted
+elsewhere.
 
-Its authority's key is thrown away at once, so that nothing else can ever be signed with it; whoever trusts
-`ca.pem` trusts this one certificate.
+The key of its authority is discarded at once, so that it can sign nothing else. Trusting `ca.pem` means
+trusting this one certificate.
 """
 
 from collections.abc import Sequence
@@ -29,14 +30,14 @@ from storage.errors import LocalError
 
 LIFETIME = timedelta(days=730)
 RENEW_BEFORE = timedelta(days=30)
-# A clock that is a little behind ours must not find the certificate unborn.
+# The certificate must already be valid for a peer whose clock is slightly behind.
 BACKDATED = timedelta(hours=1)
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class DevelopmentCertificate:
-    """All in PEM."""
+    """Authority, certificate and key, in PEM."""
 
     authority: bytes
     certificate: bytes
@@ -51,12 +52,12 @@ class DevelopmentFiles:
 
 
 def names_for(server_name: str) -> tuple[str, ...]:
-    """The hosts that the certificate is for, without repetition."""
+    """Return the hosts of the certificate, without duplicates."""
     return tuple(dict.fromkeys([host_of(server_name).lower(), *ALWAYS]))
 
 
 def build(names: Sequence[str], now: datetime) -> DevelopmentCertificate:
-    """A new authority, and one certificate signed by it."""
+    """Create an authority and one certificate signed by it."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = _name("Palaver development authority")
     authority = (
@@ -89,9 +90,9 @@ def build(names: Sequence[str], now: datetime) -> DevelopmentCertificate:
 
 
 def is_usable(made: DevelopmentCertificate, names: Sequence[str], now: datetime) -> bool:
-    """Whether it is whole, for just these names, and valid for a while yet.
+    """Whether the files are intact, for exactly these names, and valid for another `RENEW_BEFORE`.
 
-    Files of two different makings can lie side by side after a crash; they do not fit together.
+    After a crash the files may come from two different runs and not match.
     """
     try:
         authority = x509.load_pem_x509_certificate(made.authority)
@@ -115,7 +116,8 @@ def files_in(directory: Path) -> DevelopmentFiles:
 
 
 def ensure(directory: Path, server_name: str, now: datetime | None = None) -> DevelopmentFiles:
-    """The files, made if they are missing, damaged, for other names or about to expire."""
+    """Return the files, which are created if they are missing, damaged, for other names or about to
+    expire."""
     now = now or datetime.now(UTC)
     files = files_in(directory)
     names = names_for(server_name)
@@ -126,7 +128,7 @@ def ensure(directory: Path, server_name: str, now: datetime | None = None) -> De
     except OSError as error:
         raise LocalError(
             f"The development certificate in {directory} could not be written or read: {error.strerror}.",
-            "Give this program the directory to write in, or configure a certificate and its private key.",
+            "Make the directory writable for this program, or configure a certificate and its private key.",
         ) from None
     return files
 

@@ -1,4 +1,4 @@
-"""What happens to a connection from its arrival until it is an HTTP connection, or is not let in."""
+"""Sets up accepted connections: limits, the decision between TLS and plain HTTP, and the TLS handshake."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ from federation.http.server.tls import failure_of
 from federation.matrix.networks import Address, Plain, Refusal, Refuse, Rules, Tls, admit, read_address
 from storage.concurrency import BackgroundTasks
 
-# Beyond the timeout that the event loop keeps itself, in case that it does not.
+# Added to the handshake timeout of the event loop, in case the event loop exceeds it.
 HANDSHAKE_SLACK = 5.0
 
 
 class Entrance:
-    """The way in of one listener, and the connections that came by it."""
+    """Sets up the connections of one listener, and keeps the open ones."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Entrance:
         self.is_empty.set()
 
     def take(self, accepted: socket.socket, host: str) -> None:
-        """Never waits: what takes time goes on beside the accepting of others."""
+        """Begin to set up an accepted connection, in a background task."""
         self._arriving.spawn("new connection", self._receive(accepted, read_address(host)))
 
     async def close(self) -> None:
-        """End every connection that is not an HTTP connection yet."""
-        # A task that is cancelled before its first step never runs, and could not close its socket.
+        """Close the connections that are still being set up."""
+        # A task that is cancelled before its first step never runs and cannot close its socket.
         await asyncio.sleep(0)
         await self._arriving.close()
 
@@ -71,7 +71,7 @@ class Entrance:
                 place.give_back()
                 raise
         except Exception as error:
-            self._observer.problem("A connection could not be received.", error)
+            self._observer.problem("A connection could not be set up.", error)
 
     async def _let_in(self, accepted: socket.socket, address: Address, place: Place) -> bool:
         with contextlib.ExitStack() as ours:
@@ -79,8 +79,8 @@ class Entrance:
             kind = await self._admit(accepted, address)
             if kind is None:
                 return False
-            # From here on the socket is the transport's. To close it as well could close another one that
-            # has got its number in the meantime.
+            # From here on the transport owns the socket. Closing it here too could close another socket
+            # that has got its file descriptor meanwhile.
             ours.pop_all()
         if kind is Kind.PLAIN:
             connection = self._connection(Kind.PLAIN, place, lambda transport: None)
@@ -89,7 +89,7 @@ class Entrance:
         return await self._shake_hands(accepted, place)
 
     async def _admit(self, accepted: socket.socket, address: Address) -> Kind | None:
-        """Wait for the first byte and do as it says."""
+        """Wait for the first byte, and decide by it whether and how to serve the connection."""
         try:
             async with asyncio.timeout(self._limits.first_byte_timeout):
                 first = await first_byte(accepted)
@@ -106,7 +106,7 @@ class Entrance:
         return Kind.TLS if isinstance(decision, Tls) else Kind.PLAIN
 
     async def _shake_hands(self, accepted: socket.socket, place: Place) -> bool:
-        assert self._tls is not None, "the rules offer TLS only where there is a certificate"
+        assert self._tls is not None, "the rules admit TLS only if there is a certificate"
         generation = self._tls.current
         connection = self._connection(Kind.TLS, place, partial(identify, generation))
         limits = self._limits
@@ -120,13 +120,14 @@ class Entrance:
                     ssl_shutdown_timeout=limits.tls_shutdown_timeout,
                 )
         except OSError as error:
-            # ssl.SSLError and TimeoutError are among them.
+            # This includes ssl.SSLError and TimeoutError.
             self._observer.handshake_failed(failure_of(error))
             return False
         return True
 
     async def _refuse(self, accepted: socket.socket, address: Address, reason: Refusal) -> None:
-        """There is no place. A few are told so; a flood is not, since telling takes a place too."""
+        """Refuse a connection beyond the limits. Only `max_farewells` of them get an error at the same
+        time, which needs resources too."""
         self._observer.connection_refused(reason)
         if self._farewells >= self._limits.max_farewells:
             return
@@ -139,7 +140,7 @@ class Entrance:
                 words = refusals.too_many_connections() if full else refusals.too_many_from_address()
                 await say_goodbye(accepted, raw_answer(words), self._limits.linger_timeout)
         except TimeoutError:
-            # It has nothing to say, so it is told nothing.
+            # The peer sent nothing, so it gets no response.
             return
         finally:
             self._farewells -= 1
@@ -168,6 +169,7 @@ class Entrance:
 
 
 def identify(generation: tls.Generation, transport: asyncio.BaseTransport) -> ClientCertificate | None:
-    """Which certificate the peer showed in its handshake, and whose that is."""
+    """Return the certificate that the peer presented in the handshake, with the peers to which it
+    belongs."""
     der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     return None if der is None else generation.peers.identify(der)

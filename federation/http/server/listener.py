@@ -1,6 +1,6 @@
-"""The listener of the federation port: TLS and, for those allowed, plain HTTP on one port.
+"""The listener of the federation port: TLS and, for configured networks, plain HTTP on the same port.
 
-The port: all its addresses bound before any is served, or a sentence that says why not.
+All addresses are bound before any is served; otherwise a LocalError says why not.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
 BACKLOG = 1024
-# Port 0 lets the system pick for the first address; the others may find that port taken.
+# With port 0 the system chooses a port for the first address, which may be in use on the others.
 PICKS = 32
-# What a machine without IPv6, or with IPv6 switched off, says to `::1`.
+# The errors for `::1` on a machine without IPv6 or with IPv6 disabled.
 ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """An IP address to listen on. `optional`: passed over where this machine does not have it.
+    """An IP address to listen on. An `optional` one is skipped if this machine does not have it.
 
-    Addresses that a person wrote down are not optional; defaults such as `::1` are.
+    Configured addresses are not optional; defaults such as `::1` are.
     """
 
     host: str
@@ -50,15 +50,16 @@ class BoundAddress:
 
 
 def bind(binds: Sequence[Bind], port: int) -> list[socket.socket]:
-    """Listening sockets, the same port on every address. Who connects waits until they are served."""
+    """Return listening sockets with the same port on each address. Connections queue until they are
+    served."""
     for _ in range(PICKS if port == 0 else 1):
         try:
             return _bind_all(binds, port)
         except _PickAgain:
             continue
     raise LocalError(
-        f"No port was found that is free on all of {', '.join(one.host for one in binds)}.",
-        "Name a port that is.",
+        f"No port is free on all of {', '.join(one.host for one in binds)}.",
+        "Configure a port that is.",
     )
 
 
@@ -93,7 +94,7 @@ def _bind_all(binds: Sequence[Bind], port: int) -> list[socket.socket]:
     if not bound:
         raise LocalError(
             "None of the addresses to listen on exists on this machine.",
-            "Name one that does, such as 127.0.0.1.",
+            "Configure one that does, such as 127.0.0.1.",
         )
     return bound
 
@@ -103,13 +104,13 @@ def _bind_one(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setblocking(False)
-        # A restart must not wait for the connections of the process before it to be forgotten.
+        # A restart must not wait for connections of the previous process in TIME_WAIT.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # `::` and `0.0.0.0` are bound side by side; and an IPv4 peer keeps its IPv4 address.
+            # So that `::` and `0.0.0.0` can both be bound, and IPv4 peers have IPv4 addresses.
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
-        # With SO_REUSEADDR, Linux says only here that somebody else listens already.
+        # With SO_REUSEADDR, Linux reports only here that another process is listening.
         listening.listen(BACKLOG)
     except BaseException:
         listening.close()
@@ -134,8 +135,8 @@ def _resolve(
 def _explain(error: OSError, host: str, port: int) -> LocalError:
     if error.errno == errno.EADDRINUSE:
         return LocalError(
-            f"Port {port} on {host} is taken by another program, perhaps another Palaver or a CIS node.",
-            f"Stop it (`ss -ltnp 'sport = :{port}'` names it), or set another port in the configuration.",
+            f"Port {port} on {host} is in use by another program, perhaps another Palaver or a CIS node.",
+            f"Stop it (`ss -ltnp 'sport = :{port}'` shows it), or set another port in the configuration.",
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return LocalError(
@@ -153,7 +154,7 @@ def _explain(error: OSError, host: str, port: int) -> LocalError:
     )
 
 
-# How long requests that were cancelled may take to notice.
+# Seconds that cancelled requests have to end.
 CANCEL_TIMEOUT = 2.0
 
 
@@ -166,7 +167,8 @@ class ListenerSettings:
 
 
 class Listener:
-    """`start()` once, `close()` once. `listening`: sockets that were bound before; they are closed here."""
+    """Listens on the port between `start` and `close`, each called once. `listening` are sockets bound
+    before; they are closed here."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class Listener:
         *,
         listening: Sequence[socket.socket] = (),
     ) -> None:
-        """Without `tls` (a proxy in front ends it) the port speaks plain HTTP only."""
+        """Without `tls` (when a proxy in front terminates TLS) the port serves plain HTTP only."""
         self._app = app
         self._settings = settings
         self._tls = tls
@@ -188,7 +190,7 @@ class Listener:
         self.addresses: tuple[BoundAddress, ...] = ()
 
     async def start(self) -> tuple[BoundAddress, ...]:
-        """Bind every address, then serve them all. Raises LocalError, and then nothing is bound."""
+        """Bind all addresses, then serve them. Raises LocalError if one cannot be bound; then none is."""
         settings = self._settings
         self._listening = self._listening or bind(settings.binds, settings.port)
         self.addresses = tuple(bound_address(listening) for listening in self._listening)
@@ -205,8 +207,8 @@ class Listener:
             )
         return self.addresses
 
-    async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - it ends what is under way, not the wait
-        """Accept nothing more, let requests under way finish for `timeout` seconds, then cancel them."""
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109 - it limits the requests, not this call
+        """Stop accepting, let requests finish for `timeout` seconds, then cancel them."""
         if self._entrance is None:
             return
         await self._accepting.close()
@@ -225,7 +227,7 @@ class Listener:
         runner = web.AppRunner(self._app)
         await runner.setup()
         server = runner.server
-        assert server is not None, "setup() makes one"
+        assert server is not None, "setup() creates one"
         stand_round(server, self._settings.limits, self._observer, self._required)
         return server
 
@@ -238,7 +240,7 @@ class Listener:
         self._listening = []
 
     async def _finish_requests(self, patience: float) -> bool:
-        """Whether all connections ended in that time."""
+        """Return whether all connections ended in that time."""
         try:
             async with asyncio.timeout(patience):
                 await self._announce()
@@ -248,11 +250,11 @@ class Listener:
         return True
 
     async def _announce(self) -> None:
-        """Handlers that would go on for ever, such as WebSockets, end themselves here."""
+        """Run the shutdown handlers, which end long-lived responses such as WebSockets."""
         try:
             await self._app.shutdown()
         except Exception as error:
-            self._observer.problem("Something failed when it was told that the node stops.", error)
+            self._observer.problem("A shutdown handler failed.", error)
 
     async def _emptied(self) -> None:
         assert self._entrance is not None, "it is there from start() until close()"
@@ -267,11 +269,11 @@ class Listener:
         if tasks:
             _, unwilling = await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT)
             if unwilling:
-                self._observer.problem("Some requests go on although they were cancelled.", None)
+                self._observer.problem("Some requests did not end after they were cancelled.", None)
         for connection in connections:
             connection.abort()
         try:
             async with asyncio.timeout(CANCEL_TIMEOUT):
                 await self._emptied()
         except TimeoutError:
-            self._observer.problem("Some connections could not be ended.", None)
+            self._observer.problem("Some connections could not be closed.", None)

@@ -1,4 +1,5 @@
-"""The client certificates of the configuration: which are trusted, and whose one that was shown is."""
+"""The configured client certificates of peers: which to trust, and to which peers a presented one
+belongs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from storage.errors import LocalError
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """One that a connection showed, verified in its handshake. `peers` are whose it is, in lower case."""
+    """A client certificate that was verified in the handshake. `peers` are those it belongs to, in lower
+    case."""
 
     der: bytes
     peers: frozenset[str]
@@ -24,28 +26,29 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class PeerCertificates:
-    """What every peer with a configured client certificate is believed by."""
+    """The certificates of all peers with a configured client certificate."""
 
     pinned: tuple[tuple[Pinned, x509.Certificate], ...] = ()
 
     def required(self) -> frozenset[str]:
-        """The peers that must show a certificate, in lower case."""
+        """Return the peers that must present a certificate, in lower case."""
         return frozenset(pin.peer.lower() for pin, _ in self.pinned)
 
     def trusted(self) -> str:
-        """All of them in PEM, each once, for OpenSSL to check client certificates against."""
+        """Return all certificates in PEM, without duplicates, as trust anchors for OpenSSL."""
         by_fingerprint = {pin.fingerprint: certificate for pin, certificate in self.pinned}
         return "".join(
             certificate.public_bytes(Encoding.PEM).decode("ascii") for certificate in by_fingerprint.values()
         )
 
     def identify(self, der: bytes) -> ClientCertificate:
-        """Whose this certificate is, which OpenSSL has verified already: nobody's, if it cannot be told."""
+        """Find the peers of a certificate that OpenSSL has verified. There are none if it cannot be
+        parsed."""
         try:
             certificate = x509.load_der_x509_certificate(der)
             shown = Shown(fingerprint_of(certificate), _names(certificate), self._signers(certificate))
         except (ValueError, UnsupportedAlgorithm):
-            # OpenSSL reads some certificates that this library does not.
+            # OpenSSL parses some certificates that this library does not.
             return ClientCertificate(der, frozenset())
         return ClientCertificate(der, peers_of(shown, [pin for pin, _ in self.pinned]))
 
@@ -58,7 +61,7 @@ class PeerCertificates:
 
 
 def load_peer_certificates(files: Mapping[str, Path]) -> PeerCertificates:
-    """By peer, the PEM file that the configuration names."""
+    """Load the configured PEM file of each peer. Raises LocalError."""
     return PeerCertificates(
         tuple(pinned for peer, path in files.items() for pinned in _pin(peer, path, _read(peer, path)))
     )
@@ -74,11 +77,11 @@ def _read(peer: str, path: Path) -> list[x509.Certificate]:
     except OSError as error:
         raise LocalError(
             f"The client certificate of {peer}, {path}, could not be read: {error.strerror}.",
-            "Put the peer's certificate there, in PEM, readable for this program.",
+            "Put the peer's certificate there, in PEM and readable for this program.",
         ) from None
     except ValueError:
         raise LocalError(
-            f"The client certificate of {peer}, {path}, is no certificate in PEM.",
+            f"The client certificate of {peer}, {path}, is not a certificate in PEM.",
             "It begins with -----BEGIN CERTIFICATE-----; `openssl x509 -inform DER` converts from DER.",
         ) from None
 
@@ -86,7 +89,7 @@ def _read(peer: str, path: Path) -> list[x509.Certificate]:
 def _pin(
     peer: str, path: Path, certificates: list[x509.Certificate]
 ) -> list[tuple[Pinned, x509.Certificate]]:
-    """A leaf is pinned alone. The authorities that often follow it in the file sign for others too."""
+    """Pin a leaf certificate alone: authorities that follow it in the file have signed others too."""
     leaf = certificates[0]
     if not _is_authority(leaf):
         _check_purpose(peer, path, leaf)
@@ -104,9 +107,9 @@ def _check_purpose(peer: str, path: Path, leaf: x509.Certificate) -> None:
     except x509.ExtensionNotFound:
         return
     if not {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(purposes):
-        # OpenSSL would refuse every handshake of this peer, and say no more than “unsuitable”.
+        # OpenSSL would refuse all handshakes of this peer, with only “unsuitable” as a reason.
         raise LocalError(
-            f"The client certificate of {peer}, {path}, is not meant for clients.",
+            f"The client certificate of {peer}, {path}, is not valid for TLS clients.",
             "Ask the peer for one whose extended key usage includes clientAuth.",
         )
 

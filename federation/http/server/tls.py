@@ -1,6 +1,6 @@
-"""TLS on the port: the certificate, the key, the client certificates, and reading all of them again.
+"""TLS on the port: loads and reloads the certificate, the key and the client certificates.
 
-Why a TLS handshake failed, in few words.
+Also classifies failed handshakes.
 """
 
 import ssl
@@ -15,13 +15,14 @@ from cryptography import x509
 from federation.http.server.peer_certificates import PeerCertificates, load_peer_certificates
 from storage.errors import LocalError
 
-# Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else, and keeps its own list.
+# Only forward secrecy and authenticated encryption. TLS 1.3 has nothing else and its own list.
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """All in PEM. `client_certificates`: by server name of the peer, its own leaf or its authority."""
+    """Files in PEM. `client_certificates` maps server names of peers to their certificate or its
+    authority."""
 
     certificate: Path
     private_key: Path
@@ -30,25 +31,26 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What was read together is used together."""
+    """The result of loading the files once; its parts belong together."""
 
     context: ssl.SSLContext
     peers: PeerCertificates
-    # The peers that must show a certificate, in lower case.
+    # The peers that must present a certificate, in lower case.
     required: frozenset[str]
 
 
 class Tls:
-    """The generation in force. A connection keeps the one it began with."""
+    """The current TLS material. A connection keeps the one it was opened with."""
 
     def __init__(self, files: TlsFiles, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Raises LocalError when the files are not usable."""
+        """Raises LocalError if the files are not usable."""
         self._files = files
         self._now = now
         self.current = load(files, now())
 
     def reload(self) -> LocalError | None:
-        """Read the files again, for new connections. Returns what is wrong with them; the old stay then."""
+        """Load the files again for new connections. If they are not usable, return the error and keep the
+        old material."""
         try:
             self.current = load(self._files, self._now())
         except LocalError as error:
@@ -70,24 +72,25 @@ def make_context(files: TlsFiles, peers: PeerCertificates) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     _load_chain(context, files)
     if peers.pinned:
-        # Others come without one, so it cannot be required of everybody.
+        # Optional, because peers without a configured certificate have none.
         context.verify_mode = ssl.CERT_OPTIONAL
-        # A pinned leaf is an anchor although nothing above it is known.
+        # A pinned leaf is a trust anchor without its issuers.
         context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata=peers.trusted())
     return context
 
 
 def check_certificate(path: Path, now: datetime) -> None:
-    """OpenSSL serves an expired certificate without a word; every peer would refuse it."""
+    """Check the validity of the certificate: OpenSSL would serve an expired one without an error, and all
+    peers would refuse it."""
     try:
         leaf = x509.load_pem_x509_certificates(path.read_bytes())[0]
     except OSError as error:
         raise _unreadable("certificate", path, error) from None
     except ValueError:
         raise LocalError(
-            f"The TLS certificate {path} is no certificate in PEM.",
-            "It begins with -----BEGIN CERTIFICATE-----, this server's own first, then those above it.",
+            f"The TLS certificate {path} is not a certificate in PEM.",
+            "It begins with -----BEGIN CERTIFICATE-----: first this server's certificate, then its issuers.",
         ) from None
     if leaf.not_valid_after_utc <= now:
         raise LocalError(
@@ -103,7 +106,7 @@ def check_certificate(path: Path, now: datetime) -> None:
 
 def _load_chain(context: ssl.SSLContext, files: TlsFiles) -> None:
     def no_password() -> str:
-        # Without this, OpenSSL would ask on the terminal and wait for ever.
+        # Without this, OpenSSL would prompt on the terminal and wait for ever.
         raise LocalError(
             f"The private key {files.private_key} is encrypted.",
             "Decrypt it into a file that only this program can read: `openssl pkey -in … -out …`.",
@@ -118,20 +121,20 @@ def _load_chain(context: ssl.SSLContext, files: TlsFiles) -> None:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise LocalError(
-                f"The private key {files.private_key} does not fit the certificate {files.certificate}.",
-                "Name the key that the certificate was issued for.",
+                f"The private key {files.private_key} does not match the certificate {files.certificate}.",
+                "Configure the key that the certificate was issued for.",
             ) from None
         raise LocalError(
             f"The certificate {files.certificate} and the private key {files.private_key} cannot be used:"
-            f" OpenSSL says {(error.reason or 'no more').lower().replace('_', ' ')}.",
-            "Both have to be in PEM; the key is RSA of at least 2048 bits, or an elliptic curve.",
+            f" OpenSSL reports {(error.reason or 'no reason').lower().replace('_', ' ')}.",
+            "Both must be in PEM; the key must be RSA of at least 2048 bits or an elliptic curve key.",
         ) from None
 
 
 def _unreadable(what: str, path: Path, error: OSError) -> LocalError:
     return LocalError(
         f"The TLS {what} {path} could not be read: {error.strerror}.",
-        "Put it there, in PEM, and let this program read it.",
+        "Put it there, in PEM and readable for this program.",
     )
 
 
@@ -140,13 +143,13 @@ class HandshakeFailure(StrEnum):
 
     TIMEOUT = "timeout"
     CLOSED = "closed"
-    # The peer's certificate was not accepted; ours was not.
+    # This server refused the peer's certificate; the peer refused this server's.
     THEIR_CERTIFICATE = "their_certificate"
     OUR_CERTIFICATE = "our_certificate"
     PROTOCOL = "protocol"
 
 
-# How a peer says that it does not trust what we showed.
+# The alerts of a peer that does not trust this server's certificate.
 ALERTS = (
     "ALERT_UNKNOWN_CA",
     "ALERT_BAD_CERTIFICATE",
@@ -156,7 +159,7 @@ ALERTS = (
 
 
 def failure_of(error: BaseException) -> HandshakeFailure:
-    """Python says it in the class of its exception, OpenSSL in the `reason` of its own."""
+    """Classify an exception of a handshake, by its class or by OpenSSL's `reason`."""
     # A handshake that takes too long is aborted by asyncio with ConnectionAbortedError.
     if isinstance(error, (TimeoutError, ConnectionAbortedError)):
         return HandshakeFailure.TIMEOUT
