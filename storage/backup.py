@@ -80,7 +80,7 @@ async def read_messages(process: asyncio.subprocess.Process, each: Callable[[str
 def program_failure(what: str, output: str, directory: Path) -> LocalError:
     """`what` is the beginning of the problem's sentence, `directory` that of the backup file."""
     if any(text in output for text in DISK_FULL_TEXTS):
-        return not_enough_space(directory, free_space(directory), "the program ran out of room")
+        return not_enough_space(directory, free_space(directory), "the program ran out of space")
     found = MESSAGE.findall(output)
     reason = found[0] if found else next(reversed(output.splitlines()), "no message")
     return LocalError(f"{what}: {reason.rstrip('.')}.", "Nothing was changed; fix that and try again.")

@@ -1,4 +1,4 @@
-"""The private Postgres that a node brings with it."""
+"""The embedded Postgres: a private server that a node starts in its data directory."""
 
 from storage.embedded.server import EmbeddedPostgres, Report, State
 

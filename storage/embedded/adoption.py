@@ -1,6 +1,6 @@
-"""Finds the Postgres that an earlier node left running, and clears away what one left that runs no more.
+"""Adopts a Postgres that an earlier node process left running, and removes stale files of a dead one.
 
-`postmaster.pid`, in which a running Postgres says who it is, and whether to believe it.
+Reads `postmaster.pid`, in which a running Postgres writes its process id, and checks that process.
 """
 
 import os
@@ -12,29 +12,29 @@ from storage.embedded.home import Layout
 from storage.embedded.initialise import DIRECTORY_SETTING
 from storage.embedded.launch import Process
 
-HIGHEST_PID = 1 << 22  # Linux counts no further
+HIGHEST_PID = 1 << 22  # the limit of Linux
 
 
 @dataclass(frozen=True, slots=True)
 class PostmasterFile:
-    """The first line; what else the file says is seen from inside the server's own mount namespace."""
+    """The first line. The other lines have paths in the mount namespace of the server."""
 
     pid: int
     single_user: bool
 
 
 def parse(text: str) -> PostmasterFile | None:
-    """None for a file that holds no process number, which is what a crash while writing it leaves."""
+    """None for a file without a process id, which a crash during writing leaves."""
     first = text.partition("\n")[0].strip()
     digits = first.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or not 0 < int(digits) <= HIGHEST_PID:
         return None
-    # A single-user Postgres writes its number negated.
+    # A single-user Postgres writes its process id negated.
     return PostmasterFile(int(digits), first.startswith("-"))
 
 
 class Ownership(StrEnum):
-    """What a process is to the directory whose postmaster.pid names it."""
+    """How the process named by postmaster.pid is related to the data directory."""
 
     OURS = "ours"
     UNRELATED = "unrelated"
@@ -42,10 +42,10 @@ class Ownership(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """What can be seen of a process from outside.
+    """The command line and working directory of a process.
 
-    `directory` identifies its working directory by device and inode, None where the machine does not let us
-    look: a root without CAP_SYS_PTRACE, as in most containers, may not see that of another user's process.
+    `directory` is (device, inode) of the working directory. It is None if it cannot be read: root without
+    CAP_SYS_PTRACE, as in most containers, cannot read it for a process of another user.
     """
 
     command: tuple[str, ...]
@@ -53,10 +53,10 @@ class ProcessInfo:
 
 
 def classify(sight: ProcessInfo, cluster: tuple[int, int], home: str) -> Ownership:
-    """Is it the Postgres of this very cluster, or an unrelated process that got the number of a dead one?
+    """Decide whether the process is the Postgres of this cluster, or an unrelated process with the same id.
 
-    A Postgres works in its cluster's directory, which is the same inode in every mount namespace. The time of
-    its start decides nothing: the clock of a machine that has just booted may jump by years.
+    A Postgres has its cluster's directory as working directory, which is the same inode in every mount
+    namespace. The start time is not used: the clock of a machine that has just booted may jump by years.
     """
     if not sight.command or sight.command[0].rpartition("/")[2] != "postgres":
         return Ownership.UNRELATED
@@ -76,11 +76,11 @@ async def find_running(layout: Layout) -> Process | None:
     try:
         process = Process(named.pid)
     except ProcessLookupError:
-        # Postgres itself sees that, and then looks for what this process may have left in memory.
+        # Postgres detects this at its start, and checks for shared memory left by that process.
         return None
     ours = False
     try:
-        # Judged only while its handle is held: from here on the number cannot pass to another process.
+        # Classified while its pidfd is open: the process id cannot be reused meanwhile.
         claim = classify_process(layout, process.pid)
         ours = claim is Ownership.OURS and not named.single_user and not await process.ended(0)
     finally:
@@ -92,11 +92,11 @@ async def find_running(layout: Layout) -> Process | None:
 
 
 def remove_stale_files(layout: Layout) -> None:
-    """Remove the files that name no Postgres of ours.
+    """Remove the pid file and the socket lock, which do not name a Postgres of this directory.
 
-    Postgres would take any living process of its user for its predecessor, and a file without a number for
-    one that is just starting, and refuse to start. Should a server be running after all, it is protected
-    still: Postgres finds its shared memory by the directory's inode.
+    Postgres would take any running process of its user for its predecessor, and a file without a process id
+    for a starting server, and refuse to start. If a server runs after all, it is still protected: Postgres
+    finds its shared memory by the inode of the directory.
     """
     layout.postmaster_file.unlink(missing_ok=True)
     layout.socket_lock.unlink(missing_ok=True)

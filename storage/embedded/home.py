@@ -1,10 +1,7 @@
-"""The directory of the private Postgres: made, owned by the right user, and held by one node at a time.
+"""The directory of the embedded Postgres: its layout, owner, lock and free space.
 
-Where the private Postgres keeps what, and which directories it cannot work in.
-
-Room on the disk. A Postgres that runs out of it stops; better to say so before.
-
-Which user the private Postgres runs as. Postgres refuses to be root; a node that is root picks another.
+Postgres refuses to run as root, so a node that runs as root chooses another user for it. A Postgres without
+disk space stops, so a start checks the free space first.
 """
 
 import contextlib
@@ -25,13 +22,14 @@ MAX_SOCKET_PATH_BYTES = 107  # bytes: sun_path has 108 on Linux, the last one is
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The files of the private Postgres of the node whose data directory is `data`."""
+    """The paths of the embedded Postgres of the node with the data directory `data`."""
 
     data: Path
 
     @property
     def home(self) -> Path:
-        """Everything of Postgres' is in here; nobody else may enter, which is what confines local trust."""
+        """The directory of all files of Postgres. Only its user may enter, because local connections are
+        trusted."""
         return self.data / "postgres"
 
     @property
@@ -40,7 +38,7 @@ class Layout:
 
     @property
     def unfinished(self) -> str:
-        """How the names of clusters begin that are being made, or never were finished."""
+        """The prefix of the names of clusters whose initialisation has not finished."""
         return f"{MAJOR}.new."
 
     @property
@@ -64,12 +62,12 @@ def check_path(layout: Layout) -> None:
     length = len(bytes(layout.socket))
     if length > MAX_SOCKET_PATH_BYTES:
         raise LocalError(
-            f"The data directory {layout.data} is {length - MAX_SOCKET_PATH_BYTES} bytes too deep "
-            f"for a Unix socket, whose path may have {MAX_SOCKET_PATH_BYTES}.",
+            f"The data directory {layout.data} is {length - MAX_SOCKET_PATH_BYTES} bytes too long "
+            f"for the path of a Unix socket, which may have {MAX_SOCKET_PATH_BYTES}.",
             "Set data_dir to a shorter path.",
         )
     if any(letter in str(layout.data) for letter in ',"\n'):
-        # Postgres and its programs read directories of sockets as a list with commas and quotes.
+        # Postgres and its programs parse the socket directory as a list with commas and quotes.
         raise LocalError(
             f"The data directory {str(layout.data)!r} has a comma, a quotation mark or a line break "
             "in its path, which Postgres cannot use.",
@@ -78,7 +76,8 @@ def check_path(layout: Layout) -> None:
 
 
 def check_major_version(layout: Layout, names: set[str], version: str | None) -> None:
-    """`names` are the entries of the home, `version` what the cluster's PG_VERSION says, None without one."""
+    """Raises LocalError if the data is of another major version. `names` are the entries of the home,
+    `version` the content of the cluster's PG_VERSION, or None."""
     if version is None:
         others = sorted((name for name in names if name.isdigit() and name != MAJOR), key=int)
         found = others[-1] if others and MAJOR not in names else None
@@ -86,8 +85,8 @@ def check_major_version(layout: Layout, names: set[str], version: str | None) ->
         found = version if version != MAJOR else None
     if found is not None:
         raise LocalError(
-            f"The data in {layout.home} was made by Postgres {found}, and this node brings Postgres {MAJOR}.",
-            f"Write a backup with the Palaver that brings Postgres {found}, move {layout.home} away, "
+            f"The data in {layout.home} is of Postgres {found}, and this Palaver includes Postgres {MAJOR}.",
+            f"Write a backup with a Palaver that includes Postgres {found}, move {layout.home} away, "
             "and restore the backup here.",
         )
 
@@ -97,9 +96,9 @@ DISK_FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 
 
 def free_space(directory: Path) -> int:
-    """Bytes that an ordinary user can still write there; what is reserved for root is not for Postgres.
+    """Bytes that an ordinary user can still write there, without those reserved for root.
 
-    The directory itself may still have to be made.
+    The directory need not exist yet.
     """
     while not directory.exists():
         directory = directory.parent
@@ -116,7 +115,7 @@ def check_free_space(directory: Path, minimum: int) -> None:
 def not_enough_space(directory: Path, free: int, need: str) -> LocalError:
     return LocalError(
         f"Only {format_size(free)} are free on the disk of {directory}, and {need}.",
-        "Make room on that disk, or set data_dir to a directory on another one.",
+        "Free space on that disk, or set data_dir to a directory on another disk.",
     )
 
 
@@ -138,15 +137,16 @@ class Identity:
 
 
 def choose_identity(run_as: str, euid: int) -> Identity | None:
-    """The user to become, None when the node's own user will do: only root can and must become another."""
+    """The user as whom Postgres runs, or None for the node's own user. Only root can and must change the
+    user."""
     if euid != 0:
         return None
     try:
         entry = pwd.getpwuid(int(run_as)) if run_as.isdigit() else pwd.getpwnam(run_as)
     except KeyError:
         raise LocalError(
-            f"The node runs as root, Postgres may not, and this machine has no user called {run_as}.",
-            "Set database.run_as to a user that exists, or run the node as an ordinary user.",
+            f"The node runs as root, Postgres may not run as root, and there is no user {run_as}.",
+            "Set database.run_as to an existing user, or run the node as an ordinary user.",
         ) from None
     if entry.pw_uid == 0:
         raise LocalError(
@@ -172,7 +172,7 @@ def prepare_home(layout: Layout, identity: Identity | None) -> None:
     layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         layout.home.mkdir(mode=0o700)
-    # Everything goes through one handle, so that a name that is exchanged meanwhile cannot lead elsewhere.
+    # Everything uses one handle, so that a directory that is replaced meanwhile is not affected.
     with open_directory(layout.home) as handle:
         found = os.fstat(handle)
         wanted = identity.uid if identity is not None else os.geteuid()
@@ -187,12 +187,13 @@ def prepare_home(layout: Layout, identity: Identity | None) -> None:
 def wrong_owner(layout: Layout, owner: int, wanted: int) -> LocalError:
     return LocalError(
         f"{layout.home} belongs to {name_of(owner)}, and Postgres would run as {name_of(wanted)}.",
-        f"Hand the directory over as root: chown -R {name_of(wanted)} {layout.home}",
+        f"Change its owner as root: chown -R {name_of(wanted)} {layout.home}",
     )
 
 
 def lock_home(layout: Layout) -> int:
-    """A handle that keeps every other node out until it is closed; the kernel closes it for a killed one."""
+    """Lock the directory against other nodes, until the returned handle is closed. The kernel closes the
+    handle of a killed process."""
     handle = os.open(layout.home, FLAGS)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,17 +201,17 @@ def lock_home(layout: Layout) -> int:
         os.close(handle)
         raise LocalError(
             f"Another node is using the data directory {layout.data}.",
-            "Stop that node first, or give this one a data_dir of its own.",
+            "Stop that node first, or set data_dir to another directory.",
         ) from None
     return handle
 
 
 def grant_access(layout: Layout, identity: Identity) -> bool:
-    """Let the user of the child pass through the data directory, and say whether that was possible.
+    """Allow the user of Postgres to traverse the data directory. False if that is not possible.
 
-    The one thing outside `DATA/postgres` whose mode and group are ever changed, and only where the machine
-    permits no private namespace: the directory is the node's own, its group had no rights in it, and to pass
-    through is all that the new group may do.
+    This is the only change of a mode or group outside `DATA/postgres`. It is made only if a private mount
+    namespace is not permitted, the directory belongs to the node's user, and its group has no rights in it.
+    The new group gets only the right to traverse it.
     """
     with open_directory(layout.data) as handle:
         found = os.fstat(handle)

@@ -1,9 +1,9 @@
-"""Makes a new cluster, whole or not at all: a kill in the middle leaves only what the next start removes.
+"""Creates a new cluster, completely or not at all, and defines the settings of the embedded Postgres.
 
-Postgres' settings for a small server that belongs to one node.
+A kill during the initialisation leaves only files that the next start removes.
 
-They are given on the command line at every start, so that a new Palaver brings its settings to an old
-directory and nothing that was edited by hand inside it is overwritten.
+The settings are passed on the command line at every start, so that a new Palaver applies its settings to an
+old directory, and no file that was edited by hand is overwritten.
 """
 
 import asyncio
@@ -26,44 +26,45 @@ def is_initialised(layout: Layout) -> bool:
 async def initialise(programs: Programs) -> None:
     layout = programs.layout
     await asyncio.to_thread(remove_unfinished, layout)
-    # A name that was never used: the programs of an interrupted attempt may live a moment longer than the
-    # node that started them, and would write into, or remove, what has their name.
+    # A new name: the programs of an interrupted attempt may outlive their node for a moment, and would write
+    # into the directory of the same name or remove it.
     name = layout.unfinished + secrets.token_hex(4)
     await programs.initdb(
         [
             *("--pgdata", f"@home@/{name}"),
             *("--username", "palaver"),
             *("--encoding", "UTF8", "--locale", "C", "--data-checksums"),
-            # The mode of the socket's directory says who may come in; TCP is off.
+            # The mode of the socket's directory restricts access; TCP is off.
             *("--auth-local", "trust", "--auth-host", "reject"),
             "--no-instructions",
         ]
     )
     (layout.home / name).rename(layout.cluster)
     with open_directory(layout.home) as handle:
-        # initdb has synced what is inside; the new name has to survive a power cut as well.
+        # initdb has synced the files; the new name has to survive a power failure as well.
         await asyncio.to_thread(os.fsync, handle)
 
 
 def remove_unfinished(layout: Layout) -> None:
-    """Remove the leftovers of interrupted attempts; what is still being written to is left to the next."""
+    """Remove the leftovers of interrupted attempts. A directory that is still being written to is left to the
+    next start."""
     deadline = time.monotonic() + REMOVAL_TIMEOUT
     for path in layout.home.glob(layout.unfinished + "*"):
         while path.exists():
             shutil.rmtree(path, ignore_errors=True)
             if time.monotonic() > deadline:
                 return
-            time.sleep(0.01)  # in a thread of its own
+            time.sleep(0.01)  # runs in a thread
 
 
-# Marks the process as the server of one data directory where `/proc/PID/cwd` may not be read.
+# A setting that identifies the server of a data directory where `/proc/PID/cwd` cannot be read.
 DIRECTORY_SETTING = "palaver.directory"
 
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "shared_buffers": "128MB",
-    # No replica ever reads from this server, so the log of changes holds only what recovery needs.
+    # No replica reads from this server, so the WAL needs only what recovery needs.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "min_wal_size": "64MB",
@@ -76,7 +77,7 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
-    # What a peer sends ends up in statements and in their DETAIL lines, and does not belong in a log.
+    # Statements and their DETAIL lines contain data of peers, which must not be logged.
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
     "log_min_messages": "warning",
@@ -85,14 +86,14 @@ SETTINGS = {
 
 
 def server_arguments(directory: str, max_connections: int, extra: Mapping[str, str]) -> list[str]:
-    """The command line of `postgres`; @home@ stands for the path it can be reached by."""
-    chosen = {
+    """The command line of `postgres`. The launcher replaces @home@ by the path of the home."""
+    values = {
         **SETTINGS,
         "max_connections": str(max_connections),
         **extra,
         DIRECTORY_SETTING: directory,
     }
     words = ["-D", f"@home@/{MAJOR}", "-k", "@home@"]
-    for name, value in chosen.items():
+    for name, value in values.items():
         words += ["-c", f"{name}={value}"]
     return words

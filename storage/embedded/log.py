@@ -1,7 +1,7 @@
-"""Postgres' log file: read when a start fails, and kept from growing without bound.
+"""The log file of Postgres: read after a failed start, and bounded in size.
 
-The directory belongs to the user Postgres runs as. The node may be root, so it follows no link and waits on
-no pipe that this user could have put in the file's place.
+The directory belongs to the user of Postgres. The node may be root, so it does not follow a symbolic link and
+does not block on a pipe that this user could have created in place of the file.
 """
 
 import os
@@ -17,7 +17,7 @@ FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place in the log: all that comes later was written later."""
+    """A position in the log."""
 
     inode: int = 0
     size: int = 0
@@ -45,7 +45,7 @@ def read_since(path: Path, start: LogPosition) -> str:
 
 
 def truncate(path: Path, limit: int = TRUNCATED_ABOVE) -> bool:
-    """Empty the log when it is too long. Postgres appends, so it goes on at the new end."""
+    """Empty the log if it is too long. Postgres opens it in append mode, so it continues at the new end."""
     try:
         handle = os.open(path, os.O_WRONLY | FLAGS)
         try:

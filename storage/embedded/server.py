@@ -1,19 +1,17 @@
-"""The private Postgres of a node: started, adopted, started again when it dies, and stopped with the node.
+"""The embedded Postgres of a node: started or adopted, restarted when it dies, and stopped with the node.
 
-What happens to it is told to `report(event, fields)`, in which nothing is secret:
+Events are reported to `report(event, fields)`; the fields contain no secrets:
 
-- `postgres_initialised`: a new cluster was made
-- `postgres_found`: one of an earlier node is still running, and is waited for; `pid`
+- `postgres_initialised`: a new cluster was created
+- `postgres_found`: a server of an earlier node process is still running, and the node waits for it; `pid`
 - `postgres_started`, `postgres_adopted`: it accepts connections; `pid`, `seconds`
-- `postgres_lost`: it ended by itself; `pid`, `status` (None for an adopted one)
-- `postgres_restarting`: `seconds` until the next attempt, how many `failures` in a row
+- `postgres_lost`: it ended by itself; `pid`, `status` (None for an adopted server)
+- `postgres_restarting`: `seconds` until the next attempt, number of consecutive `failures`
 - `postgres_failed`: that attempt failed; `problem`, `advice`
-- `postgres_stopped`: by the node; `signal`
+- `postgres_stopped`: stopped by the node; `signal`
 - `postgres_log_truncated`
 
-When the private Postgres is started, and started again: a machine that is told what happened, and when.
-
-Waits for a Postgres to accept connections, and sees to it that it has the node's database.
+`Supervision` is the state machine that decides when the server is started and restarted. It does no I/O.
 """
 
 import asyncio
@@ -47,9 +45,9 @@ from storage.statements import load
 
 FIRST_RESTART_DELAY = 0.2
 MAX_RESTART_DELAY = 10.0
-STABLE_AFTER = (
-    30.0  # seconds; who ran that long has not failed in a row, and is restarted without having to wait
-)
+STABLE_AFTER = 30.0
+"""Seconds of running after which a failure does not count as consecutive and the next restart is not
+delayed."""
 
 
 class State(StrEnum):
@@ -60,11 +58,11 @@ class State(StrEnum):
 
 
 class Input(StrEnum):
-    START = "start"  # the node wants a Postgres
-    READY = "ready"  # it accepts connections
-    LOST = "lost"  # it ended, or could not be started
-    DUE = "due"  # the deadline has come
-    STOP = "stop"  # the node wants none any more
+    START = "start"  # the node starts
+    READY = "ready"  # the server accepts connections
+    LOST = "lost"  # the server ended, or could not be started
+    DUE = "due"  # the deadline is reached
+    STOP = "stop"  # the node stops
 
 
 class Effect(StrEnum):
@@ -76,7 +74,7 @@ class Effect(StrEnum):
 TRANSITIONS: dict[tuple[State, Input], tuple[State, tuple[Effect, ...]]] = {
     (State.STOPPED, Input.START): (State.STARTING, (Effect.LAUNCH,)),
     (State.STARTING, Input.READY): (State.RUNNING, ()),
-    # Who cannot start at all has a reason that a person must see; trying again would hide it.
+    # A server that cannot start at all needs an operator; retrying would hide the reason.
     (State.STARTING, Input.LOST): (State.STOPPED, (Effect.TERMINATE,)),
     (State.STARTING, Input.STOP): (State.STOPPED, (Effect.TERMINATE,)),
     (State.RUNNING, Input.LOST): (State.RESTARTING, (Effect.WAIT,)),
@@ -96,10 +94,11 @@ class Supervision:
         self._ready_since: float | None = None
         self._deadline: float | None = None
 
-    def receive(self, happened: Input, now: float) -> tuple[Effect, ...]:
-        """What to do. An input that the table does not have for the state comes too late: nothing."""
+    def receive(self, received: Input, now: float) -> tuple[Effect, ...]:
+        """Return the effects of the input. An input without a transition for the state comes too late and is
+        ignored."""
         before = self.state
-        self.state, effects = TRANSITIONS.get((before, happened), (before, ()))
+        self.state, effects = TRANSITIONS.get((before, received), (before, ()))
         if self.state is State.RUNNING and before is not State.RUNNING:
             self._ready_since = now
             self.restarts += before is State.RESTARTING
@@ -123,26 +122,26 @@ class Supervision:
 SQL = load("storage.embedded", "server.sql")
 
 POLL_INTERVAL = 0.01
-ATTEMPT_TIMEOUT = (
-    5.0  # seconds for one connection: a server that takes it and says nothing counts as not ready
-)
+ATTEMPT_TIMEOUT = 5.0
+"""Seconds for one attempt to connect: a server that accepts a connection but does not respond is not
+ready."""
 
 
 async def wait_until_accepting(address: DatabaseAddress, process: Process, within: float) -> bool:
-    """False when the process ends, or the time is over, before the database can be used.
+    """Wait until the database can be used. False if the process ends or the time is over before that.
 
-    LocalError when it can be used, but not by us.
+    Raises LocalError if the server refuses this node.
     """
     deadline = time.monotonic() + within
     while not await process.ended(POLL_INTERVAL):
         try:
             await try_connection(address, min(ATTEMPT_TIMEOUT, max(within, POLL_INTERVAL)))
         except (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError):
-            # No socket yet, or the server says that it is starting, recovering or stopping.
+            # There is no socket yet, or the server is starting, recovering or stopping.
             if time.monotonic() >= deadline:
                 return False
         except asyncpg.TooManyConnectionsError:
-            # So many others are served that there is no doubt.
+            # The server is serving other connections, so it is ready.
             return True
         except asyncpg.PostgresError as error:
             raise explain_connection_error(error, address) or error from error
@@ -155,7 +154,7 @@ async def try_connection(address: DatabaseAddress, within: float) -> None:
     try:
         connection = await asyncpg.connect(address.url, timeout=within)
     except asyncpg.InvalidCatalogNameError:
-        # Created here rather than by initdb, so that a node killed between the two finds its way.
+        # Created here rather than after initdb, so that a kill between the two does no harm.
         connection = await asyncpg.connect(address.with_database("postgres").url, timeout=within)
         try:
             await connection.execute(SQL.create_database)
@@ -167,10 +166,9 @@ async def try_connection(address: DatabaseAddress, within: float) -> None:
 
 Report = Callable[[str, dict[str, object]], None]
 
-MINIMUM_FREE_BYTES = (
-    256 << 20
-)  # a new cluster has 40 MiB, and its log of changes grows to half a GiB under load
-PREDECESSOR_TIMEOUT = 10.0  # seconds for the last processes of a killed Postgres to go away
+MINIMUM_FREE_BYTES = 256 << 20
+"""A new cluster has 40 MiB, and its WAL grows to half a GiB under load."""
+PREDECESSOR_TIMEOUT = 10.0  # seconds for the last processes of a killed Postgres to end
 PREDECESSOR_INTERVAL = 0.1
 LOG_INTERVAL = 60.0
 
@@ -188,10 +186,10 @@ class EmbeddedPostgres:
         stop_timeout: float = 30.0,
         report: Report = lambda event, fields: None,
     ) -> None:
-        """`directory` is the node's data directory. `run_as` counts only for a node that is root.
+        """`directory` is the node's data directory. `run_as` is used only if the node runs as root.
 
-        `settings` outrank Palaver's own. `start_timeout` has to be enough for recovering from a crash.
-        `stop_timeout` is how long open work may take to end before it is cut off.
+        `settings` override Palaver's own. `start_timeout` must be enough for recovery after a crash.
+        `stop_timeout` is the time for a fast shutdown, before an immediate one.
         """
         self._layout = Layout(directory.resolve())
         self._run_as = run_as
@@ -203,7 +201,7 @@ class EmbeddedPostgres:
         self._report = report
         self._machine = Supervision()
         self._identity: Identity | None = None
-        self._held: int | None = None
+        self._lock_handle: int | None = None
         self._process: Process | None = None
         self._background = BackgroundTasks()
 
@@ -224,31 +222,32 @@ class EmbeddedPostgres:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Returns when the database accepts connections; LocalError when a person has to act first.
+        """Start the server and wait until it accepts connections. Raises LocalError if an operator has to
+        act.
 
-        To give it up, cancel it.
+        It may be cancelled.
         """
         effects = self._machine.receive(Input.START, time.monotonic())
         assert effects == (Effect.LAUNCH,), "started twice without being stopped"
         began = time.monotonic()
         try:
             self._prepare()
-            event = await self._bring_up()
+            event = await self._adopt_or_start()
         except BaseException as error:
-            given_up = isinstance(error, asyncio.CancelledError)
-            self._machine.receive(Input.STOP if given_up else Input.LOST, time.monotonic())
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            self._machine.receive(Input.STOP if is_cancelled else Input.LOST, time.monotonic())
             await self._terminate()
             if isinstance(error, OSError):
                 raise explain_failure(str(error), self._layout.home, free_space(self._layout.data)) from error
             raise
         self._machine.receive(Input.READY, time.monotonic())
-        self._tell(event, seconds=time.monotonic() - began)
+        self._report_event(event, seconds=time.monotonic() - began)
         self._background = BackgroundTasks()
         self._background.supervise("embedded Postgres", self._watch)
 
     async def stop(self) -> None:
-        """Returns when Postgres has ended, at once when there is none. Cancelled, it can be called again."""
-        assert self._machine.state is not State.STARTING, "a start is given up by cancelling it"
+        """Stop the server and wait until it has ended. If this is cancelled, it can be called again."""
+        assert self._machine.state is not State.STARTING, "a start is stopped by cancelling it"
         self._machine.receive(Input.STOP, time.monotonic())
         await self._background.close()
         await self._terminate()
@@ -257,7 +256,7 @@ class EmbeddedPostgres:
         check_path(self._layout)
         self._identity = choose_identity(self._run_as, os.geteuid())
         home.prepare_home(self._layout, self._identity)
-        self._held = home.lock_home(self._layout)
+        self._lock_handle = home.lock_home(self._layout)
         version = self._layout.cluster / "PG_VERSION"
         check_major_version(
             self._layout,
@@ -265,8 +264,8 @@ class EmbeddedPostgres:
             version.read_text().strip() if version.is_file() else None,
         )
 
-    async def _bring_up(self) -> str:
-        """A Postgres that accepts connections, by whichever way; returns what there is to report of it."""
+    async def _adopt_or_start(self) -> str:
+        """Adopt or start a Postgres, wait until it accepts connections, and return the event to report."""
         began = time.monotonic()
         programs = Programs(self._layout, self._identity)
         while True:
@@ -275,24 +274,24 @@ class EmbeddedPostgres:
             check_free_space(self._layout.home, self._minimum_free_bytes)
             if not is_initialised(self._layout):
                 await initialise(programs)
-                self._tell("postgres_initialised", seconds=time.monotonic() - began)
-            if await self._launch(programs, patient=time.monotonic() < began + PREDECESSOR_TIMEOUT):
+                self._report_event("postgres_initialised", seconds=time.monotonic() - began)
+            if await self._launch(programs, may_retry=time.monotonic() < began + PREDECESSOR_TIMEOUT):
                 return "postgres_started"
             await asyncio.sleep(PREDECESSOR_INTERVAL)
 
     async def _adopt(self) -> bool:
-        """Take over a Postgres of this directory that runs; one that only starts or stops is waited for."""
+        """Adopt a running Postgres of this directory; waits for one that is starting or stopping."""
         self._process = await find_running(self._layout)
         if self._process is None:
             return False
-        self._tell("postgres_found")
+        self._report_event("postgres_found")
         if await wait_until_accepting(self.address, self._process, within=self._start_timeout):
             return True
         await self._end_process()
         return False
 
-    async def _launch(self, programs: Programs, *, patient: bool) -> bool:
-        """False when it is worth trying again."""
+    async def _launch(self, programs: Programs, *, may_retry: bool) -> bool:
+        """Start a Postgres. False if the failure is transient and `may_retry`."""
         start = log.end_of_log(self._layout.log)
         words = server_arguments(str(self._layout.home), self._max_connections, self._settings)
         self._process = await programs.postgres(words)
@@ -301,12 +300,13 @@ class EmbeddedPostgres:
         if not await self._process.ended(0):
             await self._end_process()
             raise LocalError(
-                f"Postgres in {self._layout.home} took no connection for {self._start_timeout:g} seconds.",
-                f"Read {self._layout.log} for what it was doing, and start the node again.",
+                f"Postgres in {self._layout.home} accepted no connection within "
+                f"{self._start_timeout:g} seconds.",
+                f"Read {self._layout.log} for the reason, and start the node again.",
             )
         await self._end_process()
         output = log.read_since(self._layout.log, start)
-        if patient and is_transient(output):
+        if may_retry and is_transient(output):
             return False
         raise explain_failure(output, self._layout.home, free_space(self._layout.home), log=self._layout.log)
 
@@ -314,62 +314,62 @@ class EmbeddedPostgres:
         while True:
             deadline = self._machine.deadline()
             if deadline is None:
-                await self._until_lost()
-                self._lose()
+                await self._wait_until_lost()
+                self._schedule_restart()
             else:
                 await asyncio.sleep(deadline - time.monotonic())
                 self._machine.receive(Input.DUE, time.monotonic())
                 await self._restart()
 
-    def _lose(self) -> None:
+    def _schedule_restart(self) -> None:
         now = time.monotonic()
         self._machine.receive(Input.LOST, now)
         wait = (self._machine.deadline() or now) - now
-        self._tell("postgres_restarting", seconds=wait, failures=self._machine.failures)
+        self._report_event("postgres_restarting", seconds=wait, failures=self._machine.failures)
 
-    async def _until_lost(self) -> None:
+    async def _wait_until_lost(self) -> None:
         process = self._process
-        assert process is not None, "who is running has a process"
+        assert process is not None, "a running server has a process"
         while not await process.ended(LOG_INTERVAL):
             if log.truncate(self._layout.log):
-                self._tell("postgres_log_truncated")
+                self._report_event("postgres_log_truncated")
         self._report("postgres_lost", {"pid": process.pid, "status": await process.status()})
         await self._end_process()
 
     async def _restart(self) -> None:
         began = time.monotonic()
         try:
-            event = await self._bring_up()
+            event = await self._adopt_or_start()
         except Exception as error:
-            # Whatever it is that an exhausted machine does to us, a node without its Postgres is no node: it
-            # is reported, and may be over at the next attempt.
+            # Whatever the error is, the node needs its Postgres: the error is reported, and the start is
+            # retried.
             problem, advice = (
                 (error.problem, error.advice) if isinstance(error, LocalError) else (repr(error), "")
             )
             await self._end_process()
             self._report("postgres_failed", {"problem": problem, "advice": advice})
-            self._lose()
+            self._schedule_restart()
         else:
             self._machine.receive(Input.READY, time.monotonic())
-            self._tell(event, seconds=time.monotonic() - began)
+            self._report_event(event, seconds=time.monotonic() - began)
 
     async def _terminate(self) -> None:
         sent = await self._end_process()
         if sent is not None:
             self._report("postgres_stopped", {"signal": sent})
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lock_handle is not None:
+            os.close(self._lock_handle)
+            self._lock_handle = None
 
     async def _end_process(self) -> str | None:
         process = self._process
         if process is None:
             return None
-        # Cancelled in here, the process is still known, and the next call goes on with it.
+        # If this is cancelled, `_process` is kept, and the next call continues.
         sent = await stop_postmaster(process, fast=self._stop_timeout, immediate=self._stop_timeout / 3)
         self._process = None
         await process.close()
         return sent
 
-    def _tell(self, event: str, **fields: object) -> None:
+    def _report_event(self, event: str, **fields: object) -> None:
         self._report(event, {"pid": self.pid, **fields})

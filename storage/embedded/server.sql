@@ -1,3 +1,3 @@
--- The name is the one in the address that the server module gives out.
+-- The name is the one in `EmbeddedPostgres.address`.
 -- name: create_database
 CREATE DATABASE palaver

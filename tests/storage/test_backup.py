@@ -251,7 +251,7 @@ async def older_server(empty_directory: Path) -> AsyncIterator[DatabaseAddress]:
 
     def start(program: str, *arguments: str, log: str | None = None) -> "subprocess.Popen[bytes]":
         plan = {
-            "places": {name: str(path) for name, path in places.items() if path is not None},
+            "directories": {name: str(path) for name, path in places.items() if path is not None},
             "user": {"uid": user.uid, "gid": user.gid, "groups": user.groups} if user is not None else None,
             "parent": os.getpid(),
             "program": f"@programs@/pginstall/bin/{program}",

@@ -12,10 +12,10 @@ from storage.embedded.home import Identity
 WHERE = Path("/srv/data/postgres")
 NOBODY = Identity("nobody", 65534, 65534, (65534,))
 CLOSED = (
-    "The node runs as root and its Postgres as nobody, to whom /root is closed, and this machine permits no "
-    "private way around it (unshare: Operation not permitted)."
+    "The node runs as root and its Postgres as nobody, which may not enter /root, and a private mount "
+    "namespace is not permitted (unshare: Operation not permitted)."
 )
-ELSE = "run the node as an ordinary user, or set database.url to a Postgres that runs already."
+ELSE = "run the node as an ordinary user, or set database.url to a running Postgres."
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ ELSE = "run the node as an ordinary user, or set database.url to a Postgres that
             "could not create directory",
         ),
         ("Segmentation fault\n", "Segmentation fault"),
-        ("", "it said nothing"),
+        ("", "no message"),
     ],
 )
 def test_its_last_serious_message_is_the_reason(output: str, reason: str) -> None:
     """What it printed before and after is in the log, whose place the advice names."""
     error = explain_failure(output, WHERE, free=1 << 30, log=WHERE / "postgres.log")
     assert error.problem == f"Postgres could not start in /srv/data/postgres: {reason}."
-    assert error.advice == "Read /srv/data/postgres/postgres.log, put that right and start the node again."
+    assert error.advice == "Read /srv/data/postgres/postgres.log, fix the cause and start the node again."
 
 
 @pytest.mark.parametrize("text", ["No space left on device", "Disk quota exceeded"])
@@ -51,9 +51,9 @@ def test_a_full_disk_is_called_one(text: str) -> None:
         f'FATAL:  could not write to file "pg_wal/xlogtemp.1": {text}', WHERE, free=12 << 20
     )
     assert error.problem == (
-        "Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of room."
+        "Only 12.0 MiB are free on the disk of /srv/data/postgres, and Postgres ran out of space."
     )
-    assert "Make room" in error.advice
+    assert "Free space" in error.advice
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
             {"kind": "closed", "directory": "/root", "why": "unshare: Operation not permitted"},
             NOBODY,
             CLOSED,
-            "Move the installation and data_dir to directories that everybody may enter, " + ELSE,
+            "Move the installation and data_dir to directories that all users may enter, " + ELSE,
         ),
         (
             {"kind": "closed", "directory": "/venv/bin/postgres", "why": "its own mode"},
             None,
-            "/venv/bin/postgres may not be run by the user that the node runs as.",
-            "Install Palaver again as that user, or set database.url to a Postgres that runs already.",
+            "The user that runs the node may not execute /venv/bin/postgres.",
+            "Install Palaver again as that user, or set database.url to a running Postgres.",
         ),
         (
             {"kind": "identity", "error": "[Errno 1] not permitted"},
@@ -93,20 +93,20 @@ def test_the_remains_of_a_predecessor_pass(output: str, passing: bool) -> None:
         (
             {"kind": "system", "error": "[Errno 28] …", "errno": errno.ENOSPC},
             None,
-            "Only 4.0 KiB are free on the disk of /srv/data/postgres, and Postgres ran out of room.",
-            "Make room on that disk, or set data_dir to a directory on another one.",
+            "Only 4.0 KiB are free on the disk of /srv/data/postgres, and Postgres ran out of space.",
+            "Free space on that disk, or set data_dir to a directory on another disk.",
         ),
         (
             {"kind": "system", "error": "[Errno 5] Input/output error", "errno": errno.EIO},
             None,
             "Postgres could not start in /srv/data/postgres: [Errno 5] Input/output error.",
-            "Put that right and start the node again.",
+            "Fix the cause and start the node again.",
         ),
         (
             {"kind": "orphan"},
             None,
             "Postgres could not start in /srv/data/postgres: orphan.",
-            "Put that right and start the node again.",
+            "Fix the cause and start the node again.",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def test_what_another_user_owns_is_refused(empty_directory: Path) -> None:
     else:
         error = wrong_owner(layout, 12345, os.geteuid())
     assert error.problem.startswith(f"{layout.home} belongs to user 12345, and Postgres would run as ")
-    assert error.advice.startswith("Hand the directory over as root: chown -R ")
+    assert error.advice.startswith("Change its owner as root: chown -R ")
     assert str(layout.home) in error.advice
 
 

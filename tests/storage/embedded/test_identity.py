@@ -30,7 +30,7 @@ def test_a_user_that_does_not_exist_is_refused() -> None:
     with pytest.raises(LocalError) as refused:
         choose_identity("no such user", euid=0)
     assert refused.value.problem == (
-        "The node runs as root, Postgres may not, and this machine has no user called no such user."
+        "The node runs as root, Postgres may not run as root, and there is no user no such user."
     )
     assert "database.run_as" in refused.value.advice
 

@@ -50,7 +50,7 @@ async def test_as_root_with_directories_that_are_closed(empty_directory: Path) -
     (empty_directory / "closed").mkdir(mode=0o700)
     mounts = Path("/proc/self/mounts").read_text()
     if os.geteuid() == 0 and not namespaces_permitted():
-        with pytest.raises(LocalError, match="is closed, and this machine permits no private way around it"):
+        with pytest.raises(LocalError, match=", and a private mount namespace is not permitted"):
             await EmbeddedPostgres(data, minimum_free_bytes=0).start()
         return
     async with started(data) as (postgres, reports):
@@ -118,9 +118,11 @@ async def test_without_namespaces_a_closed_directory_is_refused(data_directory: 
             assert said["event"] == "ready"
             await weak.stop()
             return
-    assert said["problem"].startswith(f"The node runs as root and its Postgres as {RUN_AS}, to whom /")
+    assert said["problem"].startswith(
+        f"The node runs as root and its Postgres as {RUN_AS}, which may not enter /"
+    )
     if not closed_to_the_child(package_directory()):
-        assert f"to whom {data_directory} is closed" in said["problem"]
+        assert f"which may not enter {data_directory}" in said["problem"]
     assert "unshare: Operation not permitted" in said["problem"]
     assert said["advice"].startswith("Move the installation and data_dir")
     assert mode(data) == mode(data_directory) == 0o700
@@ -139,7 +141,7 @@ async def test_a_disk_that_fills_up_is_said(empty_directory: Path) -> None:
     assert said["event"] == "refused"
     assert said["problem"].startswith("Only ")
     assert f" are free on the disk of {empty_directory}/postgres, and Postgres " in said["problem"]
-    assert said["advice"].startswith("Make room on that disk")
+    assert said["advice"].startswith("Free space on that disk")
 
 
 async def test_given_up_before_it_runs_it_leaves_no_process(empty_directory: Path) -> None:

