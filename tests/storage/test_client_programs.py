@@ -91,5 +91,5 @@ def test_the_reason_is_in_the_sentence(output: str, problem: str, tmp_path: Path
 def test_a_full_disk_is_called_one(tmp_path: Path) -> None:
     """It says how much is free, and where."""
     error = program_failure("It failed", "pg_dump: error: could not write: No space left on device", tmp_path)
-    assert f"are free on the disk of {tmp_path}, and the program ran out of room." in error.problem
+    assert f"are free on the disk of {tmp_path}, and the program ran out of space." in error.problem
     assert "Free space" in error.advice
