@@ -1,1 +1,1 @@
-"""The schema and the steps that lead to it, as SQL."""
+"""The schema and its migrations, as SQL files."""

@@ -1,7 +1,6 @@
--- The whole schema, kept by hand: the place to read what the tables are. A test holds it to the sum of the
--- migrations.
+-- The complete schema, maintained by hand, for reading. A test checks that it equals the sum of the migrations.
 
--- What has been applied. Kept by storage/migrate.py.
+-- The applied migrations, written by storage/migrate.py.
 CREATE TABLE schema_migrations (
     version integer PRIMARY KEY,
     name text NOT NULL,
@@ -9,16 +8,16 @@ CREATE TABLE schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- What this database belongs to: one row, one server name, one side.
+-- The node to which this database belongs: one row with its server name and its Matrix backend.
 CREATE TABLE node (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     server_name text NOT NULL CHECK (server_name <> ''),
     created_at timestamptz NOT NULL DEFAULT now(),
-    -- The homeserver of which the node is a guest; NULL of one that is a homeserver itself.
+    -- The homeserver to which the node is attached as an application service. NULL for a node that is a homeserver.
     guest_of text CHECK (guest_of <> '')
 );
 
--- Keys of other servers, each with the document that published it.
+-- Signing keys of other servers, each with the document that published it.
 CREATE TABLE server_keys (
     server_name text NOT NULL,
     key_id text NOT NULL,
@@ -31,19 +30,19 @@ CREATE TABLE server_keys (
     PRIMARY KEY (server_name, key_id)
 );
 
--- The room graph: rooms, their events, the state before every event, and the current state.
+-- The room graph: rooms, their events, the state before each event, and the current state.
 --
--- Identifiers compare by bytes: they are opaque, and two processes that lock several rooms must agree on the
--- order. What refers to an event or a room has no foreign key, because each would be looked up again for every
--- row of the busiest statements; all of it is written under the lock on the room's row.
+-- Identifiers compare by bytes: they are opaque, and processes that lock several rooms must use the same order.
+-- References to events and rooms have no foreign keys, because each would cost a lookup for every row of the busiest
+-- statements; all rows are written under the lock on the room's row.
 
 CREATE TABLE rooms (
     room_id text COLLATE "C" PRIMARY KEY,
     version text NOT NULL,
-    -- Raised by every change to the room, so that a process knows whether what it remembers still holds.
+    -- Incremented by every change to the room, so that a process can tell whether its cached room is current.
     generation bigint NOT NULL,
     forward_extremities text[] NOT NULL,
-    -- The current state: that after the forward extremities.
+    -- The current state, which is the state after the forward extremities.
     state_group bigint NOT NULL
 );
 
@@ -54,31 +53,31 @@ CREATE TABLE events (
     state_key text,
     sender text NOT NULL,
     depth bigint NOT NULL,
-    -- Capped: versions before 6 admit integers of any size.
+    -- Clamped: room versions before 6 admit integers of any size.
     origin_server_ts bigint NOT NULL,
     prev_events text[] NOT NULL,
     auth_events text[] NOT NULL,
     verdict text NOT NULL CHECK (verdict IN ('accepted', 'soft_failed', 'rejected')),
-    -- The rule that refused, with its number; null for an accepted event.
+    -- The rule that rejected the event, with its number. Null for an accepted event.
     refusal text CHECK ((refusal IS NULL) = (verdict = 'accepted')),
-    -- Null for an outlier: an event that others rest on, of which nobody knows where in the history it stands.
+    -- Null for an outlier: an event, such as an auth event, whose position in the room's history is unknown.
     state_before bigint,
     state_after bigint CHECK ((state_before IS NULL) = (state_after IS NULL)),
-    -- The event as it is sent to peers.
+    -- The event in the form in which it is sent to peers.
     canonical bytea NOT NULL
 );
 CREATE INDEX events_by_depth ON events (room_id, depth) WHERE state_before IS NOT NULL;
 CREATE INDEX events_by_time ON events (room_id, origin_server_ts)
     WHERE state_before IS NOT NULL AND verdict = 'accepted';
 
--- A state is a snapshot, or what changed since its parent. The three arrays run in parallel; an event id that
--- is null takes the key out.
+-- A state group is a snapshot, or the changes since its parent. The three arrays are parallel; an event id that is
+-- null removes the key.
 CREATE SEQUENCE state_group_ids INCREMENT BY 64;
 CREATE TABLE state_groups (
     id bigint PRIMARY KEY,
     room_id text COLLATE "C" NOT NULL,
     parent bigint,
-    -- How many parents lie between this and the snapshot. It is bounded.
+    -- The number of parents between this group and the snapshot. It is bounded.
     distance integer NOT NULL CHECK ((distance = 0) = (parent IS NULL)),
     types text[] NOT NULL,
     state_keys text[] NOT NULL,
@@ -90,7 +89,7 @@ CREATE TABLE current_state (
     type text COLLATE "C" NOT NULL,
     state_key text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
-    -- Of m.room.member, where it is a string: what the event says, and the server of whom it is said.
+    -- For m.room.member: the membership, if it is a string, and the server of the state key.
     membership text,
     server text COLLATE "C",
     PRIMARY KEY (room_id, type, state_key)
@@ -99,9 +98,9 @@ CREATE INDEX current_state_members ON current_state (room_id, membership, server
 CREATE INDEX current_state_users ON current_state (state_key, membership) WHERE membership IS NOT NULL;
 CREATE INDEX current_state_servers ON current_state (server, room_id) WHERE membership = 'join';
 
--- Everything that a reader must hear of, in the order in which it was taken in. 'timeline' is an accepted event;
--- 'state' an older one that state resolution made current; 'unset' one that it took out of the current state;
--- 'invite' one into a room that this server is not in, as long as it stands.
+-- The stream: all events of which a reader must be notified, in the order in which they were committed. 'timeline' is
+-- an accepted event; 'state' an older event that state resolution made current; 'unset' one that it removed from the
+-- current state; 'invite' an invite into a room without local members, as long as it is pending.
 CREATE SEQUENCE room_stream_positions;
 CREATE TABLE room_stream (
     position bigint PRIMARY KEY,
@@ -111,14 +110,14 @@ CREATE TABLE room_stream (
 );
 CREATE INDEX room_stream_of_room ON room_stream (room_id, position);
 
--- Which redactions ask for an event. Whether they are obeyed is decided when both are known.
+-- Redactions by target. Whether a redaction is applied is decided when both events are known.
 CREATE TABLE redactions (
     target text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
     PRIMARY KEY (target, event_id)
 );
 
--- What was answered to the transactions of other servers, so that a repeated one gets the same answer.
+-- The responses to transactions of other servers, so that a repeated transaction gets the same response.
 CREATE TABLE incoming_transactions (
     origin text COLLATE "C" NOT NULL,
     transaction_id text COLLATE "C" NOT NULL,
@@ -128,11 +127,10 @@ CREATE TABLE incoming_transactions (
 );
 CREATE INDEX incoming_transactions_by_age ON incoming_transactions (received_at);
 
--- What goes to other servers and what stands between this one and them: queues, what is
--- known of each server's reachability, memberships in rooms that this server is not in, and received EDUs.
-
--- Positions are shared by all queues. Those of one room grow in the order of its events, because its writer takes
--- them under the lock on the room's row.
+-- Queues to other servers, their outages, memberships in rooms without local members, and received EDUs.
+--
+-- All queues share one sequence of positions. Within a room positions grow in the order of its events, because they
+-- are taken under the lock on the room's row.
 CREATE SEQUENCE outbox_positions;
 
 CREATE TABLE outbox_pdus (
@@ -145,26 +143,26 @@ CREATE TABLE outbox_pdus (
     PRIMARY KEY (destination, room_id, position)
 );
 
--- EDUs that must arrive: messages to devices, device lists. Others are not worth a row.
+-- EDUs that must be delivered: to-device messages and device lists. Other EDUs are not stored.
 CREATE TABLE outbox_edus (
     destination text COLLATE "C" NOT NULL,
     position bigint NOT NULL DEFAULT nextval('outbox_positions'),
     edu_type text NOT NULL,
-    -- Canonical JSON: jsonb holds no NUL, and nobody looks into it here.
+    -- Canonical JSON in bytes: jsonb cannot store NUL, and no query reads it.
     content bytea NOT NULL,
     queued_at bigint NOT NULL,
     PRIMARY KEY (destination, position)
 );
 
--- The identity of this database. The id of a transaction is made from it and from the rows of the queues that the
--- transaction carries. It is in no backup: a database that was restored draws another one, because it gives the
--- same positions to other events.
+-- The identity of this database. Transaction ids are made from it and from the queue rows that the transaction
+-- contains. It is not part of backups: a restored database generates a new one, because it will give the same
+-- positions to other events.
 CREATE TABLE outbox_epoch (
     only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
     epoch text NOT NULL
 );
 
--- Servers that do not answer. Absent: nothing is known against it.
+-- Servers that do not respond. A server without a row has no known outage.
 CREATE TABLE outages (
     destination text COLLATE "C" PRIMARY KEY,
     failing_since bigint NOT NULL,
@@ -172,18 +170,18 @@ CREATE TABLE outages (
     retry_at bigint NOT NULL
 );
 
--- Invites into, and knocks at, rooms that this server is not in: nobody else keeps them for its users.
+-- Invites and knocks of local users for rooms without local members. Only this server stores them.
 CREATE TABLE outside_memberships (
     room_id text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
     membership text NOT NULL CHECK (membership IN ('invite', 'knock')),
     version text NOT NULL,
     event_id text NOT NULL,
-    -- Who invited, or knocked.
+    -- The sender of the invite or the knock.
     sender text NOT NULL,
-    -- The server that knows of it for sure.
+    -- The server that is known to be in the room.
     server text NOT NULL,
-    -- The event as peers have it, and what the user is shown of the room.
+    -- The event in the form in which peers have it, and the stripped state that the user is shown.
     event bytea NOT NULL,
     stripped_state bytea NOT NULL,
     received_at bigint NOT NULL,
@@ -191,7 +189,7 @@ CREATE TABLE outside_memberships (
 );
 CREATE INDEX outside_memberships_of_user ON outside_memberships (user_id);
 
--- How far people elsewhere have read. The thread is empty for a receipt that names none.
+-- Read receipts of remote users. The thread is empty for an unthreaded receipt.
 CREATE TABLE receipts (
     room_id text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
@@ -201,7 +199,7 @@ CREATE TABLE receipts (
     PRIMARY KEY (room_id, user_id, thread_id)
 );
 
--- Which messages to devices have been taken in, so that a repeated one is not taken in twice.
+-- The ids of received to-device messages, so that a repeated message is ignored.
 CREATE TABLE received_to_device (
     origin text COLLATE "C" NOT NULL,
     message_id text COLLATE "C" NOT NULL,
@@ -210,8 +208,8 @@ CREATE TABLE received_to_device (
 );
 CREATE INDEX received_to_device_by_age ON received_to_device (received_at);
 
--- Media by its address. The bytes lie in files named by their hash, so that what is uploaded twice is kept once.
--- Without an uploader it is another server's, and kept as long as there is room. Times are in milliseconds.
+-- Media by mxc:// URI. The content is in files named by their hash, so that identical uploads are stored once. Media
+-- without an uploader are remote and only cached. Times are in milliseconds.
 CREATE TABLE media (
     origin text COLLATE "C" NOT NULL,
     media_id text COLLATE "C" NOT NULL,
@@ -226,21 +224,21 @@ CREATE TABLE media (
     PRIMARY KEY (origin, media_id)
 );
 CREATE INDEX media_by_bytes ON media (sha256);
--- For the pruning of what other servers have.
+-- For pruning cached remote media.
 CREATE INDEX media_of_others_by_use ON media (last_used_at) WHERE uploader IS NULL;
 
--- Who and what other servers may ask for by name: the users of this server with what they say of themselves, the
--- aliases of its rooms, and the rooms that it lists in public.
+-- What other servers may query by name: local users with their profiles, local room aliases, and the public room
+-- list.
 
 CREATE TABLE users (
     user_id text COLLATE "C" PRIMARY KEY,
     created_at bigint NOT NULL,
-    -- `displayname`, `avatar_url` and whatever else is set, by the names that profiles have on the wire.
+    -- `displayname`, `avatar_url` and other fields, by their names in the profile API.
     profile jsonb NOT NULL
 );
 
--- Whose rooms have not all been told yet of what the profile says now. The number is another one after every
--- change, so that a change which comes while its predecessor is told of is not taken for told.
+-- Profile changes that have not been sent to all rooms of the user. Each change gets a new number, so that a change
+-- during the sending of the previous one is not lost.
 CREATE SEQUENCE profile_change_numbers;
 CREATE TABLE profile_changes (
     user_id text COLLATE "C" PRIMARY KEY,
@@ -259,18 +257,18 @@ CREATE TABLE published_rooms (
     room_id text COLLATE "C" PRIMARY KEY
 );
 
--- What servers did to each other: what others asked of this one, and what this one asked of others.
+-- The audit log: requests of other servers to this one, and of this one to others.
 CREATE TABLE audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- When it was done, which may be a moment before the row was written.
+    -- The time of the request, which may be a moment before the row was written.
     at timestamptz NOT NULL,
-    -- The other server. Null for whoever has not shown who he is.
+    -- The other server. Null for an unauthenticated requester.
     peer text COLLATE "C",
     direction text NOT NULL CHECK (direction IN ('in', 'out')),
     act text NOT NULL,
     user_id text COLLATE "C",
     room_id text COLLATE "C",
-    -- What it was done with: an event, a transaction, an alias, a medium.
+    -- The object of the request: an event, a transaction, an alias, media.
     subject text,
     outcome text NOT NULL,
     detail text
@@ -280,10 +278,10 @@ CREATE INDEX audit_by_peer ON audit (peer, at) WHERE peer IS NOT NULL;
 CREATE INDEX audit_by_user ON audit (user_id, at) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_by_room ON audit (room_id, at) WHERE room_id IS NOT NULL;
 
--- What the users of this server and whoever reads its streams must find again after a kill: what a message became,
--- which room was made, how far a reader has come, which invites have come, which messages to devices wait.
+-- What local users and readers of the stream must find again after a kill: the events of sent messages, created
+-- rooms, positions of readers, received invites, and queued to-device messages.
 
--- A message under the transaction id that its sender gave it: sent again, it is the same event.
+-- Sent messages by the transaction id of their sender: a message that is sent again is the same event.
 CREATE TABLE sent_transactions (
     room_id text COLLATE "C" NOT NULL,
     sender text COLLATE "C" NOT NULL,
@@ -292,10 +290,10 @@ CREATE TABLE sent_transactions (
     sent_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (room_id, sender, transaction_id)
 );
--- Rows are written in the order of time, and only pruning asks by it.
+-- Rows are written in the order of time, and only pruning queries the time.
 CREATE INDEX sent_transactions_by_age ON sent_transactions USING brin (sent_at);
 
--- A room under the key that its creator asked for it with: asked for again, it is the same room.
+-- Created rooms by the key of their creator: a creation that is repeated returns the same room.
 CREATE TABLE created_rooms (
     creator text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
@@ -303,23 +301,23 @@ CREATE TABLE created_rooms (
     PRIMARY KEY (creator, key)
 );
 
--- How far each reader of room_stream has come. The term is another one whenever another process becomes the reader:
--- what its predecessor still wants to commit is refused.
+-- The position of each reader of room_stream. The term changes whenever another process becomes the reader; commits
+-- of the previous reader are then refused.
 CREATE TABLE consumer_cursors (
     name text COLLATE "C" PRIMARY KEY,
     position bigint NOT NULL,
     term bigint NOT NULL
 );
 
--- Events that a reader has taken out of the stream, together with its position, and that it still has to handle.
--- Those with the same queue are handled in their order; the queue is the room, or something in it.
+-- Events that a reader has moved out of the stream, together with its position, and still has to handle. The entries
+-- of a queue are handled in order; a queue is a room, or part of one.
 CREATE TABLE inbox (
     reader text COLLATE "C" NOT NULL,
     position bigint NOT NULL,
     queue text COLLATE "C" NOT NULL,
     room_id text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
-    -- JSON. Nothing of what was said is kept of an entry that was set aside.
+    -- JSON. Deleted when the entry is set aside.
     entry bytea,
     attempts smallint NOT NULL DEFAULT 0,
     due_at timestamptz NOT NULL DEFAULT now(),
@@ -331,7 +329,7 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_by_queue ON inbox (reader, queue, position) WHERE set_aside_at IS NULL;
 CREATE INDEX inbox_set_aside ON inbox (set_aside_at) WHERE set_aside_at IS NOT NULL;
 
--- Which events relate to which: replies, edits, reactions, threads.
+-- Relations between events: replies, edits, reactions, threads.
 CREATE TABLE relations (
     target text COLLATE "C" NOT NULL,
     rel_type text COLLATE "C" NOT NULL,
@@ -339,55 +337,56 @@ CREATE TABLE relations (
     PRIMARY KEY (target, rel_type, event_id)
 );
 
--- Messages to devices of this server's users, until they are read.
+-- To-device messages for local users, until they are read.
 CREATE TABLE to_device_messages (
     position bigint GENERATED ALWAYS AS IDENTITY,
     user_id text COLLATE "C" NOT NULL,
     device_id text NOT NULL,
     sender text NOT NULL,
     type text NOT NULL,
-    -- Canonical JSON: jsonb holds no NUL.
+    -- Canonical JSON in bytes: jsonb cannot store NUL.
     content bytea NOT NULL,
     PRIMARY KEY (user_id, position)
 );
 
--- Agents: which there are, where they live and what they do; and the tasks that they are given. Times are in
--- milliseconds since 1970, by this node's clock where nothing else is said.
+-- Agents, their nodes and their status, and tasks. Times are in milliseconds since 1970, by this node's clock unless
+-- stated otherwise.
 
--- Nodes on which agents live, this one among them.
+-- The nodes of agents, including this one.
 CREATE TABLE agent_nodes (
     node_id text COLLATE "C" PRIMARY KEY,
-    -- Null for one that is found by its name.
+    -- Null for a node that is found by its name.
     url text,
     trusted boolean NOT NULL,
     first_seen_at bigint NOT NULL,
-    -- When it was last heard from, and the time that this heartbeat bore by the node's own clock.
+    -- When the last heartbeat was received, and when it was sent by the clock of its node.
     last_heartbeat bigint,
     heartbeat_said_at bigint,
-    -- Since when it counts as silent. Null: it is heard.
+    -- Since when the node counts as silent. Null: it is not silent.
     silent_since bigint,
-    -- The transaction that changed more than the heartbeat: what processes ask for when they follow each other.
+    -- The transaction that made the last change other than a heartbeat. Processes that follow this table query it.
     changed_in bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint
 );
 
 CREATE TABLE agents (
     node_id text COLLATE "C" NOT NULL,
     agent_id text COLLATE "C" NOT NULL,
-    -- Which connector brings it its tasks.
+    -- The connector that delivers tasks to the agent.
     connector text NOT NULL,
     runtime text NOT NULL,
     capabilities text[] NOT NULL,
     status text NOT NULL CHECK (status IN ('running', 'idle', 'busy', 'error', 'shutdown')),
     current_task text,
     registered_at bigint NOT NULL,
-    -- The time that the newest word on it bore, by the clock of its node. What is older is not taken any more.
+    -- When the newest message about the agent was sent, by the clock of its node. Older messages are ignored.
     said_at bigint NOT NULL,
-    -- When it was heard from by itself. Null: it lives as long as its node is heard from.
+    -- When the agent's own last heartbeat was received. Null: the agent is alive as long as its node is.
     last_seen bigint,
-    -- Since when it is no longer there, and why. The row stays for a while: an old word must not bring it back.
+    -- Since when the agent is offline, and why. The row stays for a while, so that an old message does not register
+    -- the agent again.
     gone_at bigint,
     gone_reason text,
-    -- Whether that has still to be announced.
+    -- Whether that still has to be announced.
     untold boolean NOT NULL DEFAULT false,
     changed_in bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     PRIMARY KEY (node_id, agent_id),
@@ -399,54 +398,54 @@ CREATE INDEX agents_by_silence ON agents (last_seen) WHERE last_seen IS NOT NULL
 CREATE INDEX agents_by_end ON agents (gone_at) WHERE gone_at IS NOT NULL;
 CREATE INDEX agents_untold ON agents (node_id, agent_id) WHERE untold;
 
--- From when to when some process of this node has been hearing others without a break: silence that nobody
--- listened to is nobody's fault.
+-- From when to when a process of this node has received heartbeats without interruption: silence during an
+-- interruption does not count.
 CREATE TABLE agent_watch (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     listening_since bigint NOT NULL,
     listening_until bigint NOT NULL
 );
 
--- A desk is a process that works on tasks. It holds an advisory lock on its number as long as it lives.
+-- A desk is the number of a process that runs tasks. The process holds an advisory lock on it as long as it runs.
 CREATE SEQUENCE task_desks AS integer CYCLE;
 
 CREATE TABLE tasks (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- Asked for again under the same id by the same node, it is the same task.
+    -- A request with the same id from the same node is the same task.
     requester_node text COLLATE "C" NOT NULL,
     request_id text COLLATE "C" NOT NULL,
     task_id text COLLATE "C" NOT NULL,
     -- Addresses, `agent-id@node-id`.
     from_agent text COLLATE "C" NOT NULL,
     to_agent text COLLATE "C" NOT NULL,
-    -- Whether another node runs it.
+    -- Whether another node runs the task.
     elsewhere boolean NOT NULL,
-    -- JSON, as are the other columns of bytes: jsonb holds no NUL, and nobody looks into it here.
+    -- JSON in bytes, like the other bytea columns: jsonb cannot store NUL, and no query reads it.
     content bytea NOT NULL,
-    -- The protocol by which it came, and what that needs for answering.
+    -- The protocol of the request, and the data that its connector needs for the answer.
     origin text NOT NULL,
     reference bytea NOT NULL,
-    -- How often it was asked for.
+    -- How often the task was requested.
     asked integer NOT NULL,
     state text NOT NULL CHECK (
         state IN ('received', 'queued', 'accepted', 'running', 'done', 'failed', 'cancelled', 'timed_out')
     ),
-    -- Raised by every step: a step that was decided upon an older version is not taken.
+    -- Incremented by every step: a step decided on an older version is refused.
     version integer NOT NULL,
     received_at bigint NOT NULL,
     deadline bigint NOT NULL,
     started_at bigint,
     finished_at bigint,
-    -- Who runs it: as long as its desk lives, or up to a time.
+    -- The runner: until its process ends, or until the time in lease_until.
     runner text,
     lease_until bigint,
     error_code text CHECK (
         error_code IN ('AGENT_NOT_FOUND', 'AGENT_BUSY', 'TIMEOUT', 'NODE_UNREACHABLE', 'INVALID_PAYLOAD')
     ),
     answer bytea,
-    -- What follows from the newest step and has not been done yet.
+    -- The effects of the newest step that have not been performed yet.
     due text[] NOT NULL,
-    -- The desk that took the newest step; null when nothing is left to do.
+    -- The process that wrote the newest step. Null when nothing is left to do.
     desk integer,
     UNIQUE (requester_node, request_id),
     CHECK ((finished_at IS NULL) = (state IN ('received', 'queued', 'accepted', 'running')))
@@ -455,7 +454,7 @@ CREATE INDEX tasks_of_agent ON tasks (to_agent, id) WHERE finished_at IS NULL;
 CREATE INDEX tasks_of_desk ON tasks (desk) WHERE desk IS NOT NULL;
 CREATE INDEX tasks_by_end ON tasks (finished_at) WHERE finished_at IS NOT NULL;
 
--- The newest that an agent has said of its work.
+-- The newest progress reports of the agent.
 CREATE TABLE task_progress (
     task bigint NOT NULL REFERENCES tasks ON DELETE CASCADE,
     number integer NOT NULL,
@@ -464,48 +463,48 @@ CREATE TABLE task_progress (
     PRIMARY KEY (task, number)
 );
 
--- With what agents show who they are that this node does not start itself. Of a token only its hash is kept.
+-- Tokens of agents that this node does not start itself. Only the hash of a token is stored.
 
 CREATE TABLE agent_tokens (
-    -- The part of the token that is no secret.
+    -- The public part of the token.
     token_id text COLLATE "C" PRIMARY KEY,
-    -- On this node.
+    -- An agent of this node.
     agent_id text COLLATE "C" NOT NULL,
     -- SHA-256 of the whole token, which is random enough for that.
     hash bytea NOT NULL CHECK (octet_length(hash) = 32),
     note text NOT NULL,
-    -- Milliseconds since 1970, as are the others.
+    -- Milliseconds since 1970, like the other times.
     created_at bigint NOT NULL,
-    -- Null: never.
+    -- Null: the token does not expire.
     expires_at bigint,
-    -- To the minute. Null: never.
+    -- Updated at most once a minute. Null: never used.
     last_used_at bigint,
     revoked_at bigint
 );
 CREATE INDEX agent_tokens_of_agent ON agent_tokens (agent_id);
 
--- Single events over HTTP, from and to published CIS nodes. Times are in milliseconds since 1970.
+-- Events exchanged over HTTP with published CIS nodes. Times are in milliseconds since 1970.
 
--- What such a node has sent: an event that comes again is ignored, and another one under its id is refused.
+-- Received events: a repeated event is ignored, and a different event with the same id is refused.
 CREATE TABLE cis_received (
     peer text COLLATE "C" NOT NULL,
     event_id text COLLATE "C" NOT NULL,
-    -- SHA-256 of what was said.
+    -- SHA-256 of the event.
     digest bytea NOT NULL CHECK (octet_length(digest) = 32),
     received_at bigint NOT NULL,
     PRIMARY KEY (peer, event_id)
 );
 CREATE INDEX cis_received_by_time ON cis_received (received_at);
 
--- What is sent to such a node, until it takes it or nobody wants it any more.
+-- Outgoing events, until the node accepts them or their deadline has passed.
 CREATE TABLE cis_outgoing (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     peer text COLLATE "C" NOT NULL,
-    -- Asked for again under its name it is the same event; after it was sent, too.
+    -- An event that is queued again under the same name is the same event, even after it was sent.
     name text COLLATE "C" NOT NULL,
-    -- The envelope, JSON; empty once it was sent.
+    -- The JSON envelope. Empty once it was sent.
     body bytea NOT NULL,
-    -- The task that fails if the node will not take it.
+    -- The task that fails if the node does not accept the event.
     requester_node text COLLATE "C",
     request_id text COLLATE "C",
     deadline bigint NOT NULL,
@@ -516,35 +515,35 @@ CREATE TABLE cis_outgoing (
 CREATE INDEX cis_outgoing_waiting ON cis_outgoing (peer, id) WHERE NOT is_sent;
 CREATE INDEX cis_outgoing_by_deadline ON cis_outgoing (deadline);
 
--- What people see of tasks, and where they ask for them.
+-- The messages by which people see and request tasks.
 
--- A task as people see it. The messages are named by the ids of their events.
+-- The messages of a task, by event id.
 CREATE TABLE people_tasks (
-    -- That of the task, which is forgotten earlier.
+    -- The id of the task, which is deleted earlier than this row.
     task bigint PRIMARY KEY,
     requester_node text COLLATE "C" NOT NULL,
     request_id text COLLATE "C" NOT NULL,
-    -- The address of whoever works on it.
+    -- The address of the agent that runs the task.
     agent text COLLATE "C" NOT NULL,
     room_id text COLLATE "C" NOT NULL,
-    -- The message that the thread hangs on, and the one that asks: another one when it is asked in the thread.
+    -- The root of the thread, and the message that requests the task; they differ if it is requested in the thread.
     root text COLLATE "C" NOT NULL,
     request text COLLATE "C" NOT NULL,
-    -- The user who asked. Null: no person did, and the request is a message of this node.
+    -- The user who requested the task. Null: no person did, and the request is a message of this node.
     asked_by text COLLATE "C",
-    -- Whether it is answered in a thread, or in the room itself, as in a chat of two.
+    -- Whether the answer is sent in a thread, or in the room itself, as in a direct chat.
     is_threaded boolean NOT NULL,
-    -- What can be seen of how it stands, and the reaction that says so, if it is one.
+    -- The status that people see, and the event of the reaction that shows it, if it is one.
     sign text CHECK (sign IN ('waiting', 'done', 'failed')),
     sign_event text COLLATE "C",
-    -- The one message that is edited while it is worked on, and the answer.
+    -- The progress message, which is edited while the task runs, and the answer.
     progress text COLLATE "C",
     answer text COLLATE "C",
-    -- The edit or the redaction by which the request was withdrawn: nothing more is said of it.
+    -- The edit or redaction that withdrew the request; after it no more messages are sent for the task.
     withdrawn_by text COLLATE "C",
     -- Milliseconds since 1970.
     made_at bigint NOT NULL,
-    -- The word or the reaction by which it was taken back last.
+    -- The message or reaction that cancelled the task last.
     cancelled_by text COLLATE "C"
 );
 CREATE INDEX people_tasks_by_root ON people_tasks (root);
@@ -553,29 +552,30 @@ CREATE INDEX people_tasks_by_progress ON people_tasks (progress) WHERE progress 
 CREATE INDEX people_tasks_by_answer ON people_tasks (answer) WHERE answer IS NOT NULL;
 CREATE INDEX people_tasks_by_age ON people_tasks (made_at);
 
--- What is said once in a room and not again.
+-- Notices that are sent to a room only once.
 CREATE TABLE people_said_once (
     room_id text COLLATE "C" NOT NULL,
     what text COLLATE "C" NOT NULL,
     PRIMARY KEY (room_id, what)
 );
 
--- Peers of the federation of agents that operators have added while the node ran, and those of the configuration
--- that are trusted otherwise than it says. Times are in milliseconds since 1970.
+-- Agent peers that operators have added at run time, and peers of the configuration whose trust they have changed.
+-- Times are in milliseconds since 1970.
 
 CREATE TABLE agent_peers (
     node_id text COLLATE "C" PRIMARY KEY,
     trusted boolean NOT NULL,
-    -- How it speaks. Null: the configuration says this and all that follows, and here it is only trusted or not.
+    -- The protocol profile. Null: the configuration has this and the following columns, and only `trusted` is stored
+    -- here.
     profile text CHECK (profile IN ('matrix', 'cis-1.1')),
     url text,
-    -- Null: the first one of this node.
+    -- Null: the default namespace of this node.
     namespaces text[],
-    -- From where a published node sends.
+    -- The networks from which a published node may send.
     networks text[],
     signing_key bytea CHECK (octet_length(signing_key) = 32),
     require_signature boolean,
-    -- Certificates to believe from this peer alone, PEM.
+    -- CA certificates that are trusted for this peer only, PEM.
     authority text,
     added_at bigint NOT NULL,
     changed_at bigint NOT NULL,
@@ -585,43 +585,43 @@ CREATE TABLE agent_peers (
     )
 );
 
--- What a homeserver sends to this node as its application service: transactions that have been taken in, and events,
--- whose order is that of room_stream.
+-- Transactions and events that a homeserver has sent to this node as its application service. The order of the events
+-- is that of room_stream.
 
 CREATE TABLE appservice_transactions (
     -- The id of the registration.
     registration text COLLATE "C" NOT NULL,
     transaction_id text COLLATE "C" NOT NULL,
-    -- SHA-256 of what it is known by.
+    -- SHA-256 of the ids in the transaction.
     digest bytea NOT NULL CHECK (octet_length(digest) = 32),
     received_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (registration, transaction_id)
 );
 CREATE INDEX appservice_transactions_by_age ON appservice_transactions (received_at);
 
--- Kept until every reader has passed it, and long enough to know it when it is sent again.
+-- Events are kept until every reader has passed them, and long enough to recognise a repeated one.
 CREATE TABLE appservice_events (
     event_id text COLLATE "C" PRIMARY KEY,
-    -- In room_stream.
+    -- The position in room_stream.
     position bigint NOT NULL UNIQUE,
     room_id text COLLATE "C" NOT NULL,
-    -- Of m.room.member: of whom it is said.
+    -- For m.room.member: the target.
     member text COLLATE "C",
     received_at timestamptz NOT NULL DEFAULT now(),
-    -- JSON: jsonb holds no NUL.
+    -- JSON in bytes: jsonb cannot store NUL.
     event bytea NOT NULL,
-    -- By what our own messages are known when they come back.
+    -- Identifies an event that this node has sent, when it is received back.
     mark text COLLATE "C"
 );
 CREATE INDEX appservice_events_of_members ON appservice_events (room_id, member, position) WHERE member IS NOT NULL;
 CREATE INDEX appservice_events_by_age ON appservice_events (received_at);
 CREATE INDEX appservice_events_by_mark ON appservice_events (mark) WHERE mark IS NOT NULL;
 
--- What a statement needs that takes a task in, and keeps with it how far a reader has come. These are functions
--- because each statement in a function sees what was committed before it begins, not before the whole began.
+-- Functions of the statement that accepts a task and advances a reader. They are functions because each statement in
+-- a function sees what was committed before that statement began, not before the whole began.
 
--- What an agent has. It stays so until the transaction ends: the lock is the one under which agents are given tasks,
--- and what they have is counted after it was taken.
+-- The tasks of an agent, locked until the transaction ends: takes the lock under which the agent is given tasks, and
+-- counts afterwards.
 CREATE FUNCTION agent_load(agent text, OUT active integer, OUT waiting integer, OUT current_task text)
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -635,7 +635,8 @@ BEGIN
 END
 $$;
 
--- How far a reader has come, as in `advance`. If it is no longer the reader, nothing else of the statement holds.
+-- Advances a reader, like the statement `advance`. Raises if the process is no longer the reader, which undoes the
+-- whole statement.
 CREATE FUNCTION advance_reader(reader text, its_term bigint, place bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -647,41 +648,41 @@ BEGIN
 END
 $$;
 
--- The state of the rooms in which the node's users are on a homeserver of which it is a guest: as the homeserver tells
--- it, event by event, and fetched whole where that is not enough.
+-- Cached state of the homeserver's rooms in which this node has users: updated from received events, and fetched
+-- completely where these are not enough.
 
 CREATE TABLE guest_rooms (
     room_id text COLLATE "C" PRIMARY KEY,
-    -- When the whole state was fetched last. Null: never, or something has happened since of which it is not told what
-    -- became of the state.
+    -- When the complete state was fetched last. Null: never, or an event was received since whose effect on the state
+    -- is unknown.
     whole_since timestamptz,
-    -- How often that was so: what was fetched meanwhile may be too old.
+    -- How often the state was marked incomplete: a state fetched meanwhile may be too old.
     doubts bigint NOT NULL DEFAULT 0
 );
 
--- In the order in which this node heard of them.
+-- Numbers changes in the order in which this node received them.
 CREATE SEQUENCE guest_state_changes;
 
 CREATE TABLE guest_state (
     room_id text COLLATE "C" NOT NULL REFERENCES guest_rooms ON DELETE CASCADE,
-    -- UTF-8: text holds no NUL.
+    -- UTF-8 in bytes: text cannot store NUL.
     type bytea NOT NULL,
     state_key bytea NOT NULL,
-    -- Empty where nobody knows it: of a room that is only known to be one that a user of ours has joined.
+    -- Empty if unknown: the room is only known as one that a local user has joined.
     event_id text COLLATE "C" NOT NULL,
     sender text COLLATE "C" NOT NULL,
     ts bigint NOT NULL,
     content bytea NOT NULL,
     is_redacted boolean NOT NULL,
-    -- Of m.room.member.
+    -- For m.room.member.
     membership text COLLATE "C",
-    -- It says what a user of ours is there.
+    -- Whether it is the membership of a local user.
     is_ours boolean NOT NULL,
-    -- Of an invite of ours: what is shown of the room, JSON.
+    -- For an invite of a local user: the stripped state of the room, JSON.
     invite_state bytea,
-    -- noted: what we did, before the homeserver tells it.
+    -- noted: recorded when this node sent it, before the homeserver has sent it back.
     known_by text NOT NULL CHECK (known_by IN ('told', 'fetched', 'noted', 'joined')),
-    -- Of what is noted: until when it is believed.
+    -- For a noted entry: until when it is trusted.
     ahead_until timestamptz CHECK ((known_by = 'noted') = (ahead_until IS NOT NULL)),
     change bigint NOT NULL,
     PRIMARY KEY (room_id, type, state_key)
@@ -691,16 +692,18 @@ CREATE INDEX guest_state_of_ours ON guest_state (state_key, membership) WHERE is
 CREATE INDEX guest_state_residents ON guest_state (room_id) WHERE is_ours AND membership = 'join';
 CREATE INDEX guest_state_ahead ON guest_state (room_id, ahead_until) WHERE ahead_until IS NOT NULL;
 
--- Users of ours of whom the homeserver was asked once in which rooms they are.
+-- Local users whose joined rooms have been requested from the homeserver once.
 CREATE TABLE guest_users (
     user_id text COLLATE "C" PRIMARY KEY
 );
 
--- What follows are functions because each statement in a function sees what was committed before it begins, and so what
--- another process did before this one had the lock; and because a transaction is taken in by one round trip.
-
--- State that the homeserver tells, in its order, and redactions. One by one, each by its index: plans for many at once
--- read whole tables where there are few. An entry that is ahead waits for its own event: until it comes, the homeserver
+-- The following are functions because each statement in a function sees what was committed before it began, including
+-- what another process did before this one had the lock; and because a transaction is then received in one round
+-- trip.
+--
+-- Applies received state events, in order, and redactions. They are applied one at a time by index: plans for many at
+-- once scan whole small tables. An entry that is ahead waits for its own event: until then the homeserver sends older
+-- state.
 -- tells what was before.
 CREATE FUNCTION keep_guest_state(given guest_state[], targets text[], redacting text[], rooms_of_targets text[])
     RETURNS void
@@ -774,7 +777,7 @@ BEGIN
 END
 $$;
 
--- What a user of ours did, unless the homeserver has told it already.
+-- Records a state event that a local user has sent, unless the homeserver has already sent it back.
 CREATE FUNCTION note_guest_state(registration text, given guest_state, believed interval) RETURNS void
     LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -809,10 +812,10 @@ BEGIN
 END
 $$;
 
--- A transaction of the homeserver, if it has not come before: its state, its redactions and, last, because they hold
--- back the readers of the stream, its events, but for those that have come before. Another one under an id that was used
--- is a new one: the homeserver has begun to count anew. The positions are those of the events, null where one has come
--- before; they are taken after the rows have been sorted, and so after the lock of room_stream.
+-- Stores a transaction of the homeserver, unless it is a repeated one: its state, its redactions and, last, because
+-- they hold back the readers of the stream, its new events. A different transaction with a used id is a new one: the
+-- homeserver has restarted its numbering. Returns the positions of the events, null for an event received before;
+-- they are taken after the rows have been sorted, and so after the lock of room_stream.
 CREATE FUNCTION take_in_for_guest(
     of_registration text,
     its_id text,
@@ -899,66 +902,65 @@ BEGIN
 END
 $$;
 
--- People as whom this node may speak, each by a token of the homeserver that they gave it.
+-- Double puppets: people in whose name this node may send, each with an access token that they have given it.
 CREATE TABLE double_puppets (
     user_id text COLLATE "C" PRIMARY KEY,
-    -- By which its owner takes it back.
+    -- The id by which the owner revokes it.
     login_id text COLLATE "C" NOT NULL UNIQUE,
-    -- Encrypted: the key is no part of the database.
+    -- Encrypted. The key is not in the database.
     sealed bytea NOT NULL CHECK (octet_length(sealed) <= 8192),
-    -- Milliseconds since 1970, as is the other one.
+    -- Milliseconds since 1970, like the other time.
     made_at bigint NOT NULL,
-    -- Since when the homeserver refuses it. Null: it does not.
+    -- Since when the homeserver rejects the token. Null: it does not.
     refused_at bigint
 );
 
--- The chat of a person and an agent that was made because the person asked for one.
+-- Direct chats of a person with an agent that were created at the person's request.
 CREATE TABLE direct_chats (
     user_id text COLLATE "C" NOT NULL,
-    -- Its address.
+    -- The address of the agent.
     agent text COLLATE "C" NOT NULL,
     room_id text COLLATE "C" NOT NULL,
     PRIMARY KEY (user_id, agent)
 );
 
--- With what Agents and Computers that come into offices show whose they are. Of a token only its hash is
--- kept.
+-- Tokens with which Agents and Computers join offices. Only the hash of a token is stored.
 
 CREATE TABLE office_tokens (
-    -- The part of the token that is no secret.
+    -- The public part of the token.
     token_id text COLLATE "C" PRIMARY KEY,
     -- SHA-256 of the whole token, which is random enough for that.
     hash bytea NOT NULL CHECK (octet_length(hash) = 32),
-    -- Whose it is, as the operator calls them.
+    -- The owner, by a name that the operator chooses.
     owner text COLLATE "C" NOT NULL CHECK (octet_length(owner) BETWEEN 1 AND 255),
-    -- As what one may come.
+    -- The roles in which the owner may join.
     roles text[] NOT NULL CHECK (roles <> '{}' AND roles <@ '{agent,computer}'),
-    -- Into which offices: ids, or patterns with `*`. Empty: into every one.
+    -- The offices that the owner may join: ids, or patterns with `*`. Empty: all offices.
     offices text[] NOT NULL,
-    -- Milliseconds since 1970, as are the others.
+    -- Milliseconds since 1970, like the other times.
     made_at bigint NOT NULL,
-    -- Null: never.
+    -- Null: the token does not expire.
     expires_at bigint,
-    -- To the minute. Null: never.
+    -- Updated at most once a minute. Null: never used.
     last_used_at bigint,
     revoked_at bigint
 );
 
--- What happens in offices: for their rooms, which are told of it afterwards, and for whoever looks back.
+-- Records of what happens in offices, for the messages in their rooms and for the call log.
 CREATE TABLE office_records (
     position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     office_id text COLLATE "C" NOT NULL,
     kind text NOT NULL CHECK (kind IN ('joined', 'left', 'tools', 'called', 'answered')),
-    -- Of a call and of its answer.
+    -- For a call and its answer.
     call_id text COLLATE "C",
     -- JSON.
     body bytea NOT NULL,
     -- Milliseconds since 1970.
     at_ms bigint NOT NULL,
-    -- In which message the room is told: its own position, or that of the first call of several. It is decided before
-    -- the message is sent, so that whoever sends it again sends the same. Null: it has not been.
+    -- The position of the first record that the same message shows. It is decided before the message is sent, so that
+    -- a repeated attempt sends the same message. Null: not decided yet.
     told_as bigint,
-    -- The event. Null: the room has not been told. Empty: it does not take it.
+    -- The event of the message. Null: not sent yet. Empty: the room does not accept it.
     event_id text COLLATE "C"
 );
 CREATE INDEX office_records_untold ON office_records (position) WHERE event_id IS NULL;
@@ -967,48 +969,48 @@ CREATE INDEX office_records_of_call ON office_records (call_id) WHERE call_id IS
 CREATE INDEX office_records_by_event ON office_records (event_id) WHERE event_id <> '';
 CREATE INDEX office_records_by_age ON office_records (at_ms);
 
--- When offices were used last, so that the room of one in which nothing happens any more is archived.
+-- The last use of each office, so that the rooms of unused offices are archived.
 CREATE TABLE office_rooms (
     office_id text COLLATE "C" PRIMARY KEY,
-    -- The newest of its records that was looked at, and its time in milliseconds since 1970.
+    -- The newest record that was considered, and its time in milliseconds since 1970.
     position bigint NOT NULL,
     used_at_ms bigint NOT NULL,
-    -- Since when its room is archived. Null: it is in use.
+    -- Since when the room is archived. Null: it is in use.
     archived_at_ms bigint,
-    -- Whether the room says so.
+    -- Whether the room shows that it is archived.
     is_told boolean NOT NULL DEFAULT false
 );
 CREATE INDEX office_rooms_by_use ON office_rooms (used_at_ms) WHERE archived_at_ms IS NULL;
 CREATE INDEX office_rooms_archived ON office_rooms (office_id) WHERE archived_at_ms IS NOT NULL;
 
--- Calls of tools that people have asked for in the rooms of offices, by their messages: one that is read again
--- is the same call.
+-- Tool calls that people have requested in the rooms of offices, by the requesting message: a message that is read
+-- again is the same call.
 CREATE TABLE office_orders (
-    -- The message.
+    -- The event id of the message.
     event_id text COLLATE "C" PRIMARY KEY,
     room_id text COLLATE "C" NOT NULL,
-    -- Under which the call is written down, if it has come to that.
+    -- The id under which the call is recorded, if it was made.
     call_id text COLLATE "C" NOT NULL,
     -- Milliseconds since 1970.
     at_ms bigint NOT NULL,
-    -- Whether whoever has asked knows what came of it.
+    -- Whether the result has been reported to the requester.
     is_told boolean NOT NULL DEFAULT false
 );
 CREATE INDEX office_orders_untold ON office_orders (at_ms) WHERE NOT is_told;
 CREATE INDEX office_orders_by_age ON office_orders (at_ms);
 
--- Questions that people are asked before something is done.
+-- Approval requests to people.
 CREATE TABLE approvals (
-    -- By which whoever asks finds it again.
+    -- The requester's reference.
     reference text COLLATE "C" PRIMARY KEY,
     -- Milliseconds since 1970.
     asked_at bigint NOT NULL,
     until bigint NOT NULL,
-    -- 'approved', 'refused', 'expired' or 'withdrawn'; NULL while people may answer.
+    -- 'approved', 'refused', 'expired' or 'withdrawn'. NULL while people may answer.
     verdict text COLLATE "C",
     -- The user who has answered.
     decided_by text COLLATE "C",
-    -- Why there was nothing to decide any more.
+    -- Why an approval is no longer needed.
     reason text
 );
 CREATE INDEX approvals_by_age ON approvals (until);

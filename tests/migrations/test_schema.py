@@ -1,4 +1,4 @@
-"""The schema that is kept by hand and the sum of the migrations."""
+"""The schema file equals the sum of the migrations."""
 
 import asyncio
 from importlib.resources import files
@@ -12,7 +12,7 @@ from storage.embedded.launch import pg_dump
 async def test_schema_sql_is_the_sum_of_the_migrations(
     empty_address: DatabaseAddress, database_address: DatabaseAddress
 ) -> None:
-    """Rule 9: who reads schema.sql knows what a node's database looks like."""
+    """A database made from schema.sql and one made by the migrations have the same dump."""
     connection = await connect_once(empty_address)
     try:
         await connection.execute(files("migrations").joinpath("schema.sql").read_text())
