@@ -1,5 +1,5 @@
-"""The configuration of the federation of agents: the section and the keys of the specification, and what it
-leaves open."""
+"""The section `[agent_federation]`: the keys that the CIS specification defines, and settings of this node
+for what it leaves open."""
 
 import re
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from federation.peers.limits import Rate
 DEFAULT_PORT: Final = 7676
 _KEY: Final = re.compile(r"[0-9a-fA-F]{64}")
 BURST: Final = 10
-"""For so many seconds' worth somebody may have been silent and ask at once."""
+"""Seconds of the allowed rate that an idle requester may use at once."""
 
 
 def node_url(value: str) -> str:
-    """Where a node is: a scheme, a host and perhaps a port, and nothing more."""
+    """Validate a node's URL: a scheme, a host and optionally a port. Raises `ValueError`."""
     try:
         parts = urlsplit(value)
         host, _ = parts.hostname, parts.port
@@ -31,13 +31,13 @@ def node_url(value: str) -> str:
     if parts.scheme not in ("http", "https") or not host or len(value) > 255:
         raise ValueError("is not the URL of a node: write it like https://kitchen.local:7676")
     if "@" in parts.netloc or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError("has more in it than scheme, host and port: leave the rest out")
+        raise ValueError("has more than a scheme, a host and a port: remove the rest")
     return value.rstrip("/")
 
 
 def _key(value: str) -> str:
     if _KEY.fullmatch(value) is None:
-        raise ValueError("is not an Ed25519 key: write the public key's 64 hexadecimal digits")
+        raise ValueError("is not an Ed25519 key: write the public key as 64 hexadecimal digits")
     return value.lower()
 
 
@@ -45,125 +45,147 @@ NodeUrl = Annotated[str, AfterValidator(node_url)]
 
 
 class AgentRooms(Section):
-    """The rooms in which this node tells others of its agents, #agent-federation-default:server_name."""
+    """The rooms in which this node announces its agents to other nodes, one for each namespace:
+    #agent-federation-default:server_name."""
 
     namespace: Namespace = Field(
-        default=DEFAULT_NAMESPACE, description="The namespace of agents that name none."
+        default=DEFAULT_NAMESPACE, description="The namespace of agents that have none configured."
     )
     namespaces: list[Namespace] = Field(
         default=[],
         max_length=256,
-        description="Further namespaces, each with a room of its own.",
+        description="Additional namespaces. Each has its own room.",
         examples=[["team-a", "team-b"]],
     )
     federate: bool = Field(
-        default=True, description="Whether other nodes may be in them. If not, no agents are exchanged."
+        default=True,
+        description="Whether other nodes may be members of the rooms. If not, no agents are exchanged.",
     )
     join_rule: Literal["public", "invite"] = Field(
         default="public",
-        description="Who may come into them to read: everybody whose server may federate with this one"
-        " (`public`), or only the nodes of the peers below (`invite`).",
+        description="Who may join the rooms to read: all users of servers that may federate with this one"
+        " (`public`), or only the nodes in [[agent_federation.peers]] (`invite`).",
     )
 
 
 class AgentLimits(Section):
-    """How much agents and their nodes may ask for. Beyond it they are refused, and told so."""
+    """Limits for requests of agents and their nodes. The node refuses a request that exceeds one and reports
+    the reason to the requester."""
 
     requests_per_second: float = Field(
-        default=200.0, gt=0, le=1_000_000, description="Tasks that one agent may ask for, a second."
+        default=200.0,
+        gt=0,
+        le=1_000_000,
+        description="Maximum number of tasks per second that one agent requests.",
     )
     requests_per_second_of_peer: float = Field(
-        default=1_000.0, gt=0, le=1_000_000, description="Tasks that all agents of one node may ask for."
+        default=1_000.0,
+        gt=0,
+        le=1_000_000,
+        description="Maximum number of tasks per second that all agents of one node request together.",
     )
     tasks_of_peer: int = Field(
-        default=20_000, ge=1, le=1_000_000, description="Tasks of one node that have not ended, at most."
+        default=20_000,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of unfinished tasks that the agents of one node have requested.",
     )
     tasks: int = Field(
-        default=50_000, ge=1, le=1_000_000, description="Tasks of all nodes that have not ended, at most."
+        default=50_000, ge=1, le=1_000_000, description="Maximum number of unfinished tasks in total."
     )
     max_request_size: ByteSize = Field(
         default=ByteSize(256 * 1024),
         ge=1024,
         le=16 * 1024 * 1024,
-        description="What the prompt, the context and all else of one task may weigh.",
+        description="Maximum size of a task's request: prompt, context and all other fields together.",
     )
     max_output_size: ByteSize = Field(
         default=ByteSize(1024 * 1024),
         ge=1024,
         le=64 * 1024 * 1024,
-        description="How much of an answer is kept: of more, the beginning and the end.",
+        description="Maximum size of an answer that is stored. Of a longer answer the beginning and the end"
+        " are stored.",
     )
     max_task_timeout_secs: Seconds = Field(
-        default=3600.0, description="The longest that a task may be asked to take."
+        default=3600.0, description="The longest timeout, in seconds, that a request may set."
     )
     events_per_second_of_peer: float = Field(
         default=200.0,
         gt=0,
         le=1_000_000,
-        description="Single events over HTTP that one published CIS node may send, a second.",
+        description="Maximum number of single events per second that one published CIS node may send over"
+        " HTTP.",
     )
 
 
 class AgentPeer(Section):
-    """A node with which this one exchanges agents. Write one `[[agent_federation.peers]]` block for each. It
-    need not stand among the `[[peers]]` too, unless more is to be said of its server."""
+    """A node with which this one exchanges agents. Write one `[[agent_federation.peers]]` block for each. A
+    `[[peers]]` block for the same server is only needed to configure more about it."""
 
     node_id: ServerName = Field(
-        description="Its name: agents there are agent@node_id.", examples=["kitchen.local"]
+        description="The node's server name. Its agents have the addresses agent@node_id.",
+        examples=["kitchen.local"],
     )
     url: NodeUrl | None = Field(
         default=None,
-        description="Where it is. Left out: where its name leads. With the profile `matrix` it is spoken with"
-        " over TLS, whatever the scheme.",
+        description="The node's URL. Default: server discovery by its name. The profile `matrix` uses TLS"
+        " for any scheme.",
         examples=["https://kitchen.local:7676"],
     )
     trusted: bool = Field(
-        default=True, description="Whether anything is exchanged with it. If not, it is refused by name."
+        default=True,
+        description="Whether to exchange agents with the node. If not, its requests are refused.",
     )
     profile: PeerProfile = Field(
         default=PeerProfile.MATRIX,
-        description="How it speaks: `matrix` for Palaver, `cis-1.1` for the published CIS nodes, which send"
+        description="The node's protocol: `matrix` for Palaver, `cis-1.1` for published CIS nodes, which send"
         " single events over plain HTTP.",
     )
     namespaces: list[Namespace] | None = Field(
         default=None,
         min_length=1,
-        description="The namespaces that it may use. Left out: the first one of this node alone.",
+        description="The namespaces that the node may use. Default: only the first namespace of this node.",
         examples=[["default", "team-a"]],
     )
     networks: list[Network] = Field(
         default=[],
-        description="With `cis-1.1`: the addresses that it sends from. Left out: the address in its url.",
+        description="With `cis-1.1`: the addresses from which the node sends. Default: the address in `url`.",
         examples=[["192.168.1.20/32"]],
     )
     signing_key: Annotated[str, AfterValidator(_key)] | None = Field(
         default=None,
-        description="With `cis-1.1`: its public Ed25519 key, hexadecimal, if it has one. Of a Palaver it is"
-        " what `palaver keys show` says there.",
+        description="With `cis-1.1`: the node's public Ed25519 key in hexadecimal, if it has one. If the"
+        " node is a Palaver, `palaver keys show` prints it there.",
         examples=["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"],
     )
     require_signature: bool = Field(
-        default=False, description="With `cis-1.1`: whether events of it must be signed with that key."
+        default=False,
+        description="With `cis-1.1`: whether the node's events must be signed with `signing_key`.",
     )
 
     @model_validator(mode="after")
-    def _what_a_published_node_needs(self) -> Self:
+    def _fields_fit_the_profile(self) -> Self:
         if self.profile is PeerProfile.MATRIX:
             for name in ("networks", "signing_key", "require_signature"):
                 if getattr(self, name):
-                    raise ValueError(f'{name} is for profile = "cis-1.1": a homeserver signs what it sends')
+                    raise ValueError(
+                        f'{name} is only for profile = "cis-1.1": remove it, a homeserver signs its events'
+                        " anyway"
+                    )
             return self
         if self.url is None:
-            raise ValueError('profile = "cis-1.1" needs url: events are sent there')
+            raise ValueError('profile = "cis-1.1" needs url: set the URL to which events are sent')
         if not self.sources:
-            raise ValueError('profile = "cis-1.1" needs networks: the addresses that this peer sends from')
+            raise ValueError(
+                'profile = "cis-1.1" needs networks: set the addresses from which this peer sends'
+            )
         if self.require_signature and self.signing_key is None:
-            raise ValueError("require_signature needs signing_key: the key that must have signed")
+            raise ValueError("require_signature needs signing_key: set the peer's public key")
         return self
 
     @property
     def sources(self) -> tuple[AdmittedNetwork, ...]:
-        """From where a published node may send."""
+        """The networks from which a published node may send."""
         if self.networks or self.url is None:
             return tuple(self.networks)
         try:
@@ -173,24 +195,25 @@ class AgentPeer(Section):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it speaks plain HTTP with this node's port."""
+        """Whether the peer sends plain HTTP to this node's port."""
         return self.profile is PeerProfile.CIS_1_1 and self.url is not None and self.url.startswith("http:")
 
 
 class AgentFederation(Section):
-    """Agents on several nodes: who knows of whose agents, and for how long."""
+    """Exchange of agents with other nodes."""
 
     enabled: bool = Field(
-        default=True, description="Whether agents are exchanged with the nodes of the peers below."
+        default=True, description="Whether to exchange agents with the nodes in [[agent_federation.peers]]."
     )
     heartbeat_interval_secs: Seconds = Field(
-        default=30.0, description="How often this node tells the others that its agents live."
+        default=30.0, description="Seconds between two heartbeats that this node sends for its agents."
     )
     agent_timeout_secs: Seconds = Field(
-        default=120.0, description="Who has not been heard of for so long is taken for gone."
+        default=120.0,
+        description="Seconds without a heartbeat after which a remote agent is treated as offline.",
     )
     default_task_timeout_secs: Seconds = Field(
-        default=300.0, description="What a task may take that says nothing of it."
+        default=300.0, description="Timeout, in seconds, of tasks whose request sets none."
     )
     room: AgentRooms = AgentRooms()
     limits: AgentLimits = AgentLimits()
@@ -205,27 +228,28 @@ class AgentFederation(Section):
         return self
 
     @model_validator(mode="after")
-    def _beats_within_the_timeout(self) -> Self:
+    def _timeout_spans_two_heartbeats(self) -> Self:
         if self.agent_timeout_secs < 2 * self.heartbeat_interval_secs:
             raise ValueError(
-                "agent_timeout_secs is shorter than two heartbeats: one that is late would end agents that"
-                " live, make it longer"
+                "agent_timeout_secs is shorter than two heartbeats, so one late heartbeat would end a running"
+                " agent: set a longer timeout"
             )
         return self
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The first one is for agents that name none."""
+        """All namespaces of this node. The first is the default for agents and peers."""
         return tuple(dict.fromkeys((self.room.namespace, *self.room.namespaces)))
 
     def known_namespaces(self, namespaces: Iterable[str]) -> tuple[str, ...]:
-        """Those of an agent of this node. An agent that is in none of ours is in the first one."""
-        said = set(namespaces)
-        return tuple(one for one in self.namespaces if one in said) or self.namespaces[:1]
+        """Return the `namespaces` of an agent that this node has, or the default namespace if it has none of
+        them."""
+        wanted = set(namespaces)
+        return tuple(namespace for namespace in self.namespaces if namespace in wanted) or self.namespaces[:1]
 
 
 def access(peer: AgentPeer, main_namespace: str) -> PeerAccess:
-    """What the connector is told of a peer."""
+    """Return the settings of a peer in the form that connectors use."""
     key = None if peer.signing_key is None else bytes.fromhex(peer.signing_key)
     spaces = frozenset(peer.namespaces or (main_namespace,))
     known = Peer(peer.node_id, peer.profile, peer.trusted, spaces, key, peer.require_signature)
@@ -233,7 +257,7 @@ def access(peer: AgentPeer, main_namespace: str) -> PeerAccess:
 
 
 def homeserver_address(url: str | None) -> str | None:
-    """Where to connect to a homeserver that is at `url`, `host:port`. None: where its name leads."""
+    """Return `host:port` of a homeserver's `url`, or None if it is to be discovered by its server name."""
     if url is None:
         return None
     parts = urlsplit(url)

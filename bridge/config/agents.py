@@ -1,4 +1,4 @@
-"""The configuration of agents that the node runs itself."""
+"""The configuration of agents that the node runs as local commands."""
 
 import re
 from pathlib import Path
@@ -25,21 +25,21 @@ def _agent_id(value: str) -> str:
 
 def _runtime(value: str) -> str:
     if RUNTIME.fullmatch(value) is None:
-        raise ValueError("is not the name of a runtime: it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
+        raise ValueError("is not the name of a runtime: use 1 to 64 of a-z, 0-9, '.', '_' and '-'")
     return runtime_type(value)
 
 
 def _variable(value: str) -> str:
     if VARIABLE.fullmatch(value) is None:
-        raise ValueError("is not the name of a variable: it has letters, digits and _")
+        raise ValueError("is not the name of a variable: use letters, digits and _")
     if value.startswith(OWN_PREFIX):
-        raise ValueError(f"begins with {OWN_PREFIX}: those are the node's own, choose another name")
+        raise ValueError(f"begins with {OWN_PREFIX}, which is reserved for the node: choose another name")
     return value
 
 
 def _value(value: str) -> str:
     if "\0" in value:
-        raise ValueError("holds a NUL: no variable can, take it out")
+        raise ValueError("contains a NUL character: remove it")
     return value
 
 
@@ -54,11 +54,11 @@ def _command(value: list[Word] | None) -> list[Word] | None:
     if value is None:
         return None
     if not value or not isinstance(value[0], str) or not value[0]:
-        raise ValueError('begins with a program: write it as a list, like ["python3", "worker.py"]')
+        raise ValueError('must begin with a program: write a list like ["python3", "worker.py"]')
     unknown = unknown_placeholder(value)
     if unknown is not None:
         raise ValueError(
-            f"has {{{unknown}}}, for which nothing is put: write {{{{{unknown}}}}} for the text itself"
+            f"has the unknown placeholder {{{unknown}}}: write {{{{{unknown}}}}} for the literal text"
         )
     return value
 
@@ -69,86 +69,95 @@ Argument = Annotated[str, AfterValidator(_value)]
 
 
 class Agent(Section):
-    """An agent that this node runs itself, a process for each task: the prompt on standard input, everything
-    else in variables `PALAVER_TASK_…`, the answer on standard output. Write one `[[agents]]` block for
-    each."""
+    """An agent that this node runs as a local command, one process for each task. The process reads the
+    prompt from standard input and everything else from variables `PALAVER_TASK_…`, and writes the answer to
+    standard output. Write one `[[agents]]` block for each agent."""
 
-    id: AgentId = Field(
-        description="What it is called; its address is id@server_name.", examples=["worker-1"]
-    )
+    id: AgentId = Field(description="The agent's id. Its address is id@server_name.", examples=["worker-1"])
     runtime: Annotated[str, AfterValidator(_runtime)] = Field(
         default="command",
-        description="What it is. For `claude`, `opencode`, `kimi` and `aider` the command is known:"
+        description="The agent's runtime. `claude`, `opencode`, `kimi` and `aider` have a default command:"
         " `palaver agents presets` shows it.",
         examples=["claude"],
     )
     command: Annotated[list[Argument | list[Argument]] | None, AfterValidator(_command)] = Field(
         default=None,
-        description="The program and its arguments, without a shell. {model}, {system_prompt}, {prompt},"
-        " {task_id}, {from} and {to} are filled in; a list inside it is left out where the task does not have"
-        " what it needs. Left out: that of the runtime.",
+        description="The program and its arguments, started without a shell. The placeholders {model},"
+        " {system_prompt}, {prompt}, {task_id}, {from} and {to} are replaced by the task's values. An inner"
+        " list is omitted if the task has no value for its placeholder. Default: the runtime's command.",
         examples=[["python3", "worker.py", ["--model={model}"]]],
     )
     arguments: list[Argument] = Field(
         default=[],
-        description="Further arguments, put behind the command.",
+        description="Arguments to append to the command.",
         examples=[["--permission-mode=acceptEdits"]],
     )
     capabilities: Annotated[list[str], AfterValidator(_capabilities)] = Field(
-        default=["task_execution", "messaging"], description="What it says it can do."
+        default=["task_execution", "messaging"], description="The capabilities that the agent announces."
     )
     namespaces: list[Namespace] = Field(
-        default=["default"], min_length=1, max_length=64, description="The namespaces that it is in."
+        default=["default"], min_length=1, max_length=64, description="The namespaces that the agent is in."
     )
     display_name: str | None = Field(
-        default=None, max_length=256, description="What people see it called.", examples=["The worker"]
+        default=None,
+        max_length=256,
+        description="The agent's display name in rooms.",
+        examples=["The worker"],
     )
     directory: Path | None = Field(
         default=None,
-        description="The directory that it works in. Left out: one of its own in the data directory.",
+        description="The working directory of the command. Default: a directory for this agent in the data"
+        " directory.",
         examples=["/srv/project"],
     )
     environment: dict[Variable, Argument] = Field(
-        default={}, description="Variables that it is given.", examples=[{"NODE_ENV": "production"}]
+        default={},
+        description="Environment variables to set for the command.",
+        examples=[{"NODE_ENV": "production"}],
     )
     pass_environment: list[Variable] = Field(
         default=[],
-        description="Variables of the node that it is given too. Beside them it gets PATH, HOME, the language"
-        " and the time zone, and nothing else.",
+        description="Environment variables of the node to pass on to the command. In addition the command"
+        " gets only PATH, HOME, the locale and the time zone.",
         examples=[["ANTHROPIC_API_KEY"]],
     )
     time_limit: Seconds = Field(
-        default=300.0, description="Seconds that a task may take, even if it was asked for with more."
+        default=300.0,
+        description="Maximum seconds for one task. It also limits tasks that request a longer timeout.",
     )
-    parallel: int = Field(default=1, ge=1, le=64, description="How many tasks it works on at the same time.")
+    parallel: int = Field(
+        default=1, ge=1, le=64, description="Maximum number of tasks that run at the same time."
+    )
     busy: Literal["refuse", "queue"] = Field(
         default="queue",
-        description="What becomes of a task that comes while it is busy: `queue`, or `refuse` (AGENT_BUSY).",
+        description="What to do with a task that arrives while the agent is busy: `queue` it, or `refuse` it"
+        " (AGENT_BUSY).",
     )
-    queue: int = Field(default=100, ge=1, le=10_000, description="How many tasks may wait for it.")
+    queue: int = Field(default=100, ge=1, le=10_000, description="Maximum number of queued tasks.")
     max_output: ByteSize = Field(
         default=ByteSize(1024 * 1024),
         ge=1024,
         le=64 * 1024 * 1024,
-        description="How much of what it writes is kept of one task: of more, the beginning and the end.",
+        description="Maximum size of the output that is stored for one task. Of longer output the beginning"
+        " and the end are stored.",
     )
 
     @model_validator(mode="after")
     def _some_command(self) -> Self:
         if self.command is None and self.runtime not in PRESETS:
             raise ValueError(
-                f"nothing says how to start {self.id}: name its command, or a runtime for which one is known"
+                f"{self.id} has no command: set command, or a runtime that has a default command"
             )
         return self
 
     @property
     def words(self) -> tuple[Word, ...]:
-        """The command and the arguments behind it."""
+        """The command followed by `arguments`."""
         return (*(PRESETS[self.runtime] if self.command is None else self.command), *self.arguments)
 
 
 def each_agent_once(agents: list[Agent]) -> list[Agent]:
-    """Raises `ValueError`."""
+    """Validate that the ids are unique. Raises `ValueError`."""
     names = [agent.id for agent in agents]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

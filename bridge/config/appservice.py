@@ -1,5 +1,5 @@
-"""The configuration of a node that is a guest: an application service of a homeserver that there is
-already."""
+"""The section `[appservice]`: the configuration of a node that is attached to an existing homeserver as an
+application service."""
 
 import re
 from collections.abc import Collection
@@ -18,8 +18,8 @@ MatrixSideName = Literal["federation", "appservice"]
 
 DEFAULT_MATRIX_SIDE: Final[MatrixSideName] = "federation"
 MATRIX_SIDE_DESCRIPTION: Final = (
-    "What carries the rooms of this node: `federation`, it is a homeserver itself, or `appservice`, it is a"
-    " guest of the homeserver that [appservice] names."
+    "The Matrix backend of this node. `federation`: the node is a homeserver itself. `appservice`: the node"
+    " is attached to the homeserver in [appservice] as an application service."
 )
 
 _URL: Final = re.compile(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?", re.ASCII)
@@ -34,7 +34,7 @@ def _url(value: str) -> str:
 def _prefix(value: str) -> str:
     wrong = wrong_prefix(value)
     if wrong is not None:
-        raise ValueError(f"is no prefix of ghosts: {wrong[:1].lower()}{wrong[1:].rstrip('.')}")
+        raise ValueError(f"is not a prefix for user names: {wrong[:1].lower()}{wrong[1:].rstrip('.')}")
     return value
 
 
@@ -57,67 +57,68 @@ Url = Annotated[str, AfterValidator(_url)]
 
 
 class AppService(Section):
-    """The homeserver of which this node is a guest, when `matrix_side` is "appservice"."""
+    """The homeserver to which this node is attached as an application service if `matrix_side` is
+    "appservice"."""
 
     homeserver: Url | None = Field(
         default=None,
-        description="Where this node reaches the homeserver's clients' port.",
+        description="The URL of the homeserver's client-server API.",
         examples=["http://127.0.0.1:8008"],
     )
     domain: ServerName | None = Field(
         default=None,
-        description="What the homeserver is called: what stands behind the colon in its users' ids.",
+        description="The homeserver's server name: the part after the colon in its user ids.",
         examples=["example.org"],
     )
     registration: Path = Field(
         default=Path("registration.yaml"),
-        description="The file by which the homeserver knows this node; `palaver registration` writes it.",
+        description="The path of the registration file, which `palaver registration` writes.",
     )
     id: Annotated[str, AfterValidator(_id)] = Field(
-        default="palaver", description="The id in it, of which the homeserver knows one."
+        default="palaver", description="The id in the registration, unique on the homeserver."
     )
     user_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         default="_agent_",
-        description="What the names of agents begin with there: worker-1 is @_agent_worker-1:example.org.",
+        description="The prefix of agents' user names: the agent worker-1 is @_agent_worker-1:example.org.",
     )
     host: Annotated[str, AfterValidator(_ip_address)] = Field(
-        default="127.0.0.1", description="The address to listen on for the homeserver."
+        default="127.0.0.1", description="The address to listen on for requests of the homeserver."
     )
-    port: Port = Field(default=7678, description="The port to listen on for the homeserver.")
+    port: Port = Field(default=7678, description="The port to listen on for requests of the homeserver.")
     url: Url | None = Field(
         default=None,
-        description="Where the homeserver reaches this node, if that is not the address above: behind a"
-        " proxy, or from another machine.",
+        description="The URL at which the homeserver reaches this node. Default: `host` and `port`. Set it if"
+        " the node is behind a proxy or on another machine.",
         examples=["http://palaver.internal:7678"],
     )
 
     @property
     def reached_at(self) -> str:
-        """What the registration says."""
+        """The `url` of the registration: where the homeserver sends its requests."""
         if self.url is not None:
             return self.url
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
 def check_appservice(matrix_side: MatrixSideName, section: AppService) -> None:
-    """What only the two together can be asked. Raises `ValueError`, as validators do."""
+    """Check that an application service has a homeserver and can be reached by it. Raises `ValueError`."""
     if matrix_side == "federation":
         return
     missing = [name for name in ("homeserver", "domain") if getattr(section, name) is None]
     if missing:
         raise ValueError(
-            f'matrix_side is "appservice", and [appservice] has no {" and no ".join(missing)}: say of which'
-            " homeserver this node is a guest"
+            f'matrix_side is "appservice", and [appservice] has no {" and no ".join(missing)}: set the'
+            " homeserver to which this node is attached"
         )
     if section.url is None and (section.port == 0 or ip_address(section.host).is_unspecified):
         raise ValueError(
-            "[appservice] does not say where the homeserver reaches this node: write url, or a host and"
-            " a port that lead here"
+            "[appservice] has no address at which the homeserver reaches this node: set url, or a specific"
+            " host and port"
         )
 
 
 def wanted(section: AppService, node_id: str, alias_kinds: Collection[str] = ()) -> Wanted:
-    """What the registration has to say, of a configuration that `check_appservice` has passed."""
+    """The content of the registration. The configuration must have passed `check_appservice`."""
     assert section.domain is not None, "the configuration was checked"
     namespaces = Namespaces(section.domain, node_id, section.user_prefix)
     return Wanted(section.id, section.reached_at, namespaces, OFFICE in alias_kinds)

@@ -1,8 +1,7 @@
-"""The configuration: what every field means, what it may hold, and what to tell a person who got one wrong.
+"""The models of the configuration: each field with its type, its limits and its description.
 
-The models are the only place where a field is described. `config.example.toml` and `palaver init` are
-rendered from them (`config_example.py`), the mistakes that are reported name the same sentences
-(`config_mistakes.py`).
+A field is described only here. `config.example.toml` and the file that `palaver init` writes are rendered
+from these models (`example.py`), and error messages quote the same descriptions (`errors.py`).
 """
 
 import re
@@ -44,154 +43,166 @@ _Model = TypeVar("_Model", bound=Section)
 
 
 class Listener(Section):
-    """Where this node answers other servers: TLS and, for those allowed, plain HTTP on the same port."""
+    """The port on which this node serves other servers and clients: TLS and, for the networks allowed below,
+    plain HTTP on the same port."""
 
     hosts: list[str] | None = Field(
         default=None,
-        description="The addresses to listen on. Left out: loopback alone while the server name is a loopback"
-        " one, all addresses otherwise.",
-        examples=[["0.0.0.0", "::"]],  # noqa: S104 - an example for a server that others reach
+        description="The addresses to listen on. Default: only loopback if the server name is a loopback"
+        " name, otherwise all addresses.",
+        examples=[["0.0.0.0", "::"]],  # noqa: S104 - an example for a public server
     )
     port: Port = Field(default=7676, description="The port to listen on.")
     plain_http_from: list[Network] = Field(
         default=[IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")],
-        description="The networks that may speak plain HTTP. All others must use TLS.",
+        description="Networks from which plain HTTP is accepted. All other clients must use TLS.",
     )
     certificate: Path | None = Field(
         default=None,
-        description="The TLS certificate chain, PEM. Left out: a development certificate is made in the data"
-        " directory, which other servers do not trust. `kill -HUP` reads it again.",
+        description="The TLS certificate chain, in PEM format. Default: the node generates a development"
+        " certificate in its data directory, which other servers do not trust. `kill -HUP` reloads the file.",
         examples=["/etc/palaver/fullchain.pem"],
     )
     private_key: Path | None = Field(
         default=None,
-        description="The private key of that certificate, PEM.",
+        description="The private key of `certificate`, in PEM format.",
         examples=["/etc/palaver/privkey.pem"],
     )
     max_connections: int = Field(
-        default=2000, ge=1, description="Connections at the same time, from everybody."
+        default=2000, ge=1, description="Maximum number of simultaneous connections in total."
     )
     max_connections_per_address: int = Field(
-        default=200, ge=1, description="Connections at the same time, from one address."
+        default=200, ge=1, description="Maximum number of simultaneous connections from one address."
     )
     max_header_size: ByteSize = Field(
-        default=ByteSize(32 * 1024), ge=1024, description="The most that a request's head may weigh."
+        default=ByteSize(32 * 1024),
+        ge=1024,
+        description="Maximum size of a request's head (request line and headers).",
     )
     max_body_size: ByteSize = Field(
-        default=ByteSize(200 * 64 * 1024), ge=1024, description="The most that a request's body may weigh."
+        default=ByteSize(200 * 64 * 1024), ge=1024, description="Maximum size of a request's body."
     )
-    header_timeout: Seconds = Field(default=10.0, description="Seconds for a request's head to arrive whole.")
-    body_timeout: Seconds = Field(default=60.0, description="Seconds for a request's body to arrive whole.")
-    idle_timeout: Seconds = Field(default=75.0, description="Seconds that an idle connection is kept open.")
+    header_timeout: Seconds = Field(
+        default=10.0, description="Seconds within which the complete head of a request must arrive."
+    )
+    body_timeout: Seconds = Field(
+        default=60.0, description="Seconds within which the complete body of a request must arrive."
+    )
+    idle_timeout: Seconds = Field(
+        default=75.0, description="Seconds after which an idle connection is closed."
+    )
     shutdown_timeout: Seconds = Field(
-        default=10.0, description="Seconds that requests under way are given to finish when the node stops."
+        default=10.0, description="Seconds that running requests have to finish when the node stops."
     )
 
     @model_validator(mode="after")
     def _certificate_with_its_key(self) -> Self:
         if (self.certificate is None) != (self.private_key is None):
-            raise ValueError("certificate and private_key belong together: name both, or neither")
+            raise ValueError("certificate and private_key belong together: set both, or neither")
         return self
 
 
 class Database(Section):
-    """Where the state lives. With no `url` the node runs a Postgres of its own in the data directory."""
+    """The database. Without `url` the node runs an embedded Postgres in its data directory."""
 
     url: DatabaseUrl | None = Field(
         default=None,
-        description="An existing Postgres (15 to 18) instead of the embedded one. Without a password in it.",
+        description="The URL of an existing Postgres (15 to 18) to use instead of the embedded one. It must"
+        " not contain a password: see password_file.",
         examples=["postgresql://palaver@db.example.org:5432/palaver"],
     )
     password_file: Path | None = Field(
         default=None,
-        description="The file that holds the password for `url`, and nothing else.",
+        description="A file that contains only the password for `url`.",
         examples=["/etc/palaver/database-password"],
     )
     connections: int = Field(
-        default=10, ge=2, le=1000, description="Connections to keep to the database, at most."
+        default=10, ge=2, le=1000, description="Maximum number of connections to the database."
     )
     run_as: str = Field(
         default="nobody",
         min_length=1,
-        description="The user that the embedded Postgres runs as when the node itself runs as root.",
+        description="The system user that runs the embedded Postgres if the node itself runs as root.",
     )
     minimum_free_space: ByteSize = Field(
         default=ByteSize(256 * 1024 * 1024),
-        description="The node refuses to start with less than this free on the disk of its data directory.",
+        description="Free space that the disk of the data directory must have. With less the node refuses to"
+        " start.",
     )
 
     @model_validator(mode="after")
     def _password_for_a_url(self) -> Self:
         if self.password_file is not None and self.url is None:
-            raise ValueError("password_file is only used together with url: name that too, or leave both out")
+            raise ValueError("password_file is only used together with url: set url too, or remove both")
         return self
 
 
 class Media(Section):
-    """Files that agents and people send each other."""
+    """The media repository: files that agents and people send to each other."""
 
     max_upload_size: ByteSize = Field(
-        default=ByteSize(50 * 1024 * 1024), ge=1, description="The most that one file of this node may weigh."
+        default=ByteSize(50 * 1024 * 1024), ge=1, description="Maximum size of a file uploaded to this node."
     )
     max_remote_size: ByteSize = Field(
         default=ByteSize(50 * 1024 * 1024),
         ge=1,
-        description="The most that one file of another server may weigh to be fetched.",
+        description="Maximum size of a file that this node downloads from another server.",
     )
     remote_cache_size: ByteSize = Field(
         default=ByteSize(2 * 1024 * 1024 * 1024),
-        description="How much of other servers' files is kept; beyond it those that were not used for the"
-        " longest go. This node's own files are never deleted.",
+        description="Size of the cache of other servers' files. When it is full, the least recently used"
+        " files are deleted. Files uploaded to this node are never deleted.",
     )
     remote_cache_days: int = Field(
         default=30,
         ge=1,
         le=36_500,
-        description="Days after which a file of another server goes that nobody has used.",
+        description="Days without use after which a cached file of another server is deleted.",
     )
     max_image_pixels: int = Field(
         default=32_000_000,
         ge=1,
         le=1_000_000_000,
-        description="Pictures with more pixels than this get no thumbnail.",
+        description="Maximum number of pixels of an image for which thumbnails are generated.",
     )
 
 
 class Metrics(Section):
-    """Figures for Prometheus, on an address of their own."""
+    """Metrics for Prometheus, served on a separate address."""
 
-    enabled: bool = Field(default=True, description="Whether to serve /metrics at all.")
+    enabled: bool = Field(default=True, description="Whether to serve /metrics.")
     host: str = Field(
-        default="127.0.0.1", description="The address to serve it on; loopback unless you know better."
+        default="127.0.0.1",
+        description="The address to listen on for /metrics. There is no access control, so keep it private.",
     )
-    port: Port = Field(default=7677, description="The port to serve it on.")
+    port: Port = Field(default=7677, description="The port to listen on for /metrics.")
 
 
 class Log(Section):
-    """What the node writes to standard error."""
+    """The log, which the node writes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least important lines to write: debug, info, warning or error."
+        default="info", description="The lowest level to log: debug, info, warning or error."
     )
     format: Literal["auto", "text", "json"] = Field(
         default="auto",
-        description="`text` for people, `json` for machines, `auto` for text on a terminal only.",
+        description="`text` for people, `json` for programs, `auto`: text on a terminal, JSON elsewhere.",
     )
 
 
 class NodeConfig(Section):
-    """One node, without what its connectors have in the configuration."""
+    """The configuration of a node without the sections of its connectors."""
 
     server_name: ServerName = Field(
         default=DEFAULT_SERVER_NAME,
-        description="The name of this node in every address: agents here are @agent:server_name. It can't be"
-        " changed later. Other servers must be able to resolve it.",
+        description="The Matrix server name of this node. Its agents have the user ids @agent:server_name."
+        " Other servers must be able to resolve it. It can't be changed later.",
         examples=["palaver.example.org"],
     )
     data_dir: Path = Field(
         default=Path("data"),
-        description="Where everything that the node keeps lives: keys, certificate, database. Relative"
-        " paths in this file start at the file's own directory.",
+        description="The directory for keys, certificate, media and the embedded database. Relative paths in"
+        " this file are relative to the directory of this file.",
     )
     matrix_side: MatrixSideName = Field(default=DEFAULT_MATRIX_SIDE, description=MATRIX_SIDE_DESCRIPTION)
     listener: Listener = Listener()
@@ -209,15 +220,12 @@ class NodeConfig(Section):
     metrics: Metrics = Metrics()
     log: Log = Log()
     agents: Annotated[list[Agent], AfterValidator(each_agent_once)] = Field(
-        default=[], description="The agents that this node runs itself."
+        default=[], description="The agents that this node runs as local commands."
     )
-    peers: list[Peer] = Field(
-        default=[],
-        description="The servers that this node deals with.",
-    )
+    peers: list[Peer] = Field(default=[], description="The servers with which this node federates.")
 
     @model_validator(mode="after")
-    def _a_guest_of_some_homeserver(self) -> Self:
+    def _appservice_is_complete(self) -> Self:
         check_appservice(self.matrix_side, self.appservice)
         check_double_puppet(self.double_puppet, self.appservice)
         return self
@@ -231,33 +239,35 @@ class NodeConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _agents_in_namespaces_that_there_are(self) -> Self:
+    def _namespaces_of_agents_exist(self) -> Self:
         known = self.agent_federation.namespaces
         for agent in self.agents:
             missing = sorted(set(agent.namespaces) - set(known))
             if missing:
                 raise ValueError(
-                    f"the agent {agent.id} is in namespaces that there are not, {', '.join(missing)}: write"
-                    " them into namespaces of [agent_federation.room]"
+                    f"the agent {agent.id} is in unknown namespaces, {', '.join(missing)}: add them to"
+                    " namespaces in [agent_federation.room]"
                 )
         return self
 
     @model_validator(mode="after")
     def _no_agent_is_the_node(self) -> Self:
         if any(agent.id == NODE_USER for agent in self.agents):
-            raise ValueError(f"no agent can be called {NODE_USER}: the node itself is, choose another id")
+            raise ValueError(
+                f"an agent has the id {NODE_USER}, which is reserved for the node itself: choose another id"
+            )
         if self.server_name.lower() in {peer.node_id.lower() for peer in self.agent_federation.peers}:
-            raise ValueError("this node is among its own agent_federation.peers: take that block out")
+            raise ValueError("agent_federation.peers contains this node itself: remove that block")
         return self
 
     @model_validator(mode="after")
-    def _as_the_connectors_need_it(self) -> Self:
+    def _connectors_accept_it(self) -> Self:
         for connector in CONNECTORS:
             connector.check(self)
         return self
 
     @model_validator(mode="after")
-    def _peers_that_a_guest_can_have(self) -> Self:
+    def _peers_fit_the_matrix_backend(self) -> Self:
         in_rooms = sorted(
             peer.node_id
             for peer in self.agent_federation.peers
@@ -265,20 +275,20 @@ class NodeConfig(Section):
         )
         if in_rooms:
             raise ValueError(
-                f'agent_federation.peers: {", ".join(in_rooms)} with profile = "matrix", whose rooms a guest'
-                ' cannot share: write profile = "cis-1.1" and url there, and name this node so'
-                " on the other one"
+                f'agent_federation.peers: {", ".join(in_rooms)} with profile = "matrix" needs rooms shared'
+                ' between homeservers, which an application service cannot provide: set profile = "cis-1.1"'
+                " and url there, and configure this node in the same way on the other one"
             )
         return self
 
     def section(self, name: str, model: type[_Model]) -> _Model:
-        """What a connector has in the configuration."""
-        found = getattr(self, name)
-        assert isinstance(found, model), f"[{name}] is another connector's"
-        return found
+        """Return the connector's section `name`, which must be an instance of `model`."""
+        section = getattr(self, name)
+        assert isinstance(section, model), f"[{name}] belongs to another connector"
+        return section
 
     def relative_to(self, base: Path) -> Self:
-        """Every path in it made absolute, starting at `base`."""
+        """Return a copy in which every relative path is resolved against `base`."""
         return self.model_copy(
             update={
                 name: _absolute(value, base)
@@ -289,12 +299,13 @@ class NodeConfig(Section):
 
     @property
     def alias_kinds(self) -> frozenset[str]:
-        """The kinds of rooms of connectors whose aliases an application service has to reserve."""
+        """The kinds of connector rooms whose aliases the application service has to reserve."""
         return frozenset(kind for connector in CONNECTORS for kind in connector.alias_kinds(self))
 
     @property
     def guest_of(self) -> str | None:
-        """The homeserver of which this node is a guest; None: it is a homeserver itself."""
+        """The name of the homeserver to which this node is attached as an application service, or None if
+        this node is a homeserver itself."""
         return self.appservice.domain if self.matrix_side == "appservice" else None
 
     @property
@@ -307,7 +318,7 @@ class NodeConfig(Section):
 if TYPE_CHECKING:
     Config = NodeConfig
 else:
-    # The whole configuration: the sections of the connectors stand beside those above.
+    # The complete configuration: the sections above and those of the connectors.
     Config = create_model(
         "Config",
         __base__=NodeConfig,
@@ -317,7 +328,7 @@ else:
 
 
 def is_loopback(server_name: str) -> bool:
-    """Whether a server of this name can be reached from its own machine only."""
+    """Whether only its own machine can reach a server of this name."""
     host = server_name if server_name.endswith("]") else re.sub(r":\d+$", "", server_name)
     return host.lower() == "localhost" or host.startswith("127.") or host == "[::1]"
 
@@ -336,7 +347,7 @@ def _absolute(value: Any, base: Path) -> Any:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the values came from: the file, if there was one, and what the environment laid over it."""
+    """The origin of the values: the file, if there is one, and the environment variables that override it."""
 
     path: Path | None
     overrides: Mapping[str, str]

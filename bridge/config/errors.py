@@ -1,4 +1,4 @@
-"""From a file's text and the environment to a configuration, or to all that is wrong with them at once."""
+"""Reads the configuration from TOML and the environment, and reports all mistakes at once."""
 
 import difflib
 import re
@@ -16,7 +16,7 @@ from bridge.config.section import Section
 from bridge.text.toml_text import toml_value
 
 PREFIX = "PALAVER_"
-# The environment's own words to the command line, no fields of the configuration.
+# Read by the command line; not settings of the configuration.
 RESERVED = frozenset({"PALAVER_CONFIG"})
 
 Location = tuple[str | int, ...]
@@ -24,7 +24,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing to put right: where it stands, what is wrong, what to do."""
+    """An error in the configuration: its location, what is wrong, and what to do."""
 
     where: str
     problem: str
@@ -35,17 +35,22 @@ class Mistake:
 
 
 def read_config(text: str, environ: Mapping[str, str]) -> Config | list[Mistake]:
-    """The configuration that `text` and the variables `PALAVER_…` of the environment describe together."""
+    """Return the configuration in `text`, overridden by the variables `PALAVER_…`, or all mistakes in
+    them."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return [
-            Mistake("palaver.toml", f"it is not TOML: {error}", "Compare that line with config.example.toml.")
+            Mistake(
+                "palaver.toml",
+                f"it is not valid TOML: {error}",
+                "Compare that line with config.example.toml.",
+            )
         ]
     mistakes = [
         mistake
         for name, value in overrides(environ).items()
-        if (mistake := _lay_over(values, name, value)) is not None
+        if (mistake := _override(values, name, value)) is not None
     ]
     try:
         config = Config.model_validate(values)
@@ -57,16 +62,16 @@ def read_config(text: str, environ: Mapping[str, str]) -> Config | list[Mistake]
 
 
 def overrides(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that speak to the configuration: `PALAVER_LISTENER__PORT` is `listener.port`."""
+    """Return the variables that override settings: `PALAVER_LISTENER__PORT` is `listener.port`."""
     return {
         name: value
         for name, value in sorted(environ.items())
-        # An agent's process has its task there, and may well call `palaver`.
+        # An agent's process has its task in these variables, and may call `palaver`.
         if name.startswith(PREFIX) and name not in RESERVED and not name.startswith(TASK_PREFIX)
     }
 
 
-def _lay_over(values: dict[str, Any], name: str, text: str) -> Mistake | None:
+def _override(values: dict[str, Any], name: str, text: str) -> Mistake | None:
     *sections, field = name.removeprefix(PREFIX).lower().split("__")
     table = values
     for section in sections:
@@ -74,10 +79,10 @@ def _lay_over(values: dict[str, Any], name: str, text: str) -> Mistake | None:
         if not isinstance(table, dict):
             return Mistake(name, f"{section} is not a section", "See config.example.toml for the names.")
     try:
-        # Lists and tables are written as in the file; everything else is taken as it stands.
+        # Lists and tables are TOML, as in the file; any other value is the variable's literal text.
         table[field] = tomllib.loads(f"value = {text}")["value"] if text[:1] in "[{" else text
     except tomllib.TOMLDecodeError:
-        return Mistake(name, "it is not a TOML value", 'Write lists like ["127.0.0.0/8", "::1/128"].')
+        return Mistake(name, "it is not a valid TOML value", 'Write lists like ["127.0.0.0/8", "::1/128"].')
     return None
 
 
@@ -87,10 +92,10 @@ def _mistake(text: str, environ: Mapping[str, str], loc: Location, kind: str, me
     if kind == "extra_forbidden":
         known = list(model.model_fields)
         close = difflib.get_close_matches(str(loc[-1]), known, n=1)
-        advice = f"Did you mean {close[0]}?" if close else f"There are here: {', '.join(known)}."
+        advice = f"Did you mean {close[0]}?" if close else f"The settings here are: {', '.join(known)}."
         return Mistake(where, "there is no such setting", advice)
     if kind == "value_error":
-        # Our own validators say both in one: "what is wrong: what to do".
+        # The validators of this package raise "what is wrong: what to do".
         problem, _, advice = message.removeprefix("Value error, ").partition(": ")
         return Mistake(
             where, problem, f"{advice[:1].upper()}{advice[1:]}." if advice else _example(loc, field)
@@ -104,11 +109,11 @@ def _example(loc: Location, field: FieldInfo | None) -> str:
         return "See config.example.toml."
     name = next(part for part in reversed(loc) if isinstance(part, str))
     example = toml_value(field.examples[0] if field.examples else field.default)
-    return f"Write for example `{name} = {example}`. {field.description}"
+    return f"Example: `{name} = {example}`. {field.description}"
 
 
 def _where(text: str, environ: Mapping[str, str], loc: Location) -> str:
-    dotted = ".".join(str(part) for part in loc) or "the whole"
+    dotted = ".".join(str(part) for part in loc) or "the configuration"
     variable = PREFIX + "__".join(str(part) for part in loc).upper()
     for name in sorted(environ):
         if name == variable or name.startswith(variable + "__"):
@@ -118,7 +123,7 @@ def _where(text: str, environ: Mapping[str, str], loc: Location) -> str:
 
 
 def _field_at(loc: Location) -> tuple[type[Section], FieldInfo | None]:
-    """The model that holds `loc`, and the field there if there is one."""
+    """Return the model that contains `loc`, and its field there, if any."""
     model: type[Section] = Config
     field: FieldInfo | None = None
     for part in loc:
@@ -128,7 +133,7 @@ def _field_at(loc: Location) -> tuple[type[Section], FieldInfo | None]:
         if inner is not None:
             model = inner
         elif field is not None:
-            break  # below a plain field there are only the branches of a union
+            break  # below a field that is not a section, `loc` names only branches of a union
         field = model.model_fields.get(part)
         if field is None:
             break
@@ -141,7 +146,7 @@ def _model_in(annotation: Any) -> type[Section] | None:
 
 
 def line_of(text: str, loc: Sequence[str | int]) -> int | None:
-    """The line of the file on which the setting `loc` stands: TOML readers tell values, not places."""
+    """Return the line number of the setting `loc`. `tomllib` returns values without their positions."""
     path = [part for part in loc if isinstance(part, str)]
     index = next((part for part in loc if isinstance(part, int)), 0)
     table: list[str] = []

@@ -1,4 +1,4 @@
-"""`config.example.toml`, rendered from the models so that neither can forget a field of the other."""
+"""Renders `config.example.toml` from the models, so that both always have the same fields."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ from bridge.text.toml_text import toml_key, toml_value
 
 WIDTH = 110
 HEAD = """\
-Palaver's configuration. Every setting is here; those that are commented out have no value until you give
-them one, all others show the value that holds when they are left out. A setting can also be given in the
-environment: PALAVER_SERVER_NAME, PALAVER_LISTENER__PORT, PALAVER_DATABASE__URL, and so on. `palaver config
-check` reads this file and says what is wrong with it."""
+The configuration of Palaver. This file contains every setting. A setting that is commented out has no default
+value and shows an example; every other setting shows its default. A setting can also be set by an environment
+variable: PALAVER_SERVER_NAME, PALAVER_LISTENER__PORT, PALAVER_DATABASE__URL, and so on. `palaver config
+check` reports the mistakes in this file."""
 
 
 def render(values: Mapping[str, Any] | None = None) -> str:
-    """The whole file; `values` takes the place of defaults of the settings at the top."""
+    """Return the complete file. `values` replaces the defaults of top-level settings."""
     blocks = ["\n".join(_comment(HEAD)), *_settings(Config, values or {}), *_sections(Config, "")]
     return "\n\n".join(blocks) + "\n"
 
@@ -33,7 +33,7 @@ def _settings(model: type[Section], values: Mapping[str, Any], *, always_comment
 
 
 def _sections(model: type[Section], prefix: str) -> Iterator[str]:
-    """Lists of sections come last: what stands below the header of one belongs to it."""
+    """Render lists of sections last: in TOML, settings below a header belong to that header's section."""
     fields = model.model_fields.items()
     for name, field in fields:
         section = section_of(field)
@@ -51,7 +51,7 @@ def _sections(model: type[Section], prefix: str) -> Iterator[str]:
 
 
 def _table(name: str, field: FieldInfo) -> str:
-    """A section whose keys are the operator's own."""
+    """Render a section whose keys the operator chooses."""
     assert field.examples, f"{name} needs an example of a key"
     shown = [f"{toml_key(key)} = {toml_value(value)}" for key, value in field.default.items()]
     example = [f"# {toml_key(key)} = {toml_value(value)}" for key, value in field.examples[0].items()]
@@ -61,7 +61,7 @@ def _table(name: str, field: FieldInfo) -> str:
 
 
 def section_of(field: FieldInfo) -> type[Section] | None:
-    """Of which the field is, or is a list."""
+    """Return the section that is the field's type, or the type of its items."""
     kinds = get_args(field.annotation) if is_list(field) else (field.annotation,)
     return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
 
@@ -71,7 +71,7 @@ def is_list(field: FieldInfo) -> bool:
 
 
 def is_table(field: FieldInfo) -> bool:
-    """One of the whole configuration: others are written in one line."""
+    """Whether the field is rendered as a section with free keys. Other mappings are inline tables."""
     return field is Config.model_fields["permissions"]
 
 

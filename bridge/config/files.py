@@ -1,7 +1,4 @@
-"""Finding and reading the configuration.
-
-Writes a secret into a new file of its own, readable to its owner alone from the first moment on.
-"""
+"""Finds and reads the configuration file, and reads and writes files that contain a secret."""
 
 import contextlib
 import os
@@ -17,7 +14,7 @@ FILE_NAME = "palaver.toml"
 
 
 class BadConfig(LocalError):
-    """The configuration holds mistakes; all of them are in `mistakes`."""
+    """The configuration is invalid. `mistakes` has all errors in it."""
 
     def __init__(self, where: str, mistakes: list[Mistake]) -> None:
         count = "one mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
@@ -28,14 +25,15 @@ class BadConfig(LocalError):
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A configuration, and the file that it came from if there was one."""
+    """A configuration, and the path of its file, or None if it was read without a file."""
 
     config: Config
     path: Path | None
 
 
 def load_config(path: Path | None, environ: Mapping[str, str], directory: Path) -> LoadedConfig:
-    """Read `path`, or `palaver.toml` in `directory`, or nothing: the defaults are a working node."""
+    """Read `path`, or `palaver.toml` in `directory` if it exists. Without a file the defaults apply, which
+    are a working node. Relative paths in it are resolved against the file's directory."""
     given = path is not None
     path = path if path is not None else directory / FILE_NAME
     try:
@@ -43,7 +41,7 @@ def load_config(path: Path | None, environ: Mapping[str, str], directory: Path) 
     except FileNotFoundError:
         if given:
             raise LocalError(
-                f"There is no file {path}.", f"`palaver init --config {path}` writes one."
+                f"The file {path} does not exist.", f"Create it with `palaver init --config {path}`."
             ) from None
         text, path = "", None
     except (PermissionError, IsADirectoryError, UnicodeDecodeError) as error:
@@ -66,34 +64,34 @@ def _why(error: OSError | UnicodeDecodeError) -> str:
 
 
 def read_secret(path: Path, what: str) -> str:
-    """The secret in a file of its own, without the newline that an editor adds."""
+    """Return the secret in the file `path`, without the trailing newline that editors add. `what` names the
+    secret in error messages."""
     try:
         secret = path.read_text("utf-8").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LocalError(
-            f"The {what} in {path} can't be read: {_why(error)}.", "Check the path and who may read the file."
+            f"The {what} in {path} can't be read: {_why(error)}.",
+            "Check the path and the file's permissions.",
         ) from None
     if not secret:
-        raise LocalError(
-            f"The file {path} for the {what} is empty.", "Write the secret into it, alone on one line."
-        )
+        raise LocalError(f"The file {path} for the {what} is empty.", "Write the secret on its only line.")
     return secret
 
 
 @contextlib.contextmanager
 def new_secret_file(path: Path) -> Iterator[Callable[[str], None]]:
-    """Gives what writes the secret: so it is known that there is a place for it before there is one.
-    LocalError when there is none, or when something is there already. What fails inside leaves nothing
-    behind."""
+    """Create a file that only its owner can read, and yield a function that writes the secret to it.
+
+    The file is created before the secret, so a secret that can't be stored is never generated. Raises
+    `LocalError` if the file can't be created or exists already. If the block fails, the file is removed.
+    """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
-        raise LocalError(
-            f"There is something at {path} already.", "Name a file that does not exist yet."
-        ) from None
+        raise LocalError(f"{path} already exists.", "Name a file that does not exist yet.") from None
     except OSError as error:
         raise LocalError(
-            f"The file {path} can't be written: {error.strerror}.", "Name a file in a directory of yours."
+            f"The file {path} can't be written: {error.strerror}.", "Name a file in a writable directory."
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         try:

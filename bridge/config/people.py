@@ -1,7 +1,5 @@
-"""The configuration of what people see of agents, and of what they may do.
-
-The configuration of a guest's interface for bridge managers, and of speaking as people.
-"""
+"""The configuration of agents' rooms, of people's permissions, of the provisioning API and of double
+puppets."""
 
 import re
 from pathlib import Path
@@ -32,58 +30,62 @@ def _names(names: list[str]) -> list[str]:
     for name in names:
         wrong = wrong_rule(name)
         if wrong is not None or name == EVERYBODY:
-            raise ValueError(f'"{name[:80]}" is neither a user id nor a server name')
+            raise ValueError(f'"{name[:80]}" is not a user id or a server name')
     return names
 
 
 def _prefix(value: str) -> str:
     if _PREFIX.fullmatch(value) is None:
-        raise ValueError("is no prefix: it has 2 to 40 characters and no blanks")
+        raise ValueError("is not a prefix: it has 2 to 40 characters and no blanks")
     return value
 
 
 Permissions = Annotated[dict[str, Level], AfterValidator(_rules)]
-"""A section of its own, `[permissions]`, whose keys are `*`, servers and users."""
+"""The section `[permissions]`, whose keys are `*`, server names and user ids."""
 
 DEFAULT_PERMISSIONS: Final = dict(DEFAULT)
 PERMISSIONS_DESCRIPTION: Final = (
-    "Who may do what with the agents of this node: none, look, work or administer. The key is a user id, a"
-    " server name, or * for everybody; the most specific one decides."
+    "Permissions of people for the agents of this node: none, look, work or administer. A key is a user id, a"
+    " server name, or * for everybody. The most specific key applies."
 )
 PERMISSIONS_EXAMPLE: Final = {"*": "look", "example.org": "work", "@alice:example.org": "administer"}
 
 
 class People(Section):
-    """What people see of agents: a room for each namespace, #agents-default:server_name, in which every task
-    is a thread."""
+    """Rooms in which people work with agents: one for each namespace, #agents-default:server_name. Every task
+    is a thread there."""
 
-    enabled: bool = Field(default=True, description="Whether there are such rooms.")
+    enabled: bool = Field(default=True, description="Whether the node creates these rooms.")
     join_rule: Literal["public", "knock", "invite"] = Field(
         default="public",
-        description="Who comes into them: everybody whom [permissions] lets look (`public`), who asks at the"
-        " door (`knock`), or who asks @palaver:server_name for an invite (`invite`).",
+        description="How people with the permission `look` join the rooms: they just join (`public`), they"
+        " knock (`knock`), or they ask @palaver:server_name for an invite (`invite`).",
     )
-    listed: bool = Field(default=False, description="Whether other servers find them in the list of rooms.")
+    listed: bool = Field(
+        default=False, description="Whether the rooms appear in the public room list of this node."
+    )
     room_version: Literal["10", "11", "12"] = Field(
-        default="12", description="The version of rooms that are made."
+        default="12", description="The room version of new rooms."
     )
     show: Literal["all", "asked"] = Field(
         default="all",
-        description="Which tasks are shown: `all`, or only what people have `asked` for.",
+        description="Which tasks are shown: `all`, or only those that people have `asked` for.",
     )
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         default="!agents",
-        description="How a command begins in a room; in a chat with @palaver:server_name it needs nothing.",
+        description="The prefix of commands in rooms. A direct chat with @palaver:server_name needs none.",
     )
     members: int = Field(
         default=200,
         ge=0,
         le=10_000,
-        description="How many agents are in such a room from the beginning. Others come when they speak.",
+        description="Maximum number of agents that join a room when it is created. Other agents join when"
+        " they send their first message.",
     )
     sensitive: Annotated[list[str], AfterValidator(_names)] = Field(
         default=[],
-        description="Users and servers that may use sensitive commands, if they have the permission too.",
+        description="Users and servers that may use sensitive commands. They also need the permission for the"
+        " command.",
         examples=[["@alice:example.org"]],
     )
 
@@ -119,51 +121,59 @@ def _id(value: str) -> str:
 
 
 class Provisioning(Section):
-    """The interface of a guest for programs that show people their bridges: /_matrix/provision/v3 on the port
-    that the homeserver speaks to."""
+    """The provisioning API for bridge managers, available if this node is an application service:
+    /_matrix/provision/v3 on the port of [appservice]."""
 
     enabled: bool = Field(
         default=True,
-        description="Whether there is one. Who asks shows an access token of the homeserver, which is"
-        " asked about it.",
+        description="Whether to serve the API. Clients authenticate with an access token of the homeserver,"
+        " which the node verifies there.",
     )
     shared_secret: Path | None = Field(
         default=None,
-        description="The file that holds a secret of 32 characters or more, and nothing else: a program that"
-        " shows it asks as any user that it names. Left out: there is no such secret.",
+        description="A file that contains only a secret of at least 32 characters. A program that sends this"
+        " secret can act as any user that it names. Default: no shared secret.",
         examples=["/etc/palaver/provisioning-secret"],
     )
 
 
 class DoublePuppet(Section):
-    """Whether a guest speaks as people on its homeserver, so that what is asked for in their name is their
-    own message. Each can also give it a token of his own."""
+    """Double puppets, available if this node is an application service: a request made in a person's name is
+    sent as that person's own message."""
 
     enabled: bool = Field(
         default=False,
-        description="Whether it may speak as everybody there, by a second registration that `palaver"
-        " registration --double-puppet` writes. Who has that file can do all that its users can.",
+        description="Whether to act as any user of the homeserver, with a second registration that `palaver"
+        " registration --double-puppet` writes. The tokens in that file give full access to all accounts of"
+        " the homeserver.",
     )
     registration: Path = Field(
-        default=Path("double-puppet.yaml"), description="The file of the second registration."
+        default=Path("double-puppet.yaml"), description="The path of the second registration file."
     )
     id: Annotated[str, AfterValidator(_id)] = Field(
-        default="palaver-double-puppet", description="The id in it, of which the homeserver knows one."
+        default="palaver-double-puppet",
+        description="The id in the second registration, unique on the homeserver.",
     )
-    tokens: bool = Field(default=True, description="Whether people may give the node a token of their own.")
+    tokens: bool = Field(
+        default=True, description="Whether people may enable their double puppet with their own access token."
+    )
 
 
 def wanted_puppets(section: DoublePuppet, appservice: AppService) -> WantedPuppets:
-    """What the second registration has to say, of a configuration that was checked."""
+    """The content of the second registration. The configuration must have passed `check_double_puppet`."""
     assert appservice.domain is not None, "the configuration was checked"
     return WantedPuppets(section.id, appservice.domain)
 
 
 def check_double_puppet(section: DoublePuppet, appservice: AppService) -> None:
-    """What only the two together can be asked. Raises `ValueError`, as validators do."""
+    """Check that the two registrations differ in id and file. Raises `ValueError`."""
     if section.id == appservice.id:
         raise ValueError(
-            f"[double_puppet] and [appservice] have one id, {section.id}: a homeserver knows each id once"
+            f"[double_puppet] and [appservice] have the same id, {section.id}: choose another id for one of"
+            " them"
         )
     if section.registration == appservice.registration:
-        raise ValueError("[double_puppet] and [appservice] name one file for their registrations")
+        raise ValueError(
+            "[double_puppet] and [appservice] have the same registration file: choose another one for"
+            " [double_puppet]"
+        )

@@ -1,4 +1,4 @@
-"""What every section of the configuration is made of: strictness, and values that are checked."""
+"""The base class of configuration sections, and types of validated values."""
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -15,7 +15,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 def _server_name(value: str) -> str:
     if not is_server_name(value):
-        raise ValueError("is not a server name: a host name or an IP address, with :port if it needs one")
+        raise ValueError("is not a server name: write a host name or an IP address, optionally with :port")
     return value
 
 
@@ -23,9 +23,7 @@ def _no_password(value: str) -> str:
     if re.match(r"postgres(ql)?://", value) is None:
         raise ValueError("must begin with postgresql://")
     if re.match(r"[a-z]+://[^/@]*:[^/@]*@", value) or re.search(r"[?&]password=", value):
-        raise ValueError(
-            "must not hold a password: put that into a file of its own and name it in password_file"
-        )
+        raise ValueError("must not contain a password: write the password to a file and set password_file")
     return value
 
 
@@ -40,7 +38,7 @@ def _network(value: Any) -> IPv4Network | IPv6Network:
 
 def _namespace(value: str) -> str:
     if _NAMESPACE.fullmatch(value) is None:
-        raise ValueError("is not a namespace: it has 1 to 64 of a-z, 0-9, '.', '_' and '-'")
+        raise ValueError("is not a namespace: use 1 to 64 of a-z, 0-9, '.', '_' and '-'")
     return value
 
 
@@ -48,7 +46,7 @@ def _address(value: str) -> str:
     if re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+):\d{1,5}", value) is None:
         raise ValueError("must be host:port, like 192.168.1.20:7676 or [fd00::20]:7676")
     if not 0 < int(value.rpartition(":")[2]) <= 65_535:
-        raise ValueError("has a port that there is not: those go from 1 to 65535")
+        raise ValueError("has an invalid port: ports are 1 to 65535")
     return value
 
 

@@ -1,4 +1,4 @@
-"""From the configuration to what each part of the node wants to be given."""
+"""Converts the configuration to the settings objects of the listener, the database and the homeserver."""
 
 from bridge.config.config import Config
 from bridge.config.federation import Peer
@@ -20,7 +20,7 @@ def listener_settings(config: Config) -> ListenerSettings:
     listener = config.listener
     peers = [network for peer in config.peers if peer.plain for network in peer.networks]
     return ListenerSettings(
-        # Nobody wrote the default addresses down: one that the machine does not have is no mistake.
+        # A default address that this machine does not have is skipped; a configured one is an error.
         binds=[Bind(host, optional=listener.hosts is None) for host in config.listen_hosts],
         port=listener.port,
         plain_networks=(*listener.plain_http_from, *peers),
@@ -44,7 +44,7 @@ def limits_of(config: Config) -> Limits:
 
 
 def tls_files(config: Config) -> TlsFiles:
-    """The configured certificate, or the development certificate, made if need be."""
+    """The configured certificate, or the development certificate, which is generated if it does not exist."""
     listener = config.listener
     certificate, private_key = listener.certificate, listener.private_key
     if certificate is None or private_key is None:
@@ -59,7 +59,7 @@ def tls_files(config: Config) -> TlsFiles:
 
 
 def external_database(config: Config) -> DatabaseAddress | None:
-    """The configured server with its password, or nothing: then the node brings its own."""
+    """The configured Postgres with its password, or None if the node runs the embedded one."""
     if config.database.url is None:
         return None
     file = config.database.password_file
@@ -68,7 +68,7 @@ def external_database(config: Config) -> DatabaseAddress | None:
 
 
 def homeserver_settings(config: Config, version: str) -> HomeserverSettings:
-    assert config.guest_of is None, "a guest is no homeserver"
+    assert config.guest_of is None, "an application service is not a homeserver"
     federation = config.federation
     return HomeserverSettings(
         config.server_name,
