@@ -1,4 +1,4 @@
-"""`palaver agent run`: be an agent of a node, from this machine or another, and run a command for each
+"""`palaver agent run`: attach to a node as an agent, from this machine or another, and run a command for each
 task."""
 
 import asyncio
@@ -27,77 +27,96 @@ from bridge.config.files import read_secret
 from bridge.text.terminal import harmless
 from storage.errors import LocalError
 
-app = typer.Typer(help="Be an agent of a node.", no_args_is_help=True)
+app = typer.Typer(help="Run a command as an agent of a node.", no_args_is_help=True)
 
-MOST_OUTPUT = 1024 * 1024
-"""Bytes, of one answer. The node keeps no more."""
+MAX_OUTPUT = 1024 * 1024
+"""Maximum bytes of one answer. The node stores no more."""
 
 
 @app.callback()
 def agent() -> None:
-    """Be an agent of a node."""
+    """Run a command as an agent of a node."""
 
 
 @app.command("run")
 def run(
-    agent_id: Annotated[str, typer.Option("--id", help="The agent's id, without its node.")],
+    agent_id: Annotated[str, typer.Option("--id", help="The agent's id, without the node.")],
     token_file: Annotated[Path, typer.Option("--token-file", help="The file that holds the agent's token.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="The command, behind `--`. Left out: that of the runtime.", show_default=False),
+        typer.Argument(help="The command, after `--`. Default: the runtime's command.", show_default=False),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url", help="Where the node is. Left out: the node of this machine, by its configuration."
-        ),
+        typer.Option("--url", help="The node's URL. Default: the node of the configuration on this machine."),
     ] = None,
     authority: Annotated[
         Path | None,
         typer.Option(
             "--authority",
-            help="A certificate to believe, PEM: for a development one the node's `tls/ca.pem`.",
+            help="A certificate authority to trust, in PEM format. For a development certificate: the node's"
+            " `tls/ca.pem`.",
         ),
     ] = None,
     runtime: Annotated[
-        str, typer.Option("--runtime", help="What it is: claude, opencode, kimi, aider, …")
+        str, typer.Option("--runtime", help="The agent's runtime: claude, opencode, kimi, aider, …")
     ] = "command",
     capability: Annotated[
-        list[str] | None, typer.Option("--capability", help="What it can do; may be given again.")
+        list[str] | None,
+        typer.Option("--capability", help="A capability that the agent announces. Repeatable."),
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, max=64, help="Tasks at the same time.")] = 1,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, max=64, help="Maximum number of simultaneous tasks.")
+    ] = 1,
     queue: Annotated[
-        int, typer.Option("--queue", min=0, max=10_000, help="Tasks that may wait; 0 refuses while busy.")
+        int,
+        typer.Option(
+            "--queue",
+            min=0,
+            max=10_000,
+            help="Maximum number of queued tasks. With 0 tasks are refused while the agent is busy.",
+        ),
     ] = 100,
-    time_limit: Annotated[float, typer.Option("--time-limit", min=1, help="Seconds for one task.")] = 300.0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=1, help="Maximum seconds for one task.")
+    ] = 300.0,
     directory: Annotated[
-        Path, typer.Option("--directory", "-C", help="The directory that the command works in.")
+        Path, typer.Option("--directory", "-C", help="The working directory of the command.")
     ] = Path(),
     pass_environment: Annotated[
         list[str] | None,
-        typer.Option("--pass-environment", help="A variable to pass on to the command; may be given again."),
+        typer.Option(
+            "--pass-environment", help="An environment variable to pass on to the command. Repeatable."
+        ),
     ] = None,
     path: ConfigFile = None,
 ) -> None:
-    """Run COMMAND for each task: the prompt on its standard input, everything else in variables
-    PALAVER_TASK_…, the answer on its standard output, progress on its standard error.
+    """Attach to a node as an agent and run COMMAND for each task. COMMAND reads the prompt from standard
+    input and everything else from variables PALAVER_TASK_…. It writes the answer to standard output and
+    progress to standard error.
 
-    SIGTERM or Ctrl-C finishes what is under way; a second one ends it."""
+    On SIGTERM or Ctrl-C the agent accepts no more tasks, finishes those that run and exits. A second signal
+    ends them at once.
+
+    Example: palaver agent run --id worker-1 --token-file worker-1.token -- python3 worker.py"""
     token = read_secret(token_file, "token")
     if read_token(token) is None:
         raise LocalError(
-            f"What {token_file} holds is no token of an agent.", "`palaver agents token create` makes one."
+            f"The file {token_file} does not contain an agent's token.",
+            "`palaver agents token create` creates a token.",
         )
     recipe = Recipe(
         words=_words(command, runtime),
         environment=own_environment(os.environ, pass_environment or [], {}),
         directory=directory.resolve(),
         time_limit=time_limit,
-        max_output=MOST_OUTPUT,
+        max_output=MAX_OUTPUT,
     )
     problem = problem_of(recipe)
     if problem is not None:
-        raise LocalError(problem, "Name a command that can be run here, and the directory for it with -C.")
+        raise LocalError(
+            problem, "Name a command that can run on this machine, and its working directory with -C."
+        )
     place = Place(
         url=_url(url) if url is not None else _local_url(loaded(path).config),
         agent_id=_id(agent_id),
@@ -124,14 +143,15 @@ def _words(command: list[str] | None, runtime: str) -> tuple[Word, ...]:
         known = PRESETS.get(runtime_type(runtime))
         if known is None:
             raise LocalError(
-                "What is to be run?", "Write the command behind --, or name a --runtime that is known."
+                "There is no command to run.",
+                "Write the command after --, or name a --runtime that has a default command.",
             )
         return known
     unknown = unknown_placeholder(command)
     if unknown is not None:
         raise LocalError(
-            f"The command has {{{unknown}}}, for which nothing is put.",
-            f"Write {{{{{unknown}}}}} for the text itself.",
+            f"The command has the unknown placeholder {{{unknown}}}.",
+            f"Write {{{{{unknown}}}}} for the literal text.",
         )
     return tuple(command)
 
@@ -139,37 +159,37 @@ def _words(command: list[str] | None, runtime: str) -> tuple[Word, ...]:
 def _id(agent_id: str) -> str:
     wrong = wrong_agent_id(agent_id)
     if wrong is not None:
-        raise LocalError(f"There can be no agent of this id. {wrong}", "Give the id without its node.")
+        raise LocalError(f"The id is not valid. {wrong}", "Give the agent's id without the node.")
     return agent_id
 
 
 def _runtime(name: str) -> str:
     if RUNTIME.fullmatch(name) is None:
         raise LocalError(
-            f"{name} is not the name of a runtime.", "It has 1 to 64 of a-z, 0-9, '.', '_' and '-'."
+            f"{name} is not the name of a runtime.", "Use 1 to 64 of a-z, 0-9, '.', '_' and '-'."
         )
     return runtime_type(name)
 
 
-def _capabilities(said: list[str] | None) -> tuple[str, ...]:
-    read = read_capabilities(said or ["task_execution", "messaging"])
+def _capabilities(names: list[str] | None) -> tuple[str, ...]:
+    read = read_capabilities(names or ["task_execution", "messaging"])
     if isinstance(read, NoCapabilities):
         raise LocalError(
-            f"These are no capabilities: {read.reason}.", "Give each with a --capability of its own."
+            f"The capabilities are not valid: {read.reason}.", "Give each one with its own --capability."
         )
     return read
 
 
-def _url(said: str) -> str:
+def _url(text: str) -> str:
     try:
-        return node_url(said)
+        return node_url(text)
     except ValueError as error:
         problem, _, advice = str(error).partition(": ")
-        raise LocalError(f"{said} {problem}.", f"{advice[:1].upper()}{advice[1:]}.") from None
+        raise LocalError(f"{text} {problem}.", f"{advice[:1].upper()}{advice[1:]}.") from None
 
 
 def _local_url(config: Config) -> str:
-    """Plain HTTP reaches it from this machine alone."""
+    """Plain HTTP is safe here: the connection does not leave this machine."""
     return f"http://localhost:{config.listener.port}"
 
 
@@ -179,7 +199,12 @@ def _tls(authority: Path | None) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=authority)
     except OSError as error:
-        why = "it holds none in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
+        why = (
+            "it contains no certificate in PEM format"
+            if isinstance(error, ssl.SSLError)
+            else (error.strerror or "").lower()
+        )
         raise LocalError(
-            f"The certificate {authority} can't be used: {why}.", "Name a certificate of an authority."
+            f"The certificate {authority} can't be used: {why}.",
+            "Name a PEM file with the certificate of an authority.",
         ) from None

@@ -1,4 +1,4 @@
-"""`palaver agents`: the agents that the running node knows, and those of its own."""
+"""`palaver agents`: the agents that the running node knows, and the tokens of agents that attach to it."""
 
 import contextlib
 import shlex
@@ -19,13 +19,11 @@ from bridge.config.files import new_secret_file
 from bridge.text.times import ago, moment
 from bridge.text.yaml_text import yaml_text
 
-app = typer.Typer(help="Look at agents, and look after those of this node.", no_args_is_help=True)
-token = typer.Typer(
-    help="The tokens with which agents attach themselves that the node does not run.", no_args_is_help=True
-)
+app = typer.Typer(help="Show agents, and manage the agents of this node.", no_args_is_help=True)
+token = typer.Typer(help="Manage the tokens of agents that attach to this node.", no_args_is_help=True)
 app.add_typer(token, name="token")
 
-Agent = Annotated[str, typer.Argument(help="The agent's id, without its node.", show_default=False)]
+Agent = Annotated[str, typer.Argument(help="The agent's id, without the node.", show_default=False)]
 
 
 @token.command("create")
@@ -34,15 +32,19 @@ def create(
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file", "-f", help="Write the token there, readable to you alone, and do not print it."
+            "--file", "-f", help="Write the token to a new file that only you can read, and do not print it."
         ),
     ] = None,
-    days: Annotated[int | None, typer.Option("--days", help="For how many days it is good.")] = None,
-    note: Annotated[str | None, typer.Option("--note", help="What it is for.")] = None,
+    days: Annotated[
+        int | None, typer.Option("--days", help="Days until the token expires. Default: it does not expire.")
+    ] = None,
+    note: Annotated[str | None, typer.Option("--note", help="A note about the token's purpose.")] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token for an agent. It is shown now, and never again."""
+    """Create a token for an agent. The token is shown only once.
+
+    Example: palaver agents token create worker-1 --file worker-1.token"""
     with contextlib.ExitStack() as stack:
         write = None if file is None else stack.enter_context(new_secret_file(file))
         answer = ask(path, "agents-token-create", agent=agent, days=days, note=note)
@@ -64,12 +66,15 @@ def _created(console: Console, answer: Mapping[str, Any], file: Path | None, con
 @token.command("list")
 def list_(
     agent: Annotated[
-        str | None, typer.Argument(help="Of one agent; else of all.", show_default=False)
+        str | None,
+        typer.Argument(help="Only tokens of the agent with this id. Default: all.", show_default=False),
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List tokens by their ids, which are no secrets: whose they are, and when they were used."""
+    """List tokens with their agent, their state and when they were last used. Token ids are not secret.
+
+    Example: palaver agents token list worker-1"""
     answer = ask(path, "agents-token-list", agent=agent)
     Output(as_json=as_json).show(answer, lambda console: _list(console, answer))
 
@@ -78,12 +83,12 @@ def _list(console: Console, answer: Mapping[str, Any]) -> None:
     if not answer["tokens"]:
         console.print("There are no tokens.")
         return
-    made = table("agent", "token", "state", "note", "made", "good until", "used")
-    for one in answer["tokens"]:
-        made_at = moment(one["created_at"])
-        until = moment(one["expires_at"]) if one["expires_at"] else "ever"
-        used = ago(one["last_used_at"], now_ms()) if one["last_used_at"] else "never"
-        add(made, one["agent_id"], one["token_id"], one["state"], one["note"], made_at, until, used)
+    made = table("agent", "token", "state", "note", "created", "expires", "used")
+    for row in answer["tokens"]:
+        created = moment(row["created_at"])
+        expires = moment(row["expires_at"]) if row["expires_at"] else "never"
+        used = ago(row["last_used_at"], now_ms()) if row["last_used_at"] else "never"
+        add(made, row["agent_id"], row["token_id"], row["state"], row["note"], created, expires, used)
     console.print(made)
 
 
@@ -95,7 +100,9 @@ def revoke(
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token worthless. Whoever is attached with it has to leave."""
+    """Revoke a token. An agent that is attached with it is disconnected.
+
+    Example: palaver agents token revoke worker-1 --all"""
     answer = ask(path, "agents-token-revoke", agent=agent, token_id=token_id, all=every)
     Output(as_json=as_json).show(
         answer, lambda console: console.print(lines(f"Revoked: {', '.join(answer['revoked'])}."))
@@ -105,22 +112,30 @@ def revoke(
 @app.command("list")
 def list_agents(
     search: Annotated[
-        str | None, typer.Argument(help="Words that are in what is known of them.", show_default=False)
+        str | None, typer.Argument(help="Words to search for in the agents' details.", show_default=False)
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Only those of this node.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Only agents of this node.")] = None,
     status: Annotated[
-        str | None, typer.Option("--status", help="idle, busy, running, error, shutdown, or gone.")
+        str | None,
+        typer.Option(
+            "--status",
+            help="Only agents in this state: idle, busy, running, error, shutdown or gone (offline).",
+        ),
     ] = None,
     capability: Annotated[
         list[str] | None,
-        typer.Option("--capability", help="Only those that can do this; may be given again; * and ? fit."),
+        typer.Option(
+            "--capability", help="Only agents with this capability. * and ? are wildcards. Repeatable."
+        ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also those that are gone.")] = False,
-    limit: Annotated[int, typer.Option("--limit", help="How many to show.")] = 100,
+    every: Annotated[bool, typer.Option("--all", help="Also agents that are offline.")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of agents.")] = 100,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List the agents that are known here, on whichever node they live."""
+    """List the agents of this node and of other nodes that this node knows.
+
+    Example: palaver agents list review --node kitchen.local"""
     answer = ask(
         path,
         "agents-list",
@@ -139,87 +154,91 @@ STATUSES = {"busy": "yellow", "error": "red", "gone": "dim", "shutdown": "dim"}
 
 def _agents(console: Console, answer: Mapping[str, Any]) -> None:
     if not answer["agents"]:
-        console.print("There are no such agents.")
+        console.print("No agents found.")
         return
-    made = table("address", "state", "with", "runtime", "can do", "heard")
-    for one in answer["agents"]:
-        with_ = one["current_task"] or one["gone_reason"]
-        heard = ago(one["last_heard"], now_ms())
-        add(made, one["address"], _status(one), with_, one["runtime"], one["capabilities"], heard)
+    made = table("address", "state", "task", "runtime", "capabilities", "last seen")
+    for agent in answer["agents"]:
+        task = agent["current_task"] or agent["gone_reason"]
+        seen = ago(agent["last_heard"], now_ms())
+        add(made, agent["address"], _status(agent), task, agent["runtime"], agent["capabilities"], seen)
     console.print(made)
     if answer["total"] > len(answer["agents"]):
-        console.print(f"{len(answer['agents'])} of {answer['total']}: use words, --node or --limit.")
+        console.print(
+            f"{len(answer['agents'])} of {answer['total']} agents shown: use search words, --node or --limit."
+        )
 
 
-def _status(one: Mapping[str, Any]) -> Text:
-    return cell(one["status"], STATUSES.get(one["status"], "green"))
+def _status(agent: Mapping[str, Any]) -> Text:
+    return cell(agent["status"], STATUSES.get(agent["status"], "green"))
 
 
 Address = Annotated[
     str,
-    typer.Argument(
-        metavar="ADDRESS", help="agent@node, or the id alone where that is enough.", show_default=False
-    ),
+    typer.Argument(metavar="ADDRESS", help="agent@node, or only the id if it is unique.", show_default=False),
 ]
 
 
 @app.command("show")
 def show(agent: Address, path: ConfigFile = None, as_json: Json = False) -> None:
-    """Show all that is known of an agent, and what waits for it."""
+    """Show all details of an agent, and its unfinished tasks.
+
+    Example: palaver agents show worker-1@kitchen.local"""
     answer = ask(path, "agents-show", agent=agent)
     Output(as_json=as_json).show(answer, lambda console: _show(console, answer))
 
 
-def _show(console: Console, one: Mapping[str, Any]) -> None:
-    node, now = one["node"] or {}, now_ms()
-    gone = f"{moment(one['gone_at'])}: {one['gone_reason']}" if one["gone_at"] else None
-    said = [
-        ("address", one["address"]),
-        ("state", _status(one)),
-        ("with", one["current_task"]),
-        ("gone since", gone),
-        ("can do", one["capabilities"]),
-        ("runtime", one["runtime"]),
-        ("attached by", "the configuration" if one["configured"] else one["connector"]),
-        ("namespaces", one["namespaces"]),
-        ("registered", moment(one["registered_at"]) if one["registered_at"] else None),
-        ("last heard", ago(one["last_heard"], now)),
-        ("queue", _queue(one["queue"])),
-        ("tokens", one["tokens"] or None),
-        ("node", f"{one['node_id']}{' (this node)' if one['is_local'] else ''}"),
-        ("reached at", node.get("url") or (None if one["is_local"] else "by its name")),
-        ("trusted", None if one["is_local"] else node.get("trusted")),
+def _show(console: Console, agent: Mapping[str, Any]) -> None:
+    node, now = agent["node"] or {}, now_ms()
+    gone = f"{moment(agent['gone_at'])}: {agent['gone_reason']}" if agent["gone_at"] else None
+    items = [
+        ("address", agent["address"]),
+        ("state", _status(agent)),
+        ("task", agent["current_task"]),
+        ("offline since", gone),
+        ("capabilities", agent["capabilities"]),
+        ("runtime", agent["runtime"]),
+        ("attached by", "the configuration" if agent["configured"] else agent["connector"]),
+        ("namespaces", agent["namespaces"]),
+        ("registered", moment(agent["registered_at"]) if agent["registered_at"] else None),
+        ("last seen", ago(agent["last_heard"], now)),
+        ("queue", _queue(agent["queue"])),
+        ("tokens", agent["tokens"] or None),
+        ("node", f"{agent['node_id']}{' (this node)' if agent['is_local'] else ''}"),
+        ("URL", node.get("url") or (None if agent["is_local"] else "discovered by name")),
+        ("trusted", None if agent["is_local"] else node.get("trusted")),
         ("silent since", moment(node["silent_since"]) if node.get("silent_since") else None),
-        ("route", one["why"]),
+        ("route", agent["why"]),
     ]
-    console.print(facts(said))
-    if one["tasks"]:
+    console.print(facts(items))
+    if agent["tasks"]:
         made = table("task", "state", "from", "at")
-        for task in one["tasks"]:
+        for task in agent["tasks"]:
             add(made, task["task"], task["state"], task["from"], moment(task["received_at"]))
         console.print(made)
-    if one["more_tasks"]:
-        console.print("There are more: `palaver task list --agent ADDRESS --state live`.", markup=False)
+    if agent["more_tasks"]:
+        console.print("There are more tasks: `palaver task list --agent ADDRESS --state live`.", markup=False)
 
 
 def _queue(queue: Mapping[str, Any] | None) -> str | None:
     if queue is None:
         return None
-    most = "any number" if queue["at_once"] is None else queue["at_once"]
-    waiting = (
-        f"{queue['waiting']} of {queue['most_waiting']} wait" if queue["most_waiting"] else "none may wait"
-    )
-    return f"works on {queue['active']} of {most} at once; {waiting}"
+    limit = "" if queue["at_once"] is None else f" of {queue['at_once']}"
+    waiting = f"{queue['waiting']} of {queue['most_waiting']} queued" if queue["most_waiting"] else "no queue"
+    return f"{queue['active']}{limit} running; {waiting}"
 
 
 @app.command("remove")
 def remove(
     agent: Address,
-    reason: Annotated[str | None, typer.Option("--reason", help="What others are told.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="The reason to announce to other nodes.")
+    ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Take an agent out of the routing table: what it was given to do fails, until it registers anew."""
+    """Remove an agent from the routing table. Its tasks fail. It can register again.
+
+    Example: palaver agents remove worker-1 --reason 'replaced by worker-2'"""
     answer = ask(path, "agents-remove", agent=agent, reason=reason)
     Output(as_json=as_json).show(answer, lambda console: _removed(console, answer))
 
@@ -227,20 +246,22 @@ def remove(
 def _removed(console: Console, answer: Mapping[str, Any]) -> None:
     address, tokens = answer["address"], answer["tokens"]
     if not answer["is_local"]:
-        console.print(lines(f"{address} is forgotten here, until its node speaks of it again."))
+        console.print(lines(f"{address} is removed from this node, until its node announces it again."))
         return
     console.print(lines(f"{address} is removed: {answer['reason']}."))
     if tokens:
         agent_id = address.rpartition("@")[0]
         words = shlex.join(["palaver", "agents", "token", "revoke", agent_id, "--all"])
-        console.print(lines(f"It has {counted(len(tokens), 'token')}, and may come back with one; {words}"))
+        console.print(lines(f"It can attach again with {counted(len(tokens), 'token')}. To revoke: {words}"))
 
 
 @app.command("presets")
 def presets(as_json: Json = False) -> None:
-    """Show the command lines that are known. Write `{model}` and the like into your own in the same way."""
-    known = {name: " ".join(map(_shown, words)) for name, words in PRESETS.items()}
-    Output(as_json=as_json).show({"presets": known}, lambda console: console.print(facts(known)))
+    """Show the default commands of runtimes. Your own commands can use the same placeholders, like {model}.
+
+    Example: palaver agents presets"""
+    commands = {name: " ".join(map(_shown, words)) for name, words in PRESETS.items()}
+    Output(as_json=as_json).show({"presets": commands}, lambda console: console.print(facts(commands)))
 
 
 def _shown(word: Word) -> str:
@@ -249,7 +270,9 @@ def _shown(word: Word) -> str:
 
 @app.command("openapi")
 def openapi(as_json: Json = False) -> None:
-    """Print the description of the interface by which programs attach themselves, as YAML."""
+    """Print the OpenAPI description of the API for agents that attach to a node, as YAML.
+
+    Example: palaver agents openapi > palaver-agents.yaml"""
     if as_json:
         Output(as_json=True).show(document())
     else:

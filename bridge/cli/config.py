@@ -1,7 +1,4 @@
-"""`palaver config`: what is configured, and whether it is right.
-
-`palaver init`: write a configuration that works.
-"""
+"""`palaver config`: show and check the configuration. `palaver init`: write a new one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +16,14 @@ from bridge.text.toml_text import toml_value
 from storage.durable_file import write_durably
 from storage.errors import LocalError
 
-app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+app = typer.Typer(help="Show or check the configuration.", no_args_is_help=True)
 
 
 @app.command()
 def show(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Print the settings in force: the file, the environment and the defaults together."""
+    """Show the effective settings: the file, the environment variables and the defaults combined.
+
+    Example: palaver config show --json"""
     config = loaded(path).config
     Output(as_json=as_json).show(
         config.model_dump(mode="json"), lambda console: console.print(as_toml(config), markup=False)
@@ -33,7 +32,9 @@ def show(path: ConfigFile = None, as_json: Json = False) -> None:
 
 @app.command()
 def check(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Say what is wrong with the configuration, all of it at once."""
+    """Check the configuration and report all mistakes at once.
+
+    Example: palaver config check --config /etc/palaver/palaver.toml"""
     found = loaded(path)
     where = str(found.path) if found.path is not None else "no file, the defaults"
     Output(as_json=as_json).show(
@@ -44,19 +45,22 @@ def check(path: ConfigFile = None, as_json: Json = False) -> None:
 
 @app.command()
 def example(as_json: Json = False) -> None:
-    """Print every setting with its explanation."""
+    """Print an example configuration that describes every setting.
+
+    Example: palaver config example > palaver.toml"""
     Output(as_json=as_json).show(
         {"text": render()}, lambda console: console.print(render(), markup=False, end="")
     )
 
 
 def as_toml(config: Config) -> str:
-    """The settings as a file would hold them; what has no value is left out."""
+    """Render the settings as TOML. Settings without a value are omitted."""
     return "\n".join(_lines(config, ""))
 
 
 def _lines(section: Section, prefix: str) -> Iterator[str]:
-    """What stands below the header of a section belongs to it, so its own settings come first."""
+    """Render a section's own settings before its subsections: settings below a header belong to that
+    header."""
     items = [(name, getattr(section, name)) for name in type(section).model_fields]
     for name, value in items:
         if value is not None and not isinstance(value, Section) and not _blocks(value):
@@ -71,22 +75,24 @@ def _lines(section: Section, prefix: str) -> Iterator[str]:
 
 
 def _blocks(value: Any) -> list[Section]:
-    return [one for one in value if isinstance(one, Section)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Section)] if isinstance(value, list) else []
 
 
 def init(
     server_name: Annotated[
-        str, typer.Option("--server-name", help="The name by which other servers reach this node.")
+        str, typer.Option("--server-name", help="The Matrix server name of the node.")
     ] = DEFAULT_SERVER_NAME,
-    path: Annotated[Path, typer.Option("--config", "-c", help="Where to write it.")] = Path(FILE_NAME),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    path: Annotated[Path, typer.Option("--config", "-c", help="The file to write.")] = Path(FILE_NAME),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a configuration file in which every setting is explained."""
+    """Write a configuration file that describes every setting.
+
+    Example: palaver init --server-name palaver.example.org"""
     output = Output(as_json=as_json)
     if path.exists() and not force:
         raise LocalError(
-            f"There is already a file {path}.", "Edit it, or replace it with `palaver init --force`."
+            f"The file {path} already exists.", "Edit it, or overwrite it with `palaver init --force`."
         )
     text = render({"server_name": server_name})
     outcome = read_config(text, {})
@@ -96,7 +102,7 @@ def init(
         write_durably(path.resolve(), text.encode(), mode=0o644)
     except OSError as error:
         raise LocalError(
-            f"The file {path} can't be written: {error.strerror}.", "Name another place with --config."
+            f"The file {path} can't be written: {error.strerror}.", "Name another file with --config."
         ) from None
     output.show(
         {"config": str(path), "server_name": server_name},
@@ -109,7 +115,7 @@ def _next_steps(path: Path, server_name: str) -> str:
     lines = [f"Wrote {path} for the node {server_name}. Next:", f"  palaver run{option}"]
     if not is_loopback(server_name):
         lines += [
-            "Before other servers can reach it: a certificate that they trust (listener.certificate and",
-            f"listener.private_key in {path}), and port 7676 open.",
+            "Other servers can reach the node when it has a certificate that they trust",
+            f"(listener.certificate and listener.private_key in {path}) and port 7676 is open.",
         ]
     return "\n".join(lines)

@@ -1,6 +1,4 @@
-"""`palaver db`: look into the database, save it, restore it. `palaver migrate`: bring its schema up to
-date.
-"""
+"""`palaver db`: open, dump and restore the database. `palaver migrate`: migrate its schema."""
 
 import asyncio
 import contextlib
@@ -28,31 +26,36 @@ from storage.migrate import migrate as migrate_database
 
 @contextlib.asynccontextmanager
 async def database_for_command(config: Config, *, alone: bool = False) -> AsyncIterator[DatabaseAddress]:
-    """`alone`: only while no node runs on this data directory, because the command would pull the ground
-    from under it."""
+    """Yield the address of the database, and start the embedded Postgres for that time if no node runs it.
+
+    With `alone`, raise `LocalError` if a node is running on the data directory: for commands that replace
+    data.
+    """
     async with contextlib.AsyncExitStack() as stack:
         try:
             stack.enter_context(DataDirectory(config.data_dir))
         except AlreadyRunning:
             if alone:
                 raise LocalError(
-                    f"A node is running on {config.data_dir}, and this would change its database under it.",
-                    "Stop it first, then run this again.",
+                    f"A node is running on {config.data_dir}, and this command would replace its database.",
+                    "Stop the node, then run this command again.",
                 ) from None
-            # The node keeps its Postgres running for us.
+            # The running node has started the embedded Postgres.
             yield external_database(config) or EmbeddedPostgres(config.data_dir).address
             return
         yield await stack.enter_async_context(open_address(config))
 
 
-app = typer.Typer(help="Look into the database, save it, bring it back.", no_args_is_help=True)
+app = typer.Typer(help="Open, dump and restore the database.", no_args_is_help=True)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def shell(context: typer.Context, path: ConfigFile = None, as_json: Json = False) -> None:
-    """Open psql on the database. What follows is passed on: `palaver db shell -- -c 'SELECT 1'`."""
+    """Open psql on the database. Arguments after -- are passed to psql.
+
+    Example: palaver db shell -- -c 'SELECT 1'"""
     if as_json:
-        raise LocalError("psql speaks no JSON.", "Leave out --json; psql's own --csv is for programs.")
+        raise LocalError("psql has no JSON output.", "Remove --json; psql has --csv for programs.")
     code = asyncio.run(_shell(loaded(path).config, context.args))
     raise typer.Exit(code)
 
@@ -60,7 +63,7 @@ def shell(context: typer.Context, path: ConfigFile = None, as_json: Json = False
 async def _shell(config: Config, words: list[str]) -> int:
     async with database_for_command(config) as address:
         command, environment = psql_command(address)
-        # Ctrl-C in psql ends its query, not this.
+        # Ctrl-C in psql cancels its query; this process must not exit.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             process = await asyncio.create_subprocess_exec(*command, *words, env=environment)
@@ -73,25 +76,27 @@ async def _shell(config: Config, words: list[str]) -> int:
 def dump(
     file: Annotated[Path, typer.Argument(help="The file to write.")],
     path: ConfigFile = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Save the whole database into one file. The node may go on meanwhile."""
+    """Dump the complete database to a file. The node may be running.
+
+    Example: palaver db dump backup.dump"""
     output = Output(as_json=as_json)
     if file.exists() and not force:
-        raise LocalError(f"There is already a file {file}.", "Name another one, or use --force.")
+        raise LocalError(f"The file {file} already exists.", "Name another file, or use --force.")
     asyncio.run(_dump(loaded(path).config, file, output))
     output.show(
         {"file": str(file), "bytes": file.stat().st_size},
         lambda console: console.print(
-            f"Wrote {file}. The signing key is not in it: keep that too.", markup=False
+            f"Wrote {file}. It does not contain the signing key: back that up too.", markup=False
         ),
     )
 
 
 async def _dump(config: Config, file: Path, output: Output) -> None:
     async with database_for_command(config) as address:
-        with output.progress("Saving") as progress:
+        with output.progress("Dumping") as progress:
             await dump_database(address, file, progress=progress)
 
 
@@ -100,16 +105,18 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that `palaver db dump` wrote.")],
     path: ConfigFile = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Throw away what the database holds now.")
+        bool, typer.Option("--replace", help="Delete the current content of the database.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring a saved database back, whole or not at all. Only while the node is stopped."""
+    """Restore the database from a dump, in one transaction. The node must be stopped.
+
+    Example: palaver db restore backup.dump --replace"""
     output = Output(as_json=as_json)
     asyncio.run(_restore(loaded(path).config, file, output, replace=replace))
     output.show(
         {"restored": str(file)},
-        lambda console: console.print(f"The database is that of {file}.", markup=False),
+        lambda console: console.print(f"Restored the database from {file}.", markup=False),
     )
 
 
@@ -120,12 +127,14 @@ async def _restore(config: Config, file: Path, output: Output, *, replace: bool)
 
 
 def migrate(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Bring the database's schema up to date. `palaver run` does it by itself."""
+    """Migrate the database to the newest schema version. `palaver run` does this at its start.
+
+    Example: palaver migrate"""
     output = Output(as_json=as_json)
     version = asyncio.run(_migrate(loaded(path).config, output))
     output.show(
         {"schema_version": version},
-        lambda console: console.print(f"The database has schema version {version}, the newest."),
+        lambda console: console.print(f"The database has the newest schema version, {version}."),
     )
 
 

@@ -1,4 +1,4 @@
-"""`palaver doctor`: what is wrong, and what to do about it."""
+"""`palaver doctor`: find problems of the node and how to fix them."""
 
 import asyncio
 import os
@@ -17,7 +17,9 @@ MARKS = {Verdict.OK: "[green]✓[/]", Verdict.NOTE: "[yellow]![/]", Verdict.FAUL
 
 
 def doctor(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Examine the node, running or not: what is wrong, and what to do about it."""
+    """Check the node, running or stopped, and show problems with advice. Exits with 1 if there is a fault.
+
+    Example: palaver doctor --config /etc/palaver/palaver.toml"""
     output = Output(as_json=as_json)
     findings = asyncio.run(_findings(path))
     output.show(findings_as_json(findings), lambda console: _report(console, findings))

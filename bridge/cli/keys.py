@@ -15,22 +15,26 @@ from federation.keys.own_keys import OwnKeyFiles
 from federation.keys.server_keys import described
 from storage.errors import LocalError
 
-app = typer.Typer(help="Look at the signing key, or replace it.", no_args_is_help=True)
+app = typer.Typer(help="Show or replace the signing key.", no_args_is_help=True)
 
 
 @app.command()
 def show(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Print the public keys: the one in use, and those before it with their expiry."""
+    """Show the public signing keys: the current one, and old ones with their expiry.
+
+    Example: palaver keys show"""
     config = loaded(path).config
     keys = OwnKeyFiles(config.data_dir).load()
     if keys is None:
-        raise LocalError(f"There is no signing key in {config.data_dir} yet.", "`palaver run` makes one.")
+        raise LocalError(f"There is no signing key in {config.data_dir} yet.", "`palaver run` generates one.")
     _show(Output(as_json=as_json), described(keys))
 
 
 @app.command()
 def rotate(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Sign with a new key from now on. What the old key signed stays valid."""
+    """Generate a new signing key and use it from now on. Signatures of the old key stay valid.
+
+    Example: palaver keys rotate"""
     config = loaded(path).config
     _show(Output(as_json=as_json), asyncio.run(_rotate(config)))
 
@@ -40,7 +44,7 @@ def _show(output: Output, keys: dict[str, Any]) -> None:
     for key_id, old in keys["old_keys"].items():
         until = datetime.fromtimestamp(old["expired_ts"] / 1000, UTC)
         lines.append(f"{key_id}  {old['public_key']}  until {until:%Y-%m-%d %H:%M:%S} UTC")
-    # Who exchanges single events with this node checks them with the key in use alone.
+    # Peers with profile "cis-1.1" verify events only with the current key.
     lines.append(f'For agent_federation.peers of other nodes: signing_key = "{keys["public_key_hex"]}"')
     output.show(keys, lambda console: console.print("\n".join(lines), markup=False))
 
@@ -54,6 +58,6 @@ async def _rotate(config: Config) -> dict[str, Any]:
             keys = files.load()
             if keys is None:
                 raise LocalError(
-                    f"There is no signing key in {config.data_dir} yet.", "`palaver run` makes one."
+                    f"There is no signing key in {config.data_dir} yet.", "`palaver run` generates one."
                 ) from None
             return described(files.rotate(keys, now_ms()))

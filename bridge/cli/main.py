@@ -1,6 +1,7 @@
 """The command `palaver`.
 
-A command is imported when it is called: importing a node takes a second, and most commands only ask one.
+The module of a command is imported when the command is used: importing a node takes a second, and most
+commands only send a request to one.
 """
 
 import sys
@@ -17,7 +18,7 @@ from bridge.config.files import BadConfig
 from bridge.connectors.registry import CONNECTORS
 from storage.errors import LocalError
 
-# In the order in which `--help` lists them: the module whose `app` the command is, or `module:function`.
+# Commands in the order of `--help`: a module that has the command group `app`, or `module:function`.
 MODULES: Final[Mapping[str, str]] = {
     "run": "bridge.cli.run:run",
     "init": "bridge.cli.config:init",
@@ -25,7 +26,7 @@ MODULES: Final[Mapping[str, str]] = {
     "status": "bridge.cli.status:status",
     "agents": "bridge.cli.agents",
     "agent": "bridge.cli.agent",
-    **{name: module for one in CONNECTORS for name, module in one.commands.items()},
+    **{name: module for connector in CONNECTORS for name, module in connector.commands.items()},
     "task": "bridge.cli.task",
     "route": "bridge.cli.task:route",
     "tail": "bridge.cli.status:tail",
@@ -43,41 +44,43 @@ MODULES: Final[Mapping[str, str]] = {
 }
 
 
-class OnDemand(TyperGroup):
+class LazyGroup(TyperGroup):
+    """Imports a command when it is needed."""
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(MODULES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        # Of a word that is no command it is told which ones are written like it: those that are there.
+        # For an unknown command all are imported, because Typer suggests similar names among those loaded.
         for name in [cmd_name] if cmd_name in MODULES else MODULES:
             if name not in self.commands:
-                self.commands[name] = _command(name)
+                self.commands[name] = _load_command(name)
         return self.commands.get(cmd_name)
 
 
-def _command(name: str) -> Any:
+def _load_command(name: str) -> Any:
     path, _, function = MODULES[name].partition(":")
     module = import_module(path)
     if not function:
         module.app.info.name = name
         return typer.main.get_group(module.app)
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(module, function))
-    return typer.main.get_command(alone)
+    single = typer.Typer(add_completion=False)
+    single.command(name)(getattr(module, function))
+    return typer.main.get_command(single)
 
 
 app = typer.Typer(
     name="palaver",
     help="A Matrix homeserver for software agents.",
-    cls=OnDemand,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"palaver {version('palaver')}")
         raise typer.Exit
 
@@ -85,21 +88,22 @@ def _version(asked: bool) -> None:
 @app.callback()
 def palaver(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """A Matrix homeserver for software agents."""
 
 
 def main() -> None:
-    """Run a command; what the operator can put right is told in a sentence, never as a traceback."""
+    """Run a command. Errors that the operator can correct are shown as a message, without a traceback."""
     try:
         app()
     except LocalError as error:
         output = Output(as_json="--json" in sys.argv)
         try:
             output.fail(error, error.mistakes if isinstance(error, BadConfig) else None)
-        except typer.Exit as leave:
-            sys.exit(leave.exit_code)
+        except typer.Exit as exit_:
+            sys.exit(exit_.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

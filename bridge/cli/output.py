@@ -1,11 +1,8 @@
-"""How every command speaks: to a person on a terminal, or with --json to a program; errors too.
+"""The output and the shared options of all commands.
 
-Tables and lists of what a node says. Much of it was written by others, so nothing in it is taken for
-markup, and nothing reaches the terminal itself.
-
-Options that many commands share, and what they lead to.
-
-Commands that the running node carries out.
+Every command prints text for people, or JSON with --json; errors as well. Much of what a node returns was
+written by remote users, so it is never interpreted as markup, and control characters are removed before it is
+printed.
 """
 
 import asyncio
@@ -33,7 +30,7 @@ from rich.text import Text
 
 from bridge.config.errors import Mistake
 from bridge.config.files import LoadedConfig, load_config
-from bridge.control.client import PATIENCE, ask_node
+from bridge.control.client import TIMEOUT, ask_node
 from bridge.text.terminal import harmless, harmless_lines
 from storage.errors import LocalError
 
@@ -41,34 +38,36 @@ FAILED = 1
 
 
 class Output:
-    """One command's voice."""
+    """Prints the result, the messages and the errors of a command as text or as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self.out = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.err = Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
-    def show(self, value: Mapping[str, Any], for_people: Callable[[Console], None] | None = None) -> None:
-        """The result: `value` for a program, `for_people` (or a plain list of it) for a person."""
+    def show(self, value: Mapping[str, Any], print_text: Callable[[Console], None] | None = None) -> None:
+        """Print the result: `value` as JSON, or the text that `print_text` prints; by default a list of
+        `value`'s items."""
         if self.as_json:
             sys.stdout.write(json.dumps(value, default=str) + "\n")
             sys.stdout.flush()
-        elif for_people is not None:
-            for_people(self.out)
+        elif print_text is not None:
+            print_text(self.out)
         else:
             self.out.print(pairs(value))
 
-    def say(self, text: str) -> None:
-        """A remark on the way, for people only."""
+    def note(self, text: str) -> None:
+        """Print a message that is not part of the result; not with --json."""
         if not self.as_json:
             self.out.print(text, markup=False)
 
     def fail(self, error: LocalError, mistakes: list[Mistake] | None = None) -> NoReturn:
+        """Print the error and exit with `FAILED`."""
         if self.as_json:
-            answer: dict[str, Any] = {"problem": error.problem, "advice": error.advice}
+            fields: dict[str, Any] = {"problem": error.problem, "advice": error.advice}
             if mistakes is not None:
-                answer["mistakes"] = [vars(mistake) for mistake in mistakes]
-            sys.stdout.write(json.dumps({"error": answer}) + "\n")
+                fields["mistakes"] = [vars(mistake) for mistake in mistakes]
+            sys.stdout.write(json.dumps({"error": fields}) + "\n")
         else:
             self.err.print("[bold red]palaver:[/] ", end="")
             self.err.print(harmless_lines(f"{error.problem} {error.advice}"), markup=False)
@@ -76,7 +75,9 @@ class Output:
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Callable[[int, int, str], None]]:
-        """Long work: a bar on a terminal, a line for each step elsewhere, nothing with --json."""
+        """Show progress of long work: a bar on a terminal, otherwise a line for each step, nothing with
+        --json. Yields a function that reports the number of finished steps, their total and the current
+        step."""
         if self.as_json:
             yield lambda done, total, what: None
         elif self.err.is_terminal:
@@ -91,7 +92,7 @@ class Output:
 
 
 def pairs(value: Mapping[str, Any]) -> Table:
-    """Names on the left, values on the right."""
+    """A table of names and values, both chosen by this program."""
     table = Table.grid(padding=(0, 2))
     for name, item in value.items():
         table.add_row(f"[bold]{name.replace('_', ' ')}[/]", _plain(item))
@@ -117,21 +118,21 @@ def _plain(item: Any) -> str:
 
 _WHOLE: Final = frozenset({"at", "since", "next attempt", "state"})
 LONGEST: Final = 500
-"""Characters in one cell."""
+"""Maximum number of characters in a cell."""
 
 
 def cell(value: Any, style: str = "") -> Text:
-    """A value as a person reads it."""
+    """A value as text for people, without control characters."""
     return Text(harmless(_plain_value(value), LONGEST), style)
 
 
 def lines(text: str, style: str = "") -> Text:
-    """Text with line feeds of our own making, of any length."""
+    """Text of any length that may contain line feeds, without other control characters."""
     return Text(harmless_lines(text), style)
 
 
 def table(*columns: str) -> Table:
-    """What does not fit into its column goes on in the next line: half a name is of no use."""
+    """An empty table. A value that is wider than its column is wrapped, because a truncated id is useless."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
@@ -139,16 +140,16 @@ def table(*columns: str) -> Table:
 
 
 def add(to: Table, *values: Any) -> None:
-    """A row; a value that is a `Text` already stays what it is."""
+    """Add a row. A value that is a `Text` is added unchanged."""
     to.add_row(*(value if isinstance(value, Text) else cell(value) for value in values))
 
 
-def facts(said: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Table:
-    """Names on the left, values on the right; what has no value is left out."""
+def facts(items: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Table:
+    """A table of names and values. Items whose value is None or an empty list are omitted."""
     made = Table.grid(padding=(0, 2))
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
-    for name, value in said.items() if isinstance(said, Mapping) else said:
+    for name, value in items.items() if isinstance(items, Mapping) else items:
         if value is not None and value != []:
             made.add_row(Text(name, "bold"), value if isinstance(value, Text) else cell(value))
     return made
@@ -173,24 +174,28 @@ def _plain_value(value: Any) -> str:
             return str(value)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
         "-c",
         envvar="PALAVER_CONFIG",
-        help="The configuration; ./palaver.toml if there is one.",
+        help="The configuration file. Default: ./palaver.toml, if it exists.",
         show_default=False,
     ),
 ]
 
 
 def loaded(path: Path | None) -> LoadedConfig:
+    """Load the configuration that the option --config names."""
     return load_config(path, os.environ, Path.cwd())
 
 
-def ask(path: Path | None, command: str, *, patience: float = PATIENCE, **arguments: Any) -> dict[str, Any]:
-    """The node's answer; `path` is the configuration. What was left out is not sent."""
+def ask(
+    path: Path | None, command: str, *, timeout_secs: float = TIMEOUT, **arguments: Any
+) -> dict[str, Any]:
+    """Send a command to the running node and return its answer. `path` is the option --config. Arguments that
+    are None are not sent."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    return asyncio.run(ask_node(loaded(path).config.data_dir, command, given, patience=patience))
+    return asyncio.run(ask_node(loaded(path).config.data_dir, command, given, timeout_secs=timeout_secs))

@@ -1,4 +1,4 @@
-"""`palaver queue`: what waits for other servers."""
+"""`palaver queue`: events and EDUs that are queued for other servers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -14,12 +14,14 @@ from bridge.text.times import ago, duration, moment
 
 
 def queue(
-    peer: Annotated[str | None, typer.Argument(help="A server: show the first of what waits for it.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many entries to show of each kind.")] = 10,
+    peer: Annotated[str | None, typer.Argument(help="A server whose queue to show in detail.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of entries of each kind.")] = 10,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what waits to be sent, for whom, since when, and when it is tried next."""
+    """Show the queue of each server: what is queued, since when, and when the next attempt is.
+
+    Example: palaver queue kitchen.local"""
     answer = ask(path, "queue", server=peer, limit=limit)
     show = _all if peer is None else _one
     Output(as_json=as_json).show(answer, lambda console: show(console, answer))
@@ -27,9 +29,9 @@ def queue(
 
 def _all(console: Console, answer: Mapping[str, Any]) -> None:
     if not answer["servers"]:
-        console.print("Nothing waits.")
+        console.print("All queues are empty.")
         return
-    made = table("server", "state", "events", "EDUs", "lag", "next attempt", "why not before")
+    made = table("server", "state", "events", "EDUs", "lag", "next attempt", "last failure")
     for one in answer["servers"]:
         lag = duration(one["lag_ms"])
         add(made, one["server"], state(one), one["pdus"], one["edus"], lag, next_attempt(one), one["failure"])
@@ -45,7 +47,7 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
             [
                 ("server", one["server"]),
                 ("state", state(one)),
-                ("waiting", f"{counted(one['pdus'], 'event')}, {counted(one['edus'], 'EDU')}"),
+                ("queued", f"{counted(one['pdus'], 'event')}, {counted(one['edus'], 'EDU')}"),
                 (
                     "oldest",
                     f"{moment(one['oldest_at'])}, {duration(one['lag_ms'])} ago"
@@ -60,14 +62,14 @@ def _one(console: Console, one: Mapping[str, Any]) -> None:
                     f"{one['failure']} ({ago(one['failed_at'], now_ms())})" if one["failure"] else None,
                 ),
                 ("last reached", ago(one["reached_at"], now_ms())),
-                ("last heard from", ago(one["heard_at"], now_ms())),
+                ("last request from it", ago(one["heard_at"], now_ms())),
                 ("in flight", _transaction(transaction) if transaction else None),
             ]
         )
     )
-    made = table("waiting", "what", "room", "since")
+    made = table("queued", "type", "room", "since")
     for pdu in one["first_pdus"]:
-        what = f"{pdu['type'] or 'an event that is gone'}{' (in flight)' if pdu['in_flight'] else ''}"
+        what = f"{pdu['type'] or 'a deleted event'}{' (in flight)' if pdu['in_flight'] else ''}"
         add(made, short(pdu["event_id"]), what, short(pdu["room_id"]), moment(pdu["queued_at"]))
     for edu in one["first_edus"]:
         add(
@@ -99,16 +101,16 @@ STATES = {
 
 
 def state(one: Mapping[str, Any]) -> Text:
-    """What its sender is at."""
+    """The state of the server's queue."""
     words, style = STATES.get(one["state"], (one["state"], ""))
     if one["state"] == "backing_off" and one["failing_since"] is None and one["failure"] is None:
-        # Since the start no attempt has been made.
+        # No attempt has been made since the start of the node.
         words, style = "waiting", "yellow"
     return cell(f"{words}{', catching up' if one['catching_up'] else ''}", style)
 
 
 def next_attempt(one: Mapping[str, Any]) -> str | None:
-    """When the server is tried next, if that is known."""
+    """The time of the next attempt, or None if there is none."""
     at = one["retry_at"]
     if not at:
         return None

@@ -1,4 +1,4 @@
-"""`palaver registration`: the file by which a homeserver knows a node that is its guest."""
+"""`palaver registration`: the registration files of a node that is an application service."""
 
 import asyncio
 import shlex
@@ -20,36 +20,44 @@ def registration(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Write nothing; compare it with the configuration, and ask the homeserver."
+            "--check",
+            help="Write nothing. Compare the file with the configuration, and test it with the homeserver.",
         ),
     ] = False,
     new_tokens: Annotated[
-        bool, typer.Option("--new-tokens", help="Give it other tokens than the file has that is there.")
+        bool, typer.Option("--new-tokens", help="Generate new tokens instead of keeping the file's.")
     ] = False,
     double_puppet: Annotated[
         bool,
         typer.Option(
-            "--double-puppet", help="Write the second file, by which the node may speak as people there."
+            "--double-puppet",
+            help="Write the second file, with which the node may act as any user of the homeserver.",
         ),
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write the file by which a homeserver knows this node as its guest. Written again it keeps its
-    tokens."""
+    """Write the file that registers this node as an application service of a homeserver. An existing file
+    keeps its tokens.
+
+    Example: palaver registration --check"""
     output = Output(as_json=as_json)
     config = loaded(path).config
     if config.guest_of is None:
         raise LocalError(
-            "This node is a homeserver itself, which no other one has to know by a registration.",
-            'For a guest write matrix_side = "appservice" into the configuration, and its [appservice].',
+            "This node is a homeserver itself, so it has no registration.",
+            'For an application service set matrix_side = "appservice" and [appservice] in the'
+            " configuration.",
         )
     if check and new_tokens:
-        raise LocalError("Who only looks gives no new tokens.", "Say --check, or --new-tokens.")
+        raise LocalError(
+            "--check and --new-tokens exclude each other.",
+            "Use --check, which writes nothing, or --new-tokens.",
+        )
     if check and double_puppet:
         raise LocalError(
-            "Who only looks writes no file.",
-            "Say --check alone: it looks at the second file too where [double_puppet] is enabled.",
+            "--check and --double-puppet exclude each other.",
+            "Use --check alone: it also checks the second file if [double_puppet] is enabled.",
         )
     option = "" if path is None else f" -c {shlex.quote(str(path))}"
     if check:
@@ -62,24 +70,24 @@ def registration(
 
 def _check(output: Output, config: Config) -> None:
     file, homeserver = config.appservice.registration, config.appservice.homeserver
-    wrong = asyncio.run(_wrong(config))
+    problems = asyncio.run(_find_problems(config))
 
     def report(console: Console) -> None:
-        for sentence in wrong:
+        for problem in problems:
             console.print("[red]✗[/] ", end="")
-            console.print(sentence, markup=False)
-        if not wrong:
+            console.print(problem, markup=False)
+        if not problems:
             console.print("[green]✓[/] ", end="")
             console.print(
-                f"{config.guest_of} at {homeserver} has {file}, and reaches this node.", markup=False
+                f"{config.guest_of} at {homeserver} has loaded {file} and reaches this node.", markup=False
             )
 
-    output.show({"registration": str(file), "homeserver": homeserver, "wrong": list(wrong)}, report)
-    if wrong:
+    output.show({"registration": str(file), "homeserver": homeserver, "wrong": list(problems)}, report)
+    if problems:
         raise typer.Exit(FAILED)
 
 
-async def _wrong(config: Config) -> tuple[str, ...]:
+async def _find_problems(config: Config) -> tuple[str, ...]:
     first = await check_registration(config.appservice, config.server_name, config.alias_kinds)
     return (*first, *await check_double_puppet(config.double_puppet, config.appservice))
 
@@ -92,8 +100,8 @@ def _write(output: Output, config: Config, option: str, *, new_tokens: bool) -> 
             "registration": str(file),
             "id": written.id,
             "url": written.url,
-            "users": [one.regex for one in written.users],
-            "aliases": [one.regex for one in written.aliases],
+            "users": [namespace.regex for namespace in written.users],
+            "aliases": [namespace.regex for namespace in written.aliases],
         },
         lambda console: console.print(_next_steps(config, file, option), markup=False),
     )
@@ -107,11 +115,15 @@ def _write_double_puppet(output: Output, config: Config, option: str, *, new_tok
         "" if section.enabled else "  set enabled = true in [double_puppet] of this node's configuration\n"
     )
     output.show(
-        {"registration": str(file), "id": written.id, "users": [one.regex for one in written.users]},
+        {
+            "registration": str(file),
+            "id": written.id,
+            "users": [namespace.regex for namespace in written.users],
+        },
         lambda console: console.print(
-            f"Wrote {file}. Who has it can do all that the people of {config.guest_of} can. Next:\n{enable}"
-            f"  let the homeserver read it too, beside the other one: {file.resolve()}\n"
-            f"  start it again, then here: palaver registration --check{option}",
+            f"Wrote {file}. Its tokens give full access to all accounts of {config.guest_of}. Next:\n{enable}"
+            f"  add the file to the homeserver's configuration, beside the first one: {file.resolve()}\n"
+            f"  restart the homeserver, then run here: palaver registration --check{option}",
             markup=False,
         ),
     )
@@ -121,7 +133,8 @@ def _next_steps(config: Config, file: Path, option: str) -> str:
     return "\n".join(
         [
             f"Wrote {file}. Next, on {config.guest_of}:",
-            f"  let the homeserver read it, Synapse by app_service_config_files: [{file.resolve()}]",
-            f"  start it again, then here: palaver registration --check{option}",
+            "  add the file to the homeserver's configuration, for example in Synapse's homeserver.yaml:",
+            f"    app_service_config_files: [{file.resolve()}]",
+            f"  restart the homeserver, then run here: palaver registration --check{option}",
         ]
     )

@@ -1,4 +1,4 @@
-"""`palaver run`: start a node, and stay until it is stopped."""
+"""`palaver run`: start a node and run it until it is stopped."""
 
 import asyncio
 import shlex
@@ -14,14 +14,16 @@ from bridge.run import run as run_node
 
 
 def run(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Start the node, and stay until it is stopped (Ctrl-C, or SIGTERM)."""
+    """Start the node and run it until Ctrl-C or SIGTERM.
+
+    Example: palaver run --config /etc/palaver/palaver.toml"""
     output = Output(as_json=as_json)
     found = loaded(path)
     settings = found.config.log
     configure_logging(settings if not as_json else Log(level=settings.level, format="json"))
     if found.path is None:
-        output.say("There is no palaver.toml here; starting with safe defaults.")
-    progress = _Starting(output)
+        output.note("There is no palaver.toml in this directory; starting with safe defaults.")
+    progress = _StartSpinner(output)
 
     def announce(summary: Mapping[str, Any]) -> None:
         progress.end()
@@ -35,8 +37,8 @@ def run(path: ConfigFile = None, as_json: Json = False) -> None:
         progress.end()
 
 
-class _Starting:
-    """On a terminal a spinner says what the start is at; elsewhere the log says it."""
+class _StartSpinner:
+    """Shows the current step of the start on a terminal. Elsewhere the log shows it."""
 
     def __init__(self, output: Output) -> None:
         terminal = output.err.is_terminal and not output.as_json
@@ -55,7 +57,7 @@ class _Starting:
 
 
 def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it installs; the rest of the node does not know the difference."""
+    """uvloop if it is installed, otherwise None for asyncio's default."""
     try:
         import uvloop
     except ImportError:
@@ -64,7 +66,7 @@ def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = None) -> str:
-    """What a person reads when the node runs. `path`: the configuration, if it was named."""
+    """The text that `palaver run` prints when the node has started. `path` is the option --config."""
     command = _command()
     option = "" if path is None else f" -c {shlex.quote(str(path))}"
     name = summary["server_name"]
@@ -76,36 +78,36 @@ def next_steps(config: Config, summary: Mapping[str, Any], path: Path | None = N
     ]
     if "guest_of" in summary:
         lines += [
-            f"  a guest of   {summary['guest_of']} at {summary['homeserver']}",
-            f"  its agents   {summary['ghosts']}",
+            f"  homeserver   {summary['guest_of']} at {summary['homeserver']}",
+            f"  agents       {summary['ghosts']}",
         ]
     else:
-        lines.append(f"  its keys     https://localhost:{port}/_matrix/key/v2/server")
-    lines.append(f"  its health   http://localhost:{port}/health/ready")
+        lines.append(f"  keys         https://localhost:{port}/_matrix/key/v2/server")
+    lines.append(f"  health       http://localhost:{port}/health/ready")
     if summary["metrics"] is not None:
-        lines.append(f"  its figures  {summary['metrics']}")
+        lines.append(f"  metrics      {summary['metrics']}")
     lines += [
-        f"  its data     {summary['data_dir']} ({summary['database']['kind']} Postgres)",
+        f"  data         {summary['data_dir']} ({summary['database']['kind']} Postgres)",
         "",
-        "What to do next, in another terminal:",
-        f"  {command} status{option}    what it says of itself",
-        f"  {command} doctor{option}    what is wrong, and what to do about it",
+        "Next, in another terminal:",
+        f"  {command} status{option}    show the state of the node",
+        f"  {command} doctor{option}    find problems and how to fix them",
     ]
     if "guest_of" not in summary and is_loopback(config.server_name):
         lines += [
             f"  {command} init --server-name your.host.name",
-            "                 a configuration for a node that others can reach (then start again)",
+            "                 write a configuration for a public node, then restart",
         ]
     if summary["certificate"] == "development":
         lines += [
             "",
-            f"Its TLS certificate is a development one: curl --cacert {config.data_dir}/tls/ca.pem …",
+            f"The node uses a development TLS certificate: curl --cacert {config.data_dir}/tls/ca.pem …",
         ]
-    return "\n".join([*lines, "", "Ctrl-C stops it.", ""])
+    return "\n".join([*lines, "", "Press Ctrl-C to stop.", ""])
 
 
 def _command() -> str:
-    """This command as the person can type it again."""
+    """The command as the user can type it in this directory."""
     path = Path(sys.argv[0])
     with_directory = path.is_absolute() and path.is_relative_to(Path.cwd())
     return str(path.relative_to(Path.cwd())) if with_directory else str(path)

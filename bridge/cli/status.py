@@ -1,4 +1,4 @@
-"""`palaver status` and `palaver tail`: the state of the running node, and what happens on it."""
+"""`palaver status` and `palaver tail`: the state of the running node, and its live events."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,9 @@ from bridge.observability.live_event_text import TYPES, live_line, live_style
 
 
 def status(path: ConfigFile = None, as_json: Json = False) -> None:
-    """Show what the running node says of itself."""
+    """Show the state of the running node.
+
+    Example: palaver status --json"""
     config = loaded(path).config
     Output(as_json=as_json).show(asyncio.run(ask_node(config.data_dir, "status")))
 
@@ -25,21 +27,26 @@ _KINDS = f"{', '.join(TYPES[:-1])} or {TYPES[-1]}"
 def tail(
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Only what is of this agent; an address, or an id alone."),
+        typer.Option("--agent", help="Only events of this agent: an address or an id. Repeatable."),
     ] = None,
-    node: Annotated[list[str] | None, typer.Option("--node", help="Only what is of this node.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", help="Only events of this node. Repeatable.")
+    ] = None,
     types: Annotated[
         list[str] | None,
-        typer.Option("--type", help=f"Only this: {_KINDS}; may be given again."),
+        typer.Option("--type", help=f"Only events of this type: {_KINDS}. Repeatable."),
     ] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="Only what is of this task; its key, or an id.")
+        list[str] | None,
+        typer.Option("--task", help="Only events of this task: its key or an id. Repeatable."),
     ] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what happens, as it happens, until Ctrl-C: agents that come, go and change, tasks and reports on
-    them, and what nodes say to each other about both."""
+    """Show events as they happen, until Ctrl-C: agents that register, leave or change, steps and progress of
+    tasks, and messages that nodes exchange about both.
+
+    Example: palaver tail --agent worker-1 --type task"""
     given = {"agents": agent, "nodes": node, "types": types, "tasks": task}
     asyncio.run(
         _watch(path, {name: value for name, value in given.items() if value}, Output(as_json=as_json))
@@ -53,6 +60,6 @@ async def _watch(path: Path | None, given: dict[str, Any], output: Output) -> No
             if output.as_json:
                 output.show(item)
             elif item.get("type") == "listening":
-                output.err.print("Listening; Ctrl-C ends it.")
+                output.err.print("Listening. Press Ctrl-C to stop.")
             else:
                 output.out.print(Text(live_line(item), live_style(item)))

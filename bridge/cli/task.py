@@ -1,9 +1,4 @@
-"""`palaver task`: work for agents.
-
-Waits for a task at the terminal: shows what comes, and knows with which code to end.
-
-`palaver route`: where an address leads.
-"""
+"""`palaver task`: send tasks to agents, follow, list and cancel them. `palaver route`: explain an address."""
 
 import asyncio
 import contextlib
@@ -28,10 +23,12 @@ from storage.errors import LocalError
 INTERRUPTED: Final = 130
 
 
-class Waiting:
-    """What is shown of one task. `name` is what it is called before the node has said its key."""
+class TaskMonitor:
+    """Shows the progress and the result of one task, and chooses the exit code."""
 
     def __init__(self, output: Output, name: str, *, only_accepted: bool) -> None:
+        """`name` identifies the task until the node returns its key. With `only_accepted` only the key is
+        printed, not the result."""
         self._output = output
         self._only_accepted = only_accepted
         self.name = name
@@ -49,20 +46,20 @@ class Waiting:
         if self._output.as_json:
             self._output.show(item)
         else:
-            self._tell(item)
+            self._print(item)
 
-    def _tell(self, item: Mapping[str, Any]) -> None:
+    def _print(self, item: Mapping[str, Any]) -> None:
         match item.get("type"):
             case "accepted":
                 self._accepted(item)
             case "state" if item["state"] == "queued":
-                self._say("waits: the agent is busy")
+                self._note("queued: the agent is busy")
             case "state" if item["state"] == "running":
-                self._say("is worked on")
+                self._note("running")
             case "progress":
-                self._say(item["text"])
+                self._note(item["text"])
             case "left_out":
-                self._say(f"… {item['count']} reports are not kept any more")
+                self._note(f"… {item['count']} older progress reports were deleted")
             case "result":
                 self._result(item)
             case "refused":
@@ -72,81 +69,81 @@ class Waiting:
         if self._only_accepted:
             sys.stdout.write(f"{harmless(self.name)}\n")
         else:
-            self._say(f"{self.name} for {item['to']}{' (asked before)' if item['again'] else ''}")
+            self._note(f"{self.name} for {item['to']}{' (requested before)' if item['again'] else ''}")
 
     def _result(self, item: Mapping[str, Any]) -> None:
-        """On standard output stands what the agent has said, and nothing else."""
+        """Print the agent's output, and nothing else, to standard output."""
         if item["error_code"] is None and item["state"] != "cancelled":
             if not self._only_accepted:
                 _write(item["output"])
             if not item["success"]:
-                self._say(f"The agent failed, with exit code {item['exit_code']}.")
+                self._note(f"The agent failed with exit code {item['exit_code']}.")
             return
         code, advice = item["error_code"], item["advice"]
-        words = f"{code}: {item['output']} {advice}" if code is not None else item["output"]
-        self._say(words)
+        self._note(f"{code}: {item['output']} {advice}" if code is not None else item["output"])
 
     def _refused(self, item: Mapping[str, Any]) -> None:
-        named = ", ".join(map(str, item["metadata"].get("candidates") or []))
-        meant = f" There is {named}." if named else ""
-        self._say(f"{item['error_code']}: {item['reason']}{meant} {item['advice']}")
+        candidates = ", ".join(map(str, item["metadata"].get("candidates") or []))
+        hint = f" Candidates: {candidates}." if candidates else ""
+        self._note(f"{item['error_code']}: {item['reason']}{hint} {item['advice']}")
 
     def interrupted(self, *, is_cancelled: bool) -> None:
         self.code = INTERRUPTED
         if self._output.as_json:
             self._output.show({"type": "interrupted", "task": self.name, "cancelled": is_cancelled})
         else:
-            self._say(f"{self.name} {self._fate(is_cancelled=is_cancelled)}.")
+            self._note(f"{self.name} {self._outcome_of_interrupt(is_cancelled=is_cancelled)}.")
 
-    def _fate(self, *, is_cancelled: bool) -> str:
+    def _outcome_of_interrupt(self, *, is_cancelled: bool) -> str:
         if is_cancelled:
             return "is cancelled"
         if self.is_accepted:
-            return "goes on without you"
-        return "may have been taken; `palaver task show` tells"
+            return "continues in the background"
+        return "may have been accepted; see `palaver task show`"
 
-    def _say(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         self._output.err.print(harmless(text), markup=False)
 
 
 async def wait_for(
-    data_dir: Path, command: str, given: dict[str, Any], waiting: Waiting, *, cancels: bool
+    data_dir: Path, command: str, given: dict[str, Any], monitor: TaskMonitor, *, cancels: bool
 ) -> int:
-    """The code with which to end. Ctrl-C cancels what this command has asked for; a second one leaves."""
+    """Follow a task to its end and return the exit code. With `cancels` Ctrl-C cancels the task; a second
+    Ctrl-C exits at once."""
     try:
         async with contextlib.aclosing(stream_node(data_dir, command, given)) as items:
             async for item in items:
-                waiting.show(item)
-    except NodeGone as gone:
-        raise _gone(gone, waiting) from None
+                monitor.show(item)
+    except NodeGone as error:
+        raise _node_gone(error, monitor) from None
     except asyncio.CancelledError:
-        waiting.interrupted(is_cancelled=cancels and await _cancel(data_dir, waiting))
-    return FAILED if waiting.code is None else waiting.code
+        monitor.interrupted(is_cancelled=cancels and await _cancel(data_dir, monitor))
+    return FAILED if monitor.code is None else monitor.code
 
 
-async def _cancel(data_dir: Path, waiting: Waiting) -> bool:
-    """Whether it was. Before the node has said anything it may not know the task."""
+async def _cancel(data_dir: Path, monitor: TaskMonitor) -> bool:
+    """Return whether the task was cancelled. The node may not have received it yet."""
     try:
-        answer = await ask_node(data_dir, "task-cancel", {"task": waiting.name, "reason": "Ctrl-C"})
+        answer = await ask_node(data_dir, "task-cancel", {"task": monitor.name, "reason": "Ctrl-C"})
     except LocalError:
         return False
     return bool(answer.get("cancelled"))
 
 
-def _gone(gone: NodeGone, waiting: Waiting) -> LocalError:
-    if waiting.is_accepted:
+def _node_gone(error: NodeGone, monitor: TaskMonitor) -> LocalError:
+    if monitor.is_accepted:
         return LocalError(
-            f"{gone.problem} The task {waiting.name} is in its database.",
-            f"`palaver task wait '{waiting.name}'` goes on once the node is back.",
+            f"{error.problem} The task {monitor.name} is stored in its database.",
+            f"Continue with `palaver task wait '{monitor.name}'` when the node is running again.",
         )
     return LocalError(
-        f"{gone.problem} Whether it has taken the task is not known.",
-        f"`palaver task show '{waiting.name}'` tells once the node is back.",
+        f"{error.problem} It is not known whether the node accepted the task.",
+        f"Check with `palaver task show '{monitor.name}'` when the node is running again.",
     )
 
 
 def _write(output: str) -> None:
-    """As it is; only on a terminal of somebody made harmless."""
+    """Write the output unchanged to a pipe or file, and without control characters to a terminal."""
     if sys.stdout.isatty():
         sys.stdout.write(harmless_lines(output) + ("" if output.endswith("\n") else "\n"))
     else:
@@ -155,60 +152,62 @@ def _write(output: str) -> None:
     sys.stdout.flush()
 
 
-app = typer.Typer(help="Give agents work, and see what becomes of it.", no_args_is_help=True)
+app = typer.Typer(help="Send tasks to agents, and follow or cancel them.", no_args_is_help=True)
 
-MOST_READ = 1_048_576
-"""Bytes from standard input. The node takes less, and says so itself."""
+MAX_READ = 1_048_576
+"""Maximum bytes from standard input. The node has a lower limit and its own error message."""
 STYLES = {"done": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow", "running": "cyan"}
 _CODES = ", ".join(f"{number} {code.value}" for code, number in CODES.items())
 
 Task = Annotated[
     str,
-    typer.Argument(metavar="TASK", help="Its key, or the id of its request or its own.", show_default=False),
+    typer.Argument(metavar="TASK", help="The task's key, its id or its request id.", show_default=False),
 ]
 
 
 @app.command(
     "send",
-    epilog=f"Ends with 0 for success, with the code of the tool that failed, or with one of: {_CODES}, "
-    f"{CANCELLED} cancelled. 130 is Ctrl-C, and 1 everything else.",
+    epilog=f"Exit codes: 0 for success, the agent's exit code if it failed, {_CODES}, {CANCELLED} cancelled,"
+    " 130 Ctrl-C, 1 any other error.",
 )
 def send(
     address: Annotated[
-        str, typer.Argument(help="agent@node, or an id alone where that is enough.", show_default=False)
+        str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)
     ],
     prompt: Annotated[
-        str, typer.Argument(help="What is to be done; - reads it from standard input.", show_default=False)
+        str, typer.Argument(help="The prompt; - reads it from standard input.", show_default=False)
     ],
-    context: Annotated[str | None, typer.Option("--context", help="What was said before.")] = None,
-    system_prompt: Annotated[str | None, typer.Option("--system-prompt", help="How to go about it.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Which model is to do it.")] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Conversation context.")] = None,
+    system_prompt: Annotated[str | None, typer.Option("--system-prompt", help="System prompt.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model to use.")] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", help="NAME=VALUE; may be given again.")
+        list[str] | None, typer.Option("--metadata", help="Metadata as NAME=VALUE. Repeatable.")
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0.001, help="Seconds until it is to be done.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", min=0.001, help="Timeout in seconds.")] = None,
     request_id: Annotated[
         str | None,
-        typer.Option("--id", help="The request's id; asked for again under it, it is the same task."),
+        typer.Option("--id", help="The request's id. A repeated request with the same id is the same task."),
     ] = None,
     person: Annotated[
         str | None,
         typer.Option(
             "--as",
             metavar="USER",
-            help="In whose name, as @alice:example.org; with that person's permissions.",
+            help="Send the task in the name of this user, like @alice:example.org, with the user's"
+            " permissions.",
         ),
     ] = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", "--detach", help="Print the task's key, and do not wait.")
+        bool,
+        typer.Option("--no-wait", "--detach", help="Print the task's key and exit without waiting."),
     ] = False,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Give an agent a task, and wait for the result: the agent's output on standard output, what it reports
-    on the way on standard error. Ctrl-C cancels the task."""
+    """Send a task to an agent and wait for the result. Progress is streamed to standard error, the agent's
+    output is written to standard output. Ctrl-C cancels the task.
+
+    Example: palaver task send worker-1 'Summarise the README' --timeout 60"""
     name = request_id or f"operator-{secrets.token_hex(8)}"
     given = {
         "to": address,
@@ -218,7 +217,7 @@ def send(
         "model": model,
         "metadata": _metadata(metadata),
         "timeout_ms": None if timeout is None else max(1, round(timeout * 1000)),
-        # Chosen here, so that Ctrl-C can name the task before the node has.
+        # Chosen here, so that Ctrl-C can cancel the task before the node has returned its key.
         "id": name,
         "as": person,
         "wait": not no_wait,
@@ -229,8 +228,10 @@ def send(
 
 @app.command("wait")
 def wait(task: Task, path: ConfigFile = None, as_json: Json = False) -> None:
-    """Wait for the result of a task, as `send` does, also of one that others have asked for. Ctrl-C leaves it
-    alone."""
+    """Wait for the result of a task of any requester, and print it like `send`. Ctrl-C does not cancel the
+    task.
+
+    Example: palaver task wait operator-5f2c@kitchen.local"""
     _wait("task-wait", {"task": task}, task, path, as_json=as_json, only_accepted=False, cancels=False)
 
 
@@ -244,37 +245,39 @@ def _wait(
     only_accepted: bool,
     cancels: bool,
 ) -> None:
-    waiting = Waiting(Output(as_json=as_json), name, only_accepted=only_accepted)
-    code = asyncio.run(wait_for(loaded(path).config.data_dir, command, given, waiting, cancels=cancels))
+    monitor = TaskMonitor(Output(as_json=as_json), name, only_accepted=only_accepted)
+    code = asyncio.run(wait_for(loaded(path).config.data_dir, command, given, monitor, cancels=cancels))
     raise typer.Exit(code)
 
 
-def _prompt(said: str) -> str:
-    if said != "-":
-        prompt = said
+def _prompt(argument: str) -> str:
+    if argument != "-":
+        prompt = argument
     else:
-        data = sys.stdin.buffer.read(MOST_READ + 1)
-        if len(data) > MOST_READ:
-            raise LocalError("The prompt is longer than a megabyte.", "Give the agent a file to look into.")
+        data = sys.stdin.buffer.read(MAX_READ + 1)
+        if len(data) > MAX_READ:
+            raise LocalError(
+                "The prompt is longer than a megabyte.", "Write it to a file that the agent can read."
+            )
         try:
             prompt = data.decode("utf-8")
         except UnicodeDecodeError:
-            raise LocalError("The prompt is no text in UTF-8.", "Convert it first.") from None
+            raise LocalError("The prompt is not UTF-8 text.", "Convert it to UTF-8.") from None
     if not prompt.strip():
-        raise LocalError("What is to be done?", "Write the prompt, or - to read it from standard input.")
+        raise LocalError("The prompt is empty.", "Write a prompt, or - to read it from standard input.")
     return prompt
 
 
-def _metadata(said: list[str] | None) -> dict[str, str] | None:
-    if not said:
+def _metadata(arguments: list[str] | None) -> dict[str, str] | None:
+    if not arguments:
         return None
-    read = {}
-    for one in said:
-        name, equals, value = one.partition("=")
+    metadata = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
         if not equals or not name:
-            raise LocalError(f"{one} is no metadata.", "Write it as NAME=VALUE.")
-        read[name] = value
-    return read
+            raise LocalError(f"{argument} is not valid metadata.", "Write it as NAME=VALUE.")
+        metadata[name] = value
+    return metadata
 
 
 @app.command("list")
@@ -283,25 +286,28 @@ def list_(
         list[str] | None,
         typer.Option(
             "--state",
-            help="received, queued, accepted, running, done, failed, cancelled, timed_out, or live; may be "
-            "given again.",
+            help="Only tasks in this state: received, queued, accepted, running, done, failed, cancelled,"
+            " timed_out, or live for all that have not ended. Repeatable.",
         ),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="Only those of this agent; an address, or an id alone.")
+        str | None, typer.Option("--agent", help="Only tasks for this agent: an address or an id.")
     ] = None,
     requester: Annotated[
         str | None,
-        typer.Option("--requester", help="Only what this agent, node or protocol has asked for."),
+        typer.Option("--requester", help="Only tasks that this agent, node or protocol has requested."),
     ] = None,
     before: Annotated[
-        int | None, typer.Option("--before", help="Go on with those before this number.", show_default=False)
+        int | None,
+        typer.Option("--before", help="Continue with tasks before this number.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of tasks.")] = 50,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """List tasks, the newest first. They are kept for a week after their end."""
+    """List tasks, the newest first. Tasks are stored for a week after their end.
+
+    Example: palaver task list --agent worker-1 --state live"""
     answer = ask(
         path,
         "task-list",
@@ -316,56 +322,59 @@ def list_(
 
 def _list(console: Console, answer: Mapping[str, Any]) -> None:
     if not answer["tasks"]:
-        console.print("There are no such tasks.")
+        console.print("No tasks found.")
         return
-    made = table("task", "from", "to", "state", "asked", "took")
-    for one in answer["tasks"]:
-        took = duration(one["finished_at"] - one["received_at"]) if one["finished_at"] else None
-        asked = ago(one["received_at"], now_ms())
-        add(made, one["task"], one["from"], one["to"], _state(one), asked, took)
+    made = table("task", "from", "to", "state", "received", "duration")
+    for task in answer["tasks"]:
+        took = duration(task["finished_at"] - task["received_at"]) if task["finished_at"] else None
+        received = ago(task["received_at"], now_ms())
+        add(made, task["task"], task["from"], task["to"], _state(task), received, took)
     console.print(made)
     if answer["next"] is not None:
-        console.print(f"There are more: go on with --before {answer['next']}")
+        console.print(f"There are more tasks: continue with --before {answer['next']}")
 
 
-def _state(one: Mapping[str, Any]) -> Text:
-    words = one["state"].replace("_", " ")
-    return cell(f"{words}: {one['error_code']}" if one["error_code"] else words, STYLES.get(one["state"], ""))
+def _state(task: Mapping[str, Any]) -> Text:
+    words = task["state"].replace("_", " ")
+    text = f"{words}: {task['error_code']}" if task["error_code"] else words
+    return cell(text, STYLES.get(task["state"], ""))
 
 
 @app.command("show")
 def show(task: Task, path: ConfigFile = None, as_json: Json = False) -> None:
-    """Show a task: what was asked, how it stands, what was reported, and what it came to."""
+    """Show a task: its request, state, progress and answer.
+
+    Example: palaver task show operator-5f2c@kitchen.local"""
     answer = ask(path, "task-show", task=task)
     Output(as_json=as_json).show(answer, lambda console: _show(console, answer))
 
 
-def _show(console: Console, one: Mapping[str, Any]) -> None:
-    request, answer = one["request"], one["answer"]
-    said = [
-        ("task", one["task"]),
-        ("its own id", one["task_id"] if not one["task"].startswith(f"{one['task_id']}@") else None),
-        ("from", f"{one['from']}  ({one['protocol']})"),
-        ("to", f"{one['to']}{'  (elsewhere)' if one['elsewhere'] else ''}"),
-        ("state", _state(one)),
-        *((state["state"].replace("_", " "), moment(state["at"])) for state in one["states"] if state["at"]),
-        ("until", moment(one["deadline"]) if one["finished_at"] is None else None),
-        ("asked", f"{one['asked']} times" if one["asked"] > 1 else None),
+def _show(console: Console, task: Mapping[str, Any]) -> None:
+    request, answer = task["request"], task["answer"]
+    items = [
+        ("task", task["task"]),
+        ("task id", task["task_id"] if not task["task"].startswith(f"{task['task_id']}@") else None),
+        ("from", f"{task['from']}  ({task['protocol']})"),
+        ("to", f"{task['to']}{'  (on another node)' if task['elsewhere'] else ''}"),
+        ("state", _state(task)),
+        *((state["state"].replace("_", " "), moment(state["at"])) for state in task["states"] if state["at"]),
+        ("deadline", moment(task["deadline"]) if task["finished_at"] is None else None),
+        ("requested", f"{task['asked']} times" if task["asked"] > 1 else None),
         ("model", request["model"]),
         ("metadata", request["metadata"] or None),
         ("exit code", answer["exit_code"] if answer is not None else None),
-        ("what to do", answer["advice"] if answer is not None else None),
-        ("of the answer", answer["metadata"] or None if answer is not None else None),
+        ("advice", answer["advice"] if answer is not None else None),
+        ("answer metadata", answer["metadata"] or None if answer is not None else None),
     ]
-    console.print(facts(said))
+    console.print(facts(items))
     for name, text in (
         ("system prompt", request["system_prompt"]),
         ("context", request["context"]),
         ("prompt", request["prompt"]),
     ):
         _block(console, name, text)
-    if one["progress"]:
-        _block(console, "reports", "\n".join(_report(report) for report in one["progress"]))
+    if task["progress"]:
+        _block(console, "progress", "\n".join(_report(report) for report in task["progress"]))
     if answer is not None:
         _block(console, "answer", answer["output"])
 
@@ -384,11 +393,13 @@ def _report(report: Mapping[str, Any]) -> str:
 @app.command("cancel")
 def cancel(
     task: Task,
-    reason: Annotated[str | None, typer.Option("--reason", help="What the agent's side is told.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason to send to the agent.")] = None,
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Cancel a task, whoever has asked for it. Its agent is told to stop."""
+    """Cancel a task of any requester. The agent is asked to stop.
+
+    Example: palaver task cancel operator-5f2c@kitchen.local --reason 'wrong branch'"""
     answer = ask(path, "task-cancel", task=task, reason=reason)
     Output(as_json=as_json).show(answer, lambda console: _cancelled(console, answer))
     if not answer["cancelled"]:
@@ -400,7 +411,7 @@ def _cancelled(console: Console, answer: Mapping[str, Any]) -> None:
         console.print(lines(f"{answer['task']} is cancelled."))
     else:
         state = answer["state"].replace("_", " ")
-        console.print(lines(f"There is nothing to cancel: {answer['task']} is {state}.", "yellow"))
+        console.print(lines(f"Nothing to cancel: {answer['task']} is {state}.", "yellow"))
 
 
 DECISIONS = {"local": ("Local", "green"), "remote": ("Remote", "green"), "unknown": ("Unknown", "yellow")}
@@ -408,12 +419,14 @@ DECISIONS = {"local": ("Local", "green"), "remote": ("Remote", "green"), "unknow
 
 def route(
     address: Annotated[
-        str, typer.Argument(help="agent@node, or an id alone where that is enough.", show_default=False)
+        str, typer.Argument(help="agent@node, or only the id if it is unique.", show_default=False)
     ],
     path: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say where an address leads, and why: to an agent here, to one of another node, or nowhere."""
+    """Show the route of an address and the reason: an agent of this node, another node, or none.
+
+    Example: palaver route worker-1@kitchen.local"""
     answer = ask(path, "route", address=address)
     Output(as_json=as_json).show(answer, lambda console: _show_route(console, answer))
     if answer["decision"] == "unknown":
@@ -422,9 +435,9 @@ def route(
 
 def _show_route(console: Console, answer: Mapping[str, Any]) -> None:
     word, style = DECISIONS.get(answer["decision"], (answer["decision"], ""))
-    where = ""
+    node = ""
     if answer["decision"] == "remote":
-        where = f" {answer['node_id']} at {answer['url']}" if answer["url"] else f" {answer['node_id']}"
-    console.print(Text.assemble(cell(word + where, style), "  ", cell(answer["why"])))
+        node = f" {answer['node_id']} at {answer['url']}" if answer["url"] else f" {answer['node_id']}"
+    console.print(Text.assemble(cell(word + node, style), "  ", cell(answer["why"])))
     if answer["advice"]:
         console.print(Text.assemble("    → ", cell(answer["advice"])))

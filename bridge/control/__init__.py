@@ -1,1 +1,1 @@
-"""The control socket and its operator commands."""
+"""The control socket and the operator commands that it serves."""

@@ -1,5 +1,5 @@
-"""What an operator asks of a guest. What only a homeserver can answer is refused with a sentence that says
-who can."""
+"""The operator commands of a node that is an application service. Commands that only a homeserver can execute
+are refused with advice."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,28 +12,31 @@ from bridge.peers.service import AgentPeers
 from federation.peers.audit_trail import AuditTrail
 from storage.errors import LocalError
 
-_ROOMS: Final = "`palaver portals` shows the rooms in which agents are"
-_QUEUE: Final = "`palaver status` shows how it stands with it"
-INSTEAD: Final[Mapping[str, tuple[str, str]]] = {
-    "rooms-list": ("keeps the rooms", _ROOMS),
-    "rooms-show": ("keeps the rooms", _ROOMS),
-    "rooms-state": ("keeps the rooms and their state", _ROOMS),
-    "rooms-dag": ("keeps the rooms and their history", _ROOMS),
-    "rooms-leave": ("keeps the rooms", "`palaver portals remove` lets agents leave one"),
-    "events-show": ("keeps the events", "its administrator can look at one there"),
-    "queue": ("speaks with other servers", _QUEUE),
-    "peers-retry": ("speaks with other servers", _QUEUE),
-    "peers-check": ("speaks with other servers", "`palaver doctor` examines the way there and back"),
+_ROOMS: Final = "`palaver portals` shows the rooms that agents have joined"
+_QUEUE: Final = "`palaver status` shows the connection to the homeserver"
+UNAVAILABLE: Final[Mapping[str, tuple[str, str]]] = {
+    "rooms-list": ("stores the rooms", _ROOMS),
+    "rooms-show": ("stores the rooms", _ROOMS),
+    "rooms-state": ("stores the rooms and their state", _ROOMS),
+    "rooms-dag": ("stores the rooms and their history", _ROOMS),
+    "rooms-leave": ("stores the rooms", "`palaver portals remove` removes agents from a room"),
+    "events-show": ("stores the events", "the homeserver's administrator can show an event"),
+    "queue": ("sends to other servers", _QUEUE),
+    "peers-retry": ("sends to other servers", _QUEUE),
+    "peers-check": (
+        "connects to other servers",
+        "`palaver doctor` checks the connection to the homeserver in both directions",
+    ),
 }
-"""What the homeserver does, and what an operator can use instead."""
+"""Commands that an application service does not have: what the homeserver does, and what to use instead."""
 
 
 def commands(
     homeserver: str, trail: AuditTrail, now_ms: Callable[[], int], peers: AgentPeers
 ) -> Mapping[str, Command]:
-    """By the names that the control socket knows them by. `homeserver` is what it is called."""
+    """Return the commands by their names on the control socket. `homeserver` is the homeserver's name."""
     return {
-        **{name: partial(_refuse, homeserver, name) for name in INSTEAD},
+        **{name: partial(_refuse, homeserver, name) for name in UNAVAILABLE},
         "audit": partial(_audit, trail, now_ms),
         **peer_commands.commands(peers, None),
     }
@@ -44,7 +47,8 @@ async def _audit(trail: AuditTrail, now_ms: Callable[[], int], given: Mapping[st
 
 
 async def _refuse(homeserver: str, name: str, given: Mapping[str, Any]) -> NoReturn:
-    does, instead = INSTEAD[name]
+    does, instead = UNAVAILABLE[name]
     raise LocalError(
-        f"This node is a guest of {homeserver}, which {does}.", f"{instead[:1].upper()}{instead[1:]}."
+        f"This node is an application service of {homeserver}, which {does}.",
+        f"{instead[:1].upper()}{instead[1:]}.",
     )

@@ -1,7 +1,7 @@
-"""The Unix socket through which the command line talks to a running node.
+"""The Unix socket on which a running node serves the commands of the command line.
 
-It lives in the data directory with mode 0600: who may open it may also read the node's keys, so nothing else
-guards it.
+The socket is in the data directory with mode 0600. A user who can open it can also read the node's keys, so
+there is no further authentication.
 """
 
 import asyncio
@@ -18,16 +18,17 @@ from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
 FILE_NAME = "palaver.sock"
-# sun_path has 108 bytes on Linux, the last of them NUL; beside the final name a dot and a suffix must fit.
+# sun_path has 108 bytes on Linux, the last of them NUL. The temporary name adds a dot and a suffix.
 LONGEST_PATH = 100
-MOST_BYTES = 4 * 1024 * 1024
-"""Of what a command is given: a prompt of a quarter of a megabyte, with each of its characters escaped."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Maximum size of a command's arguments: a prompt of 256 KiB in which every character is escaped."""
 
 Command = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class ControlSocket:
-    """Serves each command as `POST /{name}`, JSON in and out; a stream as lines of JSON."""
+    """Serves each command as `POST /{name}` with a JSON body. A command answers with JSON, a stream with
+    lines of JSON."""
 
     def __init__(
         self, data_dir: Path, commands: Mapping[str, Command], streams: Mapping[str, Stream] | None = None
@@ -40,9 +41,9 @@ class ControlSocket:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=MOST_BYTES)
+        app = web.Application(client_max_size=MAX_BYTES)
         app.router.add_post("/{command}", self._answer)
-        # A stream ends with its asker; what a command has begun it finishes all the same.
+        # A stream is cancelled when its client disconnects. A command runs to its end: see `_execute`.
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         await web.SockSite(self._runner, self._listen()).start()
@@ -61,20 +62,20 @@ class ControlSocket:
                 f"The path {self.path} is too long for a Unix socket.",
                 f"Choose a data_dir whose path has at most {LONGEST_PATH - len(FILE_NAME) - 1} bytes.",
             )
-        # Bound under another name, closed to others, and only then known by its own: at no moment can anybody
-        # else connect, and a socket that a killed node left behind is simply replaced.
-        beside = self.path.with_name(f".{FILE_NAME}.new")
-        beside.unlink(missing_ok=True)
+        # The socket is bound under a temporary name, restricted to its owner and then renamed: no other user
+        # can connect at any moment, and the socket of a killed node is replaced.
+        temporary = self.path.with_name(f".{FILE_NAME}.new")
+        temporary.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            listening.bind(str(beside))
-            beside.chmod(0o600)
+            listening.bind(str(temporary))
+            temporary.chmod(0o600)
             listening.listen(16)
-            beside.rename(self.path)
+            temporary.rename(self.path)
         except BaseException:
             listening.close()
             with contextlib.suppress(FileNotFoundError):
-                beside.unlink()
+                temporary.unlink()
             raise
         return listening
 
@@ -84,32 +85,32 @@ class ControlSocket:
         if command is None and stream is None:
             return _problem(
                 404,
-                f"The running node knows no command {name!r}.",
-                "It is of another version than this command line: restart it.",
+                f"The running node has no command {name!r}.",
+                "The node has another version than this command line: restart it.",
             )
         try:
             body = await request.json() if request.can_read_body else {}
         except ValueError:
             body = None
         except web.HTTPRequestEntityTooLarge:
-            return _problem(413, "The command was given too much.", f"Send {MOST_BYTES} bytes at most.")
+            return _problem(413, "The command's arguments are too large.", f"Send at most {MAX_BYTES} bytes.")
         if not isinstance(body, dict):
-            return _problem(400, "The body is not a JSON object.", "Send one, or nothing.")
+            return _problem(400, "The body is not a JSON object.", "Send a JSON object or no body.")
         try:
             if stream is not None:
                 return await self._streaming.answer(request, stream, body)
-            assert command is not None, "it is the one or the other"
-            return web.json_response(dict(await self._carry_out(command, body)))
+            assert command is not None, "the name is either a command or a stream"
+            return web.json_response(dict(await self._execute(command, body)))
         except LocalError as error:
             return _problem(409, error.problem, error.advice)
 
-    async def _carry_out(self, command: Command, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """To its end, whether or not the asker waits for it."""
+    async def _execute(self, command: Command, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run the command to its end, even if the client disconnects."""
 
         async def work() -> Mapping[str, Any]:
             return await command(given)
 
-        # Its error is the answer, or the asker is not there any more.
+        # An error is returned as the answer, so the background task does not report it.
         return await asyncio.shield(self._background.spawn("command of the operator", work(), reports=False))
 
 

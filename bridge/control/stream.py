@@ -1,12 +1,9 @@
-"""Commands of the control socket that answer with one JSON object after the other.
+"""Commands of the control socket that answer with a stream of JSON objects, one on each line.
 
-Nothing is produced ahead of what is read: a command waits until its asker has taken what came before, and so
-keeps no more for one that is slow than it has chosen to. When the asker goes away, the command is ended at
-once; when the node stops, the asker is told so in a last line.
+The last line has the reason for the end of the stream. A stream that ends without it has lost its node.
 
-The lines of a stream on the control socket: JSON objects, and a last line that says how it ended.
-
-A stream that breaks off without a last line has lost its node.
+A command produces its next object when the client has read the previous one, so a slow client does not cause
+buffering. When the client disconnects, the command is cancelled. When the node stops, the last line says so.
 """
 
 import asyncio
@@ -22,47 +19,49 @@ from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
 LONGEST: Final = 16 * 1024 * 1024
-"""Bytes of one line. An answer of a megabyte has less, with each of its characters escaped."""
+"""Maximum bytes of a line. An answer of one megabyte fits even if every character is escaped."""
 STOPPING: Final = "stopping"
 DONE: Final = "done"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What the command has to say."""
+    """An object of the command's answer."""
 
     value: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """`because` is `done`, or `stopping` when it was the node that ended it."""
+    """The last line. `reason` is `done`, or `stopping` if the node ended the stream."""
 
-    because: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """The last line of a command that failed."""
+
     problem: str
     advice: str
 
 
 @dataclass(frozen=True, slots=True)
-class NoLine:
-    """Whoever speaks there is no node, or of another version."""
+class InvalidLine:
+    """A line that is not of this format: the other side is not a node, or has another version."""
 
 
-Line: TypeAlias = Item | End | Failure | NoLine
+Line: TypeAlias = Item | End | Failure | InvalidLine
 
 
 def item_line(value: Mapping[str, Any]) -> bytes | None:
-    """None for one that is too long."""
+    """Encode an object, or return None if it is too long."""
     line = _line({"item": value})
     return line if len(line) <= LONGEST else None
 
 
-def end_line(because: str) -> bytes:
-    return _line({"end": because})
+def end_line(reason: str) -> bytes:
+    return _line({"end": reason})
 
 
 def failure_line(problem: str, advice: str) -> bytes:
@@ -70,56 +69,56 @@ def failure_line(problem: str, advice: str) -> bytes:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    # Everything but ASCII is escaped: it may hold halves of characters, which UTF-8 cannot write.
+    # Escaped to ASCII, because text may contain lone surrogates, which UTF-8 cannot encode.
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-class Lines:
-    """Bytes in, lines out. What follows a line that is none is not read."""
+class LineParser:
+    """Splits received bytes into lines and parses them. The caller stops at the first `InvalidLine`."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def add(self, data: bytes) -> Iterator[Line]:
-        looked_at = len(self._rest)
+        searched = len(self._rest)
         self._rest += data
-        while (end := self._rest.find(b"\n", looked_at)) >= 0:
+        while (end := self._rest.find(b"\n", searched)) >= 0:
             line = bytes(self._rest[:end])
             del self._rest[: end + 1]
-            looked_at = 0
-            yield _read(line)
+            searched = 0
+            yield _parse(line)
         if len(self._rest) > LONGEST:
             self._rest.clear()
-            yield NoLine()
+            yield InvalidLine()
 
 
-def _read(line: bytes) -> Line:
+def _parse(line: bytes) -> Line:
     try:
-        said = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return NoLine()
-    match said:
-        case {"item": dict(value)}:
-            return Item(value)
-        case {"end": str(because)}:
-            return End(because)
+        return InvalidLine()
+    match value:
+        case {"item": dict(item)}:
+            return Item(item)
+        case {"end": str(reason)}:
+            return End(reason)
         case {"error": {"problem": str(problem), "advice": str(advice)}}:
             return Failure(problem, advice)
-    return NoLine()
+    return InvalidLine()
 
 
-MOST: Final = 200
-"""Streams at the same time."""
-LAST_WORDS: Final = 1.0
-"""Seconds that an asker has to take the last line."""
+MAX_STREAMS: Final = 200
+"""Maximum number of simultaneous streams."""
+LAST_LINE_TIMEOUT: Final = 1.0
+"""Seconds within which the client must read the last line."""
 
 Items: TypeAlias = AsyncGenerator[Mapping[str, Any], None]
 Stream = Callable[[Mapping[str, Any]], Awaitable[Items]]
-"""What it refuses before its first object is answered as that of any other command."""
+"""A streaming command. A `LocalError` before its first object is answered like that of any other command."""
 
 
 class ControlStreams:
-    """Ended by `stop`, after which there are no new ones."""
+    """Serves streaming commands. `stop` ends all of them, and no new ones are accepted after it."""
 
     def __init__(self) -> None:
         self._pumps = BackgroundTasks()
@@ -127,7 +126,7 @@ class ControlStreams:
         self._is_stopping = False
 
     async def stop(self) -> None:
-        """Returns when each asker has had its last line, or has not taken it."""
+        """Return when every client has received its last line, or `LAST_LINE_TIMEOUT` has passed for it."""
         self._is_stopping = True
         await self._pumps.close()
         await asyncio.gather(*self._answering, return_exceptions=True)
@@ -135,13 +134,13 @@ class ControlStreams:
     async def answer(
         self, request: web.Request, stream: Stream, given: Mapping[str, Any]
     ) -> web.StreamResponse:
-        """The handler that calls it is cancelled when the asker goes away."""
-        if self._is_stopping or self._pumps.running >= MOST:
+        """Serve the stream. aiohttp cancels this handler when the client disconnects."""
+        if self._is_stopping or self._pumps.running >= MAX_STREAMS:
             raise LocalError(
-                "The node follows as many commands as it may already."
+                f"The node already serves {MAX_STREAMS} streaming commands."
                 if not self._is_stopping
                 else "The node is stopping.",
-                "Try again a little later.",
+                "Try again later.",
             )
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answering.add(answered)
@@ -173,14 +172,14 @@ async def _pump(request: web.Request, response: web.StreamResponse, items: Items
             line = item_line(item)
             if line is None:
                 raise LocalError(
-                    "What comes next is too long to be shown in one piece.", "Ask for less, or for it alone."
+                    "The next object of the answer is too long.", "Request less, or only this object."
                 )
             await response.write(line)
 
 
 async def _end(request: web.Request, response: web.StreamResponse, line: bytes) -> None:
     try:
-        async with asyncio.timeout(LAST_WORDS):
+        async with asyncio.timeout(LAST_LINE_TIMEOUT):
             if not response.prepared:
                 await response.prepare(request)
             await response.write(line)
@@ -198,4 +197,4 @@ def _last_line(pump: "asyncio.Task[None]") -> bytes:
             return end_line(DONE)
         case LocalError(problem=problem, advice=advice):
             return failure_line(problem, advice)
-    return failure_line("The node could not go on with that.", "Its log says why; please report that.")
+    return failure_line("The command failed in the node.", "The node's log has the reason. Please report it.")

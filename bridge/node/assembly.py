@@ -181,12 +181,12 @@ class NodeCore:
             node_id=self._config.server_name,
             database=self._backend.database,
             routes=self.core.table,
-            desk=self.core.desk,
+            tasks=self.core.desk,
             local=self._agents,
             replies=self.replies,
             feed=self._feed,
             configured={agent.id for agent in self._config.agents},
-            kept=self._kept,
+            removal_refusal=self._kept,
             now_ms=now_ms,
             for_people=None
             if self._for_people is None

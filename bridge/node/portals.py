@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from bridge.connectors.interface import PortalRoom
-from bridge.control.server.arguments import Arguments, sentence, told
+from bridge.control.server.arguments import Arguments, describe_error, to_local_error
 from bridge.control.socket import Command
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import GhostNames
@@ -138,7 +138,9 @@ class Portals:
             steps = [] if look or after else await self._take_down(room_id, namespace, portal)
             leaving, is_last = await self._leaving(room_id, after)
         except MatrixError as refused:
-            raise told(refused, "`palaver portals list` shows the rooms as this node knows them.") from None
+            raise to_local_error(
+                refused, "`palaver portals list` shows the rooms as this node knows them."
+            ) from None
         problems: dict[str, str | None] = {}
         if not look:
             for user, _ in leaving:
@@ -273,5 +275,5 @@ async def _problem(act: Awaitable[object]) -> str | None:
     try:
         await act
     except (MatrixError, PeerError) as error:
-        return sentence(error)
+        return describe_error(error)
     return None

@@ -1,1 +1,1 @@
-"""Text for people: terminal-safe strings, times, spans."""
+"""Formats text for people, and reads and writes TOML and YAML."""

@@ -1,6 +1,6 @@
-"""A room's event graph as lines of text and as Graphviz's source. What is drawn is the answer of `rooms-dag`.
+"""Draws a room's event graph, the answer of the command `rooms-dag`, as lines of text or as Graphviz source.
 
-Every word in it was chosen by somebody else, and is made harmless.
+Remote users chose all texts in it, so control characters are removed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,61 +10,63 @@ from typing import Any, Final
 from bridge.text.terminal import harmless
 from bridge.text.times import moment
 
-MOST_LANES: Final = 16
-"""Side by side. Whoever makes a graph wide makes it no wider than this here."""
+MAX_LANES: Final = 16
+"""Maximum width of the drawing, however many branches the graph has."""
 SHORT: Final = 12
-"""Characters of an id: enough to find an event or a room by."""
+"""Characters of a shortened id. Commands find an event or a room by them."""
 LONGEST: Final = 60
-"""Characters of a type, a key or a user."""
+"""Maximum characters of a type, a state key or a user id."""
 _COLOURS: Final = {"accepted": "black", "soft_failed": "orange", "rejected": "red"}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`drawing` is where the event stands between the others; `said` what it is."""
+    """A line of the drawing. `drawing` has the lanes of the graph, `text` describes the event."""
 
     drawing: str
-    said: str
+    text: str
     verdict: str
 
 
 def lines(dag: Mapping[str, Any]) -> Iterator[Line]:
-    """One for each event, newest first: `*` in the lane of the event, `|` where others run by, `/` where two
-    that follow it come together."""
+    """Draw one line for each event, newest first: `*` in the lane of the event, `|` in other lanes, `/` where
+    the lanes of two events with the same prev event meet."""
     lanes: list[str] = []
     for event in dag["events"]:
-        yield Line(_drawing(lanes, event["event_id"], event["prev_events"]), _said(event), event["verdict"])
+        drawing = _drawing(lanes, event["event_id"], event["prev_events"])
+        yield Line(drawing, _description(event), event["verdict"])
 
 
 def beyond(dag: Mapping[str, Any]) -> list[str]:
-    """The events that are followed and not shown."""
+    """Describe the prev events that are not in the drawing."""
     return [
-        f"{short(event_id)}  {'not here: a gap' if verdict is None else f'{_verdict(verdict)}, not shown'}"
+        f"{short(event_id)}  {'missing: a gap' if verdict is None else f'{_verdict(verdict)}, not shown'}"
         for event_id, verdict in dag["beyond"].items()
     ]
 
 
 def short(event_id: str) -> str:
+    """The beginning of an id, which is enough to find it."""
     return harmless(event_id, SHORT).rstrip("…")
 
 
 def _drawing(lanes: list[str], event_id: str, prev_events: Sequence[str]) -> str:
-    """`lanes` are the events that each lane leads to; they are moved on."""
+    """Draw one event and advance `lanes`, which has for each lane the event that it leads to."""
     if event_id not in lanes:
         lanes.append(event_id)
     at = lanes.index(event_id)
     marks = ["/" if lane == event_id else "|" for lane in lanes]
     marks[at] = "*"
-    drawing = " ".join(marks[:MOST_LANES]) + (" …" if len(marks) > MOST_LANES else "")
+    drawing = " ".join(marks[:MAX_LANES]) + (" …" if len(marks) > MAX_LANES else "")
     further = [prev for prev in dict.fromkeys(prev_events) if prev not in lanes]
-    # The lane goes on to what the event follows, also where another lane leads there already: they meet.
+    # The lane continues to the first prev event, even if another lane leads there: the lanes meet.
     first = further[:1] or list(prev_events[:1])
     before = [lane for lane in lanes[:at] if lane != event_id]
     lanes[:] = [*before, *first, *further[1:], *(lane for lane in lanes[at + 1 :] if lane != event_id)]
     return drawing
 
 
-def _said(event: Mapping[str, Any]) -> str:
+def _description(event: Mapping[str, Any]) -> str:
     key = event["state_key"]
     words = [
         short(event["event_id"]),
@@ -79,9 +81,9 @@ def _said(event: Mapping[str, Any]) -> str:
 
 def _notes(event: Mapping[str, Any]) -> Iterator[str]:
     if event["verdict"] != "accepted":
-        yield f"({_verdict(event['verdict'])}: {harmless(event['refusal'] or 'for no reason known', 200)})"
+        yield f"({_verdict(event['verdict'])}: {harmless(event['refusal'] or 'unknown reason', 200)})"
     if event["is_extremity"]:
-        yield "(end)"
+        yield "(extremity)"
     if event["followed_by"] > 1:
         yield f"(fork: followed by {event['followed_by']})"
 
@@ -91,7 +93,7 @@ def _verdict(verdict: str) -> str:
 
 
 def dot(dag: Mapping[str, Any]) -> str:
-    """For Graphviz: the oldest at the bottom, arrows to what is followed."""
+    """Return the graph as Graphviz source: the oldest event at the bottom, arrows to prev events."""
     return "\n".join(["digraph room {", *_statements(dag), "}", ""])
 
 
@@ -113,8 +115,8 @@ def _statements(dag: Mapping[str, Any]) -> Iterable[str]:
         width = ", penwidth=3" if event["is_extremity"] else ""
         yield f"  {_quoted(event['event_id'])} [label={_label(label)}, color={colour}{width}];"
     for event_id, verdict in dag["beyond"].items():
-        what = "not here" if verdict is None else _verdict(verdict)
-        yield f"  {_quoted(event_id)} [label={_label([short(event_id), what])}, style=dashed];"
+        status = "missing" if verdict is None else _verdict(verdict)
+        yield f"  {_quoted(event_id)} [label={_label([short(event_id), status])}, style=dashed];"
     for event in dag["events"]:
         for prev in dict.fromkeys(event["prev_events"]):
             yield f"  {_quoted(event['event_id'])} -> {_quoted(prev)};"

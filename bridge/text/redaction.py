@@ -1,4 +1,4 @@
-"""Secrets never reach a log: known names are blanked, and so are known shapes inside longer texts."""
+"""Removes secrets from log entries: values with known names, and known patterns inside longer texts."""
 
 import re
 from collections.abc import Mapping, MutableMapping
@@ -9,8 +9,9 @@ SECRET_NAME = re.compile(
     r"(password|passwd|secret|token|authorization|cookie|credential|api_?key|private_?key|signing_?key|seed)",
     re.IGNORECASE,
 )
-# Strangers write what is searched: each begins with fixed letters, and nothing is gone through twice.
-SECRET_SHAPES = (
+# Remote users choose the text that is searched, so each pattern begins with fixed letters and cannot
+# backtrack.
+SECRET_PATTERNS = (
     # postgresql://user:password@host
     (re.compile(r"(://[^\s/:@]*):[^\s/@]+@"), rf"\1:{HIDDEN}@"),
     # Authorization: Bearer …, and the same word anywhere else
@@ -22,10 +23,10 @@ SECRET_SHAPES = (
         ),
         rf"\1{HIDDEN}",
     ),
-    # what others give out: a signed token of the web, GitHub's, keys to models
+    # tokens of other services: JSON Web Tokens, GitHub tokens, API keys of model providers
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), HIDDEN),
     (re.compile(r"\b(gh[oprsu]_|github_pat_|sk-)\w[\w-]{19,}"), rf"\1{HIDDEN}"),
-    # a token of an agent, or for an office; its first part is no secret
+    # a token of an agent or an office; its first part is the public id
     (re.compile(r"(\bpl[vo]_[0-9A-Za-z]{10})[0-9A-Za-z]+"), rf"\1{HIDDEN}"),
     # a line of a signing key file
     (re.compile(r"\b(ed25519 \w+ )[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/])"), rf"\1{HIDDEN}"),
@@ -37,7 +38,7 @@ SECRET_SHAPES = (
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """One step of the log's pipeline."""
+    """A structlog processor that hides secrets in the event."""
     for name, value in event.items():
         event[name] = HIDDEN if _is_secret(name, value) else redact_value(value)
     return event
@@ -59,11 +60,11 @@ def redact_value(value: Any) -> Any:
 
 
 def redact_text(text: str) -> str:
-    for shape, blank in SECRET_SHAPES:
-        text = shape.sub(blank, text)
+    for pattern, replacement in SECRET_PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    # A count of tokens or a flag is no secret.
+    # A number of tokens or a flag is not a secret.
     return SECRET_NAME.search(name) is not None and not isinstance(value, bool | int | float | None)

@@ -1,7 +1,5 @@
-"""Times and durations as a person reads them. All are milliseconds.
-
-A span of time as a person writes it: a number and its unit, `90s`, `15m`, `2h`, `30d`.
-"""
+"""Formats times and durations, which are in milliseconds, and parses durations like `90s`, `15m`, `2h` or
+`30d`."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +11,8 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def moment(at_ms: int | None) -> str:
-    """`2026-01-31 12:00:00 UTC`. What no calendar holds is shown as the number it is: senders make it up."""
+    """Format a time as `2026-01-31 12:00:00 UTC`. A time outside the calendar is returned as a number: remote
+    servers can send any."""
     if at_ms is None:
         return "–"
     try:
@@ -23,7 +22,7 @@ def moment(at_ms: int | None) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """`3 min 20 s`: the two largest units of it."""
+    """Format a duration in its two largest units: `3 min 20 s`."""
     if milliseconds is None:
         return "–"
     left = abs(milliseconds) // 1000
@@ -36,7 +35,7 @@ def duration(milliseconds: int | None) -> str:
 
 
 def ago(at_ms: int | None, now_ms: int) -> str:
-    """`3 min ago`, or when it will be."""
+    """Format a time relative to now: `3 min ago` or `in 3 min`."""
     if at_ms is None:
         return "–"
     return f"{duration(now_ms - at_ms)} ago" if at_ms <= now_ms else f"in {duration(at_ms - now_ms)}"
@@ -47,6 +46,6 @@ _SPAN: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
 
 
 def seconds_of(text: str) -> int | None:
-    """None for what is no span, or is none at all."""
+    """Parse a duration like `90s` or `2h`, or return None if it is invalid or zero."""
     found = _SPAN.fullmatch(text)
     return None if found is None else int(found[1]) * _SECONDS_OF_UNIT[found[2]]

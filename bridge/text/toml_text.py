@@ -1,4 +1,4 @@
-"""A value as it is written in a TOML file, in one line."""
+"""Formats a value as TOML on one line."""
 
 from typing import Any, Final
 
@@ -9,8 +9,8 @@ _ANY: Final = TypeAdapter(Any)
 
 
 def toml_value(value: Any) -> str:
-    # Within two lists a table is written in one line. No text has a raw end of line, so all of them are the
-    # library's.
+    # tomli_w writes a table inside two lists inline. Strings have no raw line feeds in TOML, so every line
+    # feed here is the library's layout.
     text = tomli_w.dumps({"value": [[_plain(value)]]}, indent=0)
     inner = text.removeprefix("value = [\n[\n").removesuffix(",\n],\n]\n")
     return inner.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")

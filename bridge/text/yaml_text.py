@@ -1,4 +1,4 @@
-"""Values as YAML that people read, and back. Synapse reads its registrations with the same library."""
+"""Writes values as readable YAML, and reads them. Synapse reads registration files with the same library."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -11,44 +11,47 @@ from yaml.scanner import ScannerError
 
 @dataclass(frozen=True, slots=True)
 class NotYaml:
-    """Where and why: a sentence without the text itself, which may be a secret."""
+    """Invalid YAML. `reason` has the line and the error, but none of the text, which may be a secret."""
 
     reason: str
 
 
 def yaml_text(value: Any) -> str:
-    """Of a JSON value."""
+    """Write a JSON value as YAML."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def read_yaml(text: str) -> Any | NotYaml:
-    """The value of a single document, None when there is none. The caller bounds the size of the text."""
+    """Return the value of a single document, or None if the text is empty. The caller limits the text's
+    size."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
-        # Other sentences of the library quote the text.
-        problem = error.problem if isinstance(error, ScannerError | _Unwanted) else "this is not valid YAML"
+        # Other error messages of the library quote the text.
+        problem = (
+            error.problem if isinstance(error, ScannerError | _Unsupported) else "this is not valid YAML"
+        )
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
         return NotYaml(f"Line {line}: {problem}.")
     except RecursionError:
-        return NotYaml("It is nested too deep.")
+        return NotYaml("It is nested too deeply.")
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-        # The last three come from tags and dates with a wrong value.
+        # Tags and dates with an invalid value raise the last three.
         return NotYaml("It is not valid YAML.")
 
 
-class _Unwanted(yaml.MarkedYAMLError):
-    """Valid, but not wanted in a file of settings."""
+class _Unsupported(yaml.MarkedYAMLError):
+    """Valid YAML that is refused in a file of settings."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases, by which a small text describes an enormous value, and keys that occur twice."""
+    """Refuses duplicate keys, and aliases, with which a small text can expand to an enormous value."""
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call] # the stubs leave it out
         if isinstance(event, yaml.AliasEvent):
             mark: Any = event.start_mark
-            raise _Unwanted(problem="repeat the value, aliases are not read", problem_mark=mark)
+            raise _Unsupported(problem="aliases are not supported, repeat the value", problem_mark=mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -56,13 +59,13 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, ScalarNode):
                 if key.value in seen:
-                    raise _Unwanted(problem="this key occurs twice", problem_mark=key.start_mark)
+                    raise _Unsupported(problem="this key occurs twice", problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists below their key, writes texts of several lines as blocks, and never writes aliases."""
+    """Indents lists below their key, writes multi-line text as blocks, and writes no aliases."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

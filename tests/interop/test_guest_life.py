@@ -45,7 +45,7 @@ async def test_a_guest_works_and_says_what_it_is(
         assert found["port"]["verdict"] == "ok", found
         assert (code, doctor["healthy"]) == (0, True)
         code, refused = await node.cli("rooms", "list")
-        assert (code, "is a guest of" in refused["problem"]) == (1, True)
+        assert (code, "is an application service of" in refused["problem"]) == (1, True)
 
 
 async def test_an_outage_of_the_homeserver_loses_nothing(

@@ -120,7 +120,7 @@ async def operated(database: Database, **changed: Any) -> AsyncIterator[Operated
         node_id=HERE,
         database=database,
         routes=core.table,
-        desk=core.desk,
+        tasks=core.desk,
         local=core.local,
         replies=reply,
         feed=feed,

@@ -1,8 +1,8 @@
 """`palaver agents list`, `show` and `remove`, and `palaver route`.
 
-An agent of this node that is removed is unregistered, and every peer is notified. One of another node is
-forgotten here alone: no route leads to it, and what waits for it fails. Both stay gone until they register
-again.
+Removing an agent of this node unregisters it and notifies every peer. Removing an agent of another node
+affects only this node: its route is removed and its tasks fail. In both cases the agent returns when it
+registers again.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from storage.agents.tokens import list_tokens
 from storage.errors import LocalError
 
 PAGE: Final = 100
-MOST: Final = 10_000
+MAX_PAGE: Final = 10_000
 AT_ONCE: Final = 500
-"""Agents that are looked at before others have their turn: there may be a hundred thousand."""
-MOST_TASKS: Final = 20
-MOST_TOKENS: Final = 100
+"""Agents to filter before yielding to the event loop: there may be a hundred thousand."""
+MAX_TASKS: Final = 20
+MAX_TOKENS: Final = 100
 
 
 async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of this node first, then by node and id."""
+    """List matching agents: those of this node first, then by node and id."""
     arguments = Arguments(given)
-    limit = arguments.number("limit", PAGE, MOST)
+    limit = arguments.number("limit", PAGE, MAX_PAGE)
     wanted = AgentSearch(
         node=arguments.optional_text("node") or None,
         status=_status(arguments.optional_text("status")),
@@ -57,15 +57,15 @@ async def agents_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
 
 def _status(text: str | None) -> str | None:
     if text is not None and text not in STATUSES:
-        raise LocalError(f"{text} is no status of an agent.", f"There are {', '.join(STATUSES)}.")
+        raise LocalError(f"{text} is not a status of an agent.", f"Use one of {', '.join(STATUSES)}.")
     return text
 
 
 def _first(parts: Parts, agents: Iterable[Agent], limit: int) -> list[Agent]:
-    return heapq.nsmallest(limit, agents, key=lambda agent: _place(parts, agent))
+    return heapq.nsmallest(limit, agents, key=lambda agent: _sort_key(parts, agent))
 
 
-def _place(parts: Parts, agent: Agent) -> tuple[bool, str, str]:
+def _sort_key(parts: Parts, agent: Agent) -> tuple[bool, str, str]:
     return agent.node_id != parts.node_id, agent.node_id, agent.agent_id
 
 
@@ -92,8 +92,8 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
     is_local = agent.node_id == parts.node_id
     async with parts.database.transaction(readonly=True) as connection:
         load = await fetch_load(connection, address)
-        rows = await list_live_of_agents(connection, [address], 0, MOST_TASKS + 1)
-        tokens = await list_tokens(connection, agent.agent_id, MOST_TOKENS) if is_local else []
+        rows = await list_live_of_agents(connection, [address], 0, MAX_TASKS + 1)
+        tokens = await list_tokens(connection, agent.agent_id, MAX_TOKENS) if is_local else []
     settings = parts.local.settings(agent) if is_local else None
     node = parts.routes.table.node(agent.node_id)
     return {
@@ -122,8 +122,8 @@ async def agents_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, An
             "active": load.active,
             "waiting": load.waiting,
         },
-        "tasks": [line_of(task_of(row)) for row in rows[:MOST_TASKS]],
-        "more_tasks": len(rows) > MOST_TASKS,
+        "tasks": [line_of(task_of(row)) for row in rows[:MAX_TASKS]],
+        "more_tasks": len(rows) > MAX_TASKS,
         "tokens": sum(token.is_valid(parts.now_ms()) for token in tokens),
     }
 
@@ -132,47 +132,49 @@ REASON: Final = "removed by the operator"
 
 
 async def agents_remove(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`tokens` are the ids of those with which it may come back."""
+    """Remove an agent. `tokens` in the answer are the ids of tokens with which it can attach again."""
     arguments = Arguments(given)
     agent = find_agent(parts, arguments.text("agent"))
     reason = arguments.optional_text("reason", LONGEST_TEXT) or REASON
     is_local = agent.node_id == parts.node_id
     if is_local and agent.agent_id in parts.configured:
         raise LocalError(
-            f"The configuration names the agent {agent.agent_id}, so the node runs it.",
-            "Take it out of the configuration, and start the node again.",
+            f"The node runs the agent {agent.agent_id} because it is in the configuration.",
+            "Remove it from the configuration and restart the node.",
         )
-    kept = parts.kept(agent) if is_local and agent.is_here else None
-    if kept is not None:
-        raise kept
+    refusal = parts.removal_refusal(agent) if is_local and agent.is_here else None
+    if refusal is not None:
+        raise refusal
     if not agent.is_here:
-        raise LocalError(f"{agent.address} has gone already: {agent.gone_reason}.", "Nothing is to be done.")
-    await _take_away(parts, agent, reason)
+        raise LocalError(
+            f"{agent.address} is already offline: {agent.gone_reason}.", "There is nothing to do."
+        )
+    await _unregister(parts, agent, reason)
     tokens = await _tokens(parts, agent) if is_local else []
     return {"address": str(agent.address), "is_local": is_local, "reason": reason, "tokens": tokens}
 
 
-async def _take_away(parts: Parts, agent: Agent, reason: str) -> None:
-    # A clock that was put back, or a node that is ahead, must not make it old news.
+async def _unregister(parts: Parts, agent: Agent, reason: str) -> None:
+    # Newer than the agent's last update even if this clock was set back or the agent's node is ahead.
     sent_at = max(parts.now_ms(), agent.sent_at + 1)
     [verdict] = await parts.routes.take([Unregistered(agent.address, reason, sent_at)])
     if not isinstance(verdict, Taken):
-        why = getattr(verdict, "reason", "it is not known any more")
+        why = getattr(verdict, "reason", "it is no longer known")
         raise LocalError(
             f"{agent.address} could not be removed: {why}.",
-            "`palaver agents show` tells what is known of it.",
+            "Check its state with `palaver agents show`.",
         )
 
 
 async def _tokens(parts: Parts, agent: Agent) -> list[str]:
     now_ms = parts.now_ms()
     async with parts.database.transaction(readonly=True) as connection:
-        rows = await list_tokens(connection, agent.agent_id, MOST_TOKENS)
+        rows = await list_tokens(connection, agent.agent_id, MAX_TOKENS)
     return [row.token_id for row in rows if row.is_valid(now_ms)]
 
 
 async def route(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Also for what is no address: `why` then names the mistake."""
+    """Explain the route of an address. For an invalid address `why` has the error."""
     text = Arguments(given).text("address")
     decision = parts.routes.route(text)
     said: dict[str, Any] = {

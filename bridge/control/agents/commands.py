@@ -1,8 +1,5 @@
-"""What an operator asks a running node about agents and tasks, and has it do.
-
-Commands give one answer, streams one object after the other; both take what the command line sends through
-the control socket.
-"""
+"""The operator's commands about agents and tasks, served on the control socket. Commands return one object,
+streams a sequence of objects."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,13 +18,13 @@ from storage.errors import LocalError
 
 
 async def tail(parts: Parts, given: Mapping[str, Any]) -> Items:
-    """It goes on until the asker leaves."""
+    """Stream live events until the client disconnects."""
     return _tail(parts, _filter(Arguments(given)))
 
 
 async def _tail(parts: Parts, wanted: LiveFilter) -> Items:
     with parts.feed.listening(wanted) as listener:
-        # From here on nothing is missed, and whoever asked knows it.
+        # Tells the client that it receives all events from now on.
         yield {"type": "listening"}
         while True:
             yield await listener.next()
@@ -44,7 +41,7 @@ def _filter(arguments: Arguments) -> LiveFilter:
 
 def _type(text: str) -> str:
     if text not in TYPES:
-        raise LocalError(f"Nothing of the type {text} happens.", f"There are {', '.join(TYPES)}.")
+        raise LocalError(f"{text} is not a type of events.", f"Use one of {', '.join(TYPES)}.")
     return text
 
 
@@ -63,7 +60,7 @@ STREAMS: Final = {"task-send": task_send, "task-wait": task_wait, "tail": tail}
 
 
 def commands(parts: Parts) -> Mapping[str, Command]:
-    """By the names that the control socket knows them by."""
+    """Return the commands by their names on the control socket."""
     return {name: partial(command, parts) for name, command in COMMANDS.items()}
 
 

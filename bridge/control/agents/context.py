@@ -1,12 +1,9 @@
-"""What the commands for agents and tasks work on.
+"""The services that the commands about agents and tasks use, requests in a person's name (`palaver task send
+--as`), and the reply channel of tasks that the operator requests.
 
-Asking in the name of a person: `palaver task send --as`.
-
-Answers to whoever has asked for a task on the command line.
-
-There is nobody to whom they would have to be brought: they are in the database, where `palaver task show`
-finds them. Whoever waits is only woken, and looks there; so nothing is lost when nobody waits any more, or
-when it was another process of the node that had the answer.
+The answer to an operator's task is stored in the database, where `palaver task show` reads it, and is not
+sent to anyone. Waiting commands are only woken to read the database. So no answer is lost when a command has
+ended or another process of the node received the answer.
 """
 
 import asyncio
@@ -33,60 +30,60 @@ from storage.errors import LocalError
 
 @dataclass(frozen=True, slots=True)
 class ForPeople:
-    """Of a node on whose homeserver people live. What is asked in a person's name is asked with the person's
-    permissions."""
+    """What a request in a person's name needs. Only an application service has it, because people are users
+    of its homeserver. The request has the person's permissions."""
 
     speaks: Speaking
     rights: Rights
 
 
 async def address_of(person: str, for_people: ForPeople | None, node_id: str) -> AgentAddress:
-    """Under which the person asks. LocalError when this node cannot ask for the person, or the person may
-    not."""
+    """Return the address under which the person requests tasks. Raises `LocalError` if this node cannot act
+    for the person, or the person lacks the permission."""
     if not is_user_id(person):
         raise LocalError(
-            f"{person[:255]} is no Matrix user.", "Write the whole id, as in @alice:example.org."
+            f"{person[:255]} is not a Matrix user id.", "Write a complete id, like @alice:example.org."
         )
     address = requester(person, node_id)
     if not isinstance(address, AgentAddress):
-        raise LocalError(f"{person} cannot ask for anything here. {address.reason}", "Ask as yourself.")
+        raise LocalError(f"{person} cannot request tasks here. {address.reason}", "Remove --as.")
     if for_people is None:
         raise LocalError(
-            "This node speaks for nobody: it is a homeserver itself, and people live on others.",
-            "Leave out --as, or have a node for it that is a guest of the person's homeserver.",
+            "This node is a homeserver itself and cannot act for people.",
+            "Remove --as, or use a node that is an application service of the person's homeserver.",
         )
     refusal = for_people.rights.of(person).refusal(Level.WORK)
     if refusal is not None:
-        raise LocalError(refusal, "Change [permissions], or ask as somebody else.")
+        raise LocalError(refusal, "Change [permissions], or use another user.")
     if not await for_people.speaks.can_speak_for(person):
         raise LocalError(
-            f"This node cannot speak for {person}.",
-            "The person can give it an access token by a bridge manager; or enable [double_puppet], for which"
-            " `palaver registration --double-puppet` writes the file.",
+            f"This node cannot act for {person}.",
+            "The person can give it an access token through a bridge manager; or enable [double_puppet], for"
+            " which `palaver registration --double-puppet` writes the file.",
         )
     return address
 
 
 PROTOCOL: Final = "operator"
-"""By which the desk knows whose tasks these are; also the id of the agent as which the operator asks."""
+"""The protocol of the operator's tasks, and the id of the agent that requests them."""
 
 
 class OperatorReply:
-    """Satisfies `bridge.tasks.ports.Reply`."""
+    """Wakes commands that wait for an operator's task. Satisfies `bridge.tasks.ports.Reply`."""
 
     def __init__(self) -> None:
         self._waiting: dict[TaskKey, list[asyncio.Event]] = {}
 
     @contextmanager
     def listening(self, key: TaskKey) -> Iterator[asyncio.Event]:
-        """It is set whenever there may be something new of the task."""
-        woken = asyncio.Event()
-        self._waiting.setdefault(key, []).append(woken)
+        """Yield an event that is set when the task may have changed."""
+        changed = asyncio.Event()
+        self._waiting.setdefault(key, []).append(changed)
         try:
-            yield woken
+            yield changed
         finally:
             waiting = self._waiting[key]
-            waiting.remove(woken)
+            waiting.remove(changed)
             if not waiting:
                 del self._waiting[key]
 
@@ -97,24 +94,27 @@ class OperatorReply:
         self._wake(task.key)
 
     def _wake(self, key: TaskKey) -> None:
-        for woken in self._waiting.get(key, ()):
-            woken.set()
+        for changed in self._waiting.get(key, ()):
+            changed.set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Of one node. `replies` is what its core was given for the protocol `replies.PROTOCOL`; `configured`
-    are the ids of the agents that the configuration names; `kept` says why an
-    agent cannot be removed. `for_people` is there where people live."""
+    """The services of a node that the commands use.
+
+    `replies` is the reply channel for `PROTOCOL`. `configured` are the ids of agents in the configuration.
+    `removal_refusal` returns the error if an agent cannot be removed. `for_people` is None unless the node is
+    an application service.
+    """
 
     node_id: str
     database: Database
     routes: RoutingTable
-    desk: TaskService
+    tasks: TaskService
     local: AgentsOfThisNode
     replies: OperatorReply
     feed: LiveFeed
     configured: Collection[str]
     now_ms: Callable[[], int]
     for_people: ForPeople | None = None
-    kept: Callable[[Agent], LocalError | None] = lambda agent: None
+    removal_refusal: Callable[[Agent], LocalError | None] = lambda agent: None

@@ -1,4 +1,4 @@
-"""Finds the agent or the task that a person means."""
+"""Finds an agent or a task by what the operator typed."""
 
 from typing import Final
 
@@ -10,15 +10,15 @@ from bridge.tasks.task import Task
 from storage.errors import LocalError
 
 _SHOWN: Final = 5
-_LIST: Final = "`palaver agents list` shows those that are known."
-_TASKS: Final = "`palaver task list` shows those that are known."
+_LIST: Final = "`palaver agents list` shows the known agents."
+_TASKS: Final = "`palaver task list` shows the stored tasks."
 
 
 def find_agent(parts: Parts, text: str) -> Agent:
-    """By its address, or by its id where that is enough. It may be gone."""
+    """Find an agent by its address, or by its id if that is unique. The agent may be offline."""
     match parse_target(text):
         case NotAnAddress(reason):
-            raise LocalError(f"That is no address. {reason}", _LIST)
+            raise LocalError(f"That is not an address. {reason}", _LIST)
         case AgentAddress() as address:
             agent = parts.routes.agent(address)
             if agent is None:
@@ -29,33 +29,35 @@ def find_agent(parts: Parts, text: str) -> Agent:
 
 
 def _by_id(parts: Parts, agent_id: str) -> Agent:
-    """As a route is found: that of this node, or the only one there is."""
+    """Choose as the routing does: the agent of this node, or the only agent with this id."""
     table = parts.routes.table
-    at_home = table.agents_of(parts.node_id).get(agent_id)
-    if at_home is not None:
-        return at_home
-    places = (AgentAddress(agent_id, node.node_id) for node in table.nodes())
-    found = [agent for place in places if (agent := table.agent(place)) is not None]
+    local = table.agents_of(parts.node_id).get(agent_id)
+    if local is not None:
+        return local
+    addresses = (AgentAddress(agent_id, node.node_id) for node in table.nodes())
+    found = [agent for address in addresses if (agent := table.agent(address)) is not None]
     found = [agent for agent in found if agent.is_here] or found
     if len(found) == 1:
         return found[0]
     if not found:
         raise LocalError(f"No agent {agent_id} is known.", _LIST)
     named = ", ".join(sorted(str(agent.address) for agent in found)[:_SHOWN])
-    raise LocalError(f"There are {len(found)} agents {agent_id}: {named}.", "Say which one is meant.")
+    raise LocalError(
+        f"There are {len(found)} agents with the id {agent_id}: {named}.", "Use the complete address."
+    )
 
 
 async def find_task(parts: Parts, text: str) -> Task:
-    """By its key, or by the id of its request or its own where that is enough."""
+    """Find a task by its key, or by its task id or request id if that is unique."""
     key = read_key(text)
-    task = None if key is None else await parts.desk.task(key)
+    task = None if key is None else await parts.tasks.task(key)
     if task is not None:
         return task
-    found = await parts.desk.find(text, _SHOWN + 1)
+    found = await parts.tasks.find(text, _SHOWN + 1)
     if len(found) == 1:
         return found[0]
     if not found:
-        raise LocalError(f"No task {text} is known. They are kept for a week after their end.", _TASKS)
-    named = ", ".join(key_text(one.key) for one in found[:_SHOWN])
+        raise LocalError(f"No task {text} is stored. Tasks are deleted a week after their end.", _TASKS)
+    named = ", ".join(key_text(match.key) for match in found[:_SHOWN])
     more = ", …" if len(found) > _SHOWN else ""
-    raise LocalError(f"Several tasks are called {text}: {named}{more}.", "Say which one is meant.")
+    raise LocalError(f"Several tasks have the id {text}: {named}{more}.", "Use the task's key.")

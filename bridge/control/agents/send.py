@@ -1,10 +1,8 @@
 """`palaver task send` and `wait`: streams that end with the result of a task.
 
-Follows a task to its end, as somebody does who waits for it at the command line.
-
-What there is to say is read from the database whenever something may be new: so it makes no difference
-whether the task was asked for in this process, by whom, and how slow the reader is. Of reports that were
-forgotten before they were read, their numbers tell how many they were.
+A stream reads the task from the database whenever it may have changed. So it works for tasks of any requester
+and process, and for slow clients. Gaps in the numbers of progress reports show how many were deleted before
+the client read them.
 """
 
 import asyncio
@@ -28,21 +26,21 @@ from storage.agents.tasks import ProgressRow
 from storage.connect import ConnectionLost
 from storage.errors import LocalError
 
-LOOK_AGAIN: Final = 1.0
-"""Seconds after which it is looked at anyway: another process may have worked on it, or another protocol have
-asked for it."""
+POLL_INTERVAL: Final = 1.0
+"""Seconds after which the task is read again without a notification: changes in another process and of tasks
+of other protocols send none."""
 
 
 async def follow(parts: Parts, key: TaskKey) -> Items:
-    """Its states, what is reported of it, and in the end the result."""
+    """Stream the task's states and progress, and finally its result."""
     after = 0
     state: State | None = None
-    with parts.replies.listening(key) as woken:
+    with parts.replies.listening(key) as changed:
         while True:
-            woken.clear()
-            looked = await _look(parts, key, after)
-            if looked is not None:
-                task, reports = looked
+            changed.clear()
+            current = await _fetch(parts, key, after)
+            if current is not None:
+                task, reports = current
                 if task.state is not state and not task.state.is_final:
                     state = task.state
                     yield {"type": "state", **line_of(task)}
@@ -56,36 +54,40 @@ async def follow(parts: Parts, key: TaskKey) -> Items:
                     yield {"type": "result", **line_of(task), **answer_of(task.state, task.answer)}
                     return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN):
-                    await woken.wait()
+                async with asyncio.timeout(POLL_INTERVAL):
+                    await changed.wait()
 
 
-async def _look(parts: Parts, key: TaskKey, after: int) -> tuple[Task, list[ProgressRow]] | None:
-    """The task first: nothing is reported of one that has ended. None while the database is away."""
+async def _fetch(parts: Parts, key: TaskKey, after: int) -> tuple[Task, list[ProgressRow]] | None:
+    """Fetch the task and its progress after the report `after`, or None while the database is unavailable.
+    The task is fetched first: no progress is added after its end, so none is missed."""
     try:
-        task = await parts.desk.task(key)
+        task = await parts.tasks.task(key)
         if task is None:
-            raise LocalError(f"The task {key_text(key)} is not known any more.", "It ended long ago.")
-        return task, await parts.desk.progress_of(task, after)
+            raise LocalError(
+                f"The task {key_text(key)} is no longer stored.", "It ended more than a week ago."
+            )
+        return task, await parts.tasks.progress_of(task, after)
     except ConnectionLost:
         return None
 
 
 LONGEST: Final = 1_048_576
-"""Characters of a prompt or a context: what the desk takes is less, and it says so itself."""
+"""Maximum characters of a prompt or a context. The task service has a lower limit and its own error."""
 LONGEST_TIMEOUT_MS: Final = 366 * 24 * 3_600_000
-MOST_METADATA: Final = 100
+MAX_METADATA: Final = 100
 
 
 async def task_send(parts: Parts, given: Mapping[str, Any]) -> Items:
-    """Without `wait` it ends once the task is on its way, or has ended already. What is refused became no
-    task, and may be asked for again under the same id; what is asked for a second time is the same task."""
+    """Submit a task and stream it. Without `wait` the stream ends when the task is accepted. A refused
+    request creates no task, so it can be repeated with the same id. Repeating an accepted request returns its
+    task."""
     request = await _request(parts, given)
     return _send(parts, request, is_awaited=Arguments(given).flag("wait"))
 
 
 async def task_wait(parts: Parts, given: Mapping[str, Any]) -> Items:
-    """Of a task that there is, whoever has asked for it."""
+    """Stream an existing task of any requester."""
     task = await find_task(parts, Arguments(given).text("task"))
     return _wait(parts, task)
 
@@ -94,9 +96,9 @@ async def _send(parts: Parts, request: TaskRequest | TaskError, *, is_awaited: b
     if isinstance(request, TaskError):
         yield {"type": "refused", **refusal_of(request)}
         return
-    submitted = await parts.desk.submit(request)
+    submitted = await parts.tasks.submit(request)
     if submitted.task is None:
-        assert submitted.refusal is not None, "there is a task, or why there is none"
+        assert submitted.refusal is not None, "without a task there is a refusal"
         yield {"type": "refused", **refusal_of(submitted.refusal)}
         return
     yield {"type": "accepted", **line_of(submitted.task), "again": not submitted.is_new}
@@ -115,14 +117,14 @@ async def _wait(parts: Parts, task: Task) -> Items:
 
 async def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | TaskError:
     arguments = Arguments(given)
-    asker = AgentAddress(PROTOCOL, parts.node_id)
+    from_address = AgentAddress(PROTOCOL, parts.node_id)
     person = arguments.optional_text("as")
     if person is not None:
-        asker = await address_of(person, parts.for_people, parts.node_id)
+        from_address = await address_of(person, parts.for_people, parts.node_id)
     to_text = arguments.text("to")
     to = AgentAddress.parse(to_text)
     if not isinstance(to, AgentAddress):
-        # An id alone is enough where there is one such agent; otherwise the routing table says what is wrong.
+        # The routing table accepts a unique id without its node, and explains any other text.
         decision = parts.routes.route(to_text)
         if isinstance(decision, Unknown):
             return decision.error()
@@ -132,7 +134,7 @@ async def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | Task
     return TaskRequest(
         key=TaskKey(parts.node_id, request_id),
         task_id=request_id,
-        from_address=asker,
+        from_address=from_address,
         to_address=to,
         prompt=arguments.text("prompt", LONGEST),
         origin=Origin(PROTOCOL),
@@ -144,10 +146,12 @@ async def _request(parts: Parts, given: Mapping[str, Any]) -> TaskRequest | Task
     )
 
 
-def _metadata(said: Any) -> Mapping[str, str]:
-    if said is None:
+def _metadata(value: Any) -> Mapping[str, str]:
+    if value is None:
         return {}
-    if not isinstance(said, dict) or len(said) > MOST_METADATA:
-        raise LocalError(f"There are at most {MOST_METADATA} pieces of metadata.", "Give fewer of them.")
-    read = {name: Arguments(said).optional_text(name, LONGEST) for name in said}
-    return {name: value for name, value in read.items() if value is not None}
+    if not isinstance(value, dict) or len(value) > MAX_METADATA:
+        raise LocalError(
+            f"A task has at most {MAX_METADATA} metadata entries.", "Send fewer metadata entries."
+        )
+    texts = {name: Arguments(value).optional_text(name, LONGEST) for name in value}
+    return {name: text for name, text in texts.items() if text is not None}

@@ -16,15 +16,15 @@ from storage.agents.tasks import ProgressRow, TaskSearch, TaskSummary, search_ta
 from storage.errors import LocalError
 
 PAGE: Final = 50
-MOST: Final = 1_000
+MAX_PAGE: Final = 1_000
 ALL_LIVE: Final = "live"
 STATES: Final = (*(state.value for state in State), ALL_LIVE)
 
 
 async def task_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The newest first. `next` is what `before` must be for the next page, None on the last one."""
+    """List tasks, the newest first. `next` is the `before` of the next page, None on the last page."""
     arguments = Arguments(given)
-    limit = arguments.number("limit", PAGE, MOST)
+    limit = arguments.number("limit", PAGE, MAX_PAGE)
     before = None if given.get("before") is None else arguments.number("before", 1, 2**62)
     wanted = TaskSearch(
         agent=arguments.optional_text("agent") or None,
@@ -42,15 +42,15 @@ async def task_list(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _states(given: list[str]) -> list[str] | None:
-    wrong = [one for one in given if one not in STATES]
+    wrong = [name for name in given if name not in STATES]
     if wrong:
-        raise LocalError(f"{wrong[0]} is no state of a task.", f"There are {', '.join(STATES)}.")
+        raise LocalError(f"{wrong[0]} is not a state of a task.", f"Use one of {', '.join(STATES)}.")
     live = sorted(state.value for state in LIVE) if ALL_LIVE in given else []
-    return [*live, *(one for one in given if one != ALL_LIVE)] or None
+    return [*live, *(name for name in given if name != ALL_LIVE)] or None
 
 
 def _listed(line: TaskSummary) -> dict[str, Any]:
-    """As `bridge.tasks.view.line_of` has it."""
+    """The same fields as `bridge.tasks.view.line_of`."""
     return {
         "task": key_text(TaskKey(line.requester_node, line.request_id)),
         "task_id": line.task_id,
@@ -69,21 +69,22 @@ def _listed(line: TaskSummary) -> dict[str, Any]:
 
 async def task_show(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
     task = await find_task(parts, Arguments(given).text("task"))
-    return view_of(task, [progress_of(row) for row in await parts.desk.progress_of(task)])
+    return view_of(task, [progress_of(row) for row in await parts.tasks.progress_of(task)])
 
 
 def progress_of(row: ProgressRow) -> dict[str, Any]:
-    """A report of an agent; `text` is what in it is meant for reading."""
+    """A progress report of an agent. `text` is the part for people."""
     content = orjson.loads(row.content)
     return {"number": row.number, "at": row.at, "text": said_in(content), "content": content}
 
 
 async def task_cancel(parts: Parts, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`cancelled`: whether it is, now or already. What has ended otherwise stays as it is."""
+    """Cancel a task. `cancelled` in the answer is true if it is cancelled now or was before; a task that has
+    ended otherwise is not changed."""
     arguments = Arguments(given)
     task = await find_task(parts, arguments.text("task"))
     reason = arguments.optional_text("reason") or None
-    ended = await parts.desk.cancel(task.key, f"{PROTOCOL}@{parts.node_id}", reason)
+    ended = await parts.tasks.cancel(task.key, f"{PROTOCOL}@{parts.node_id}", reason)
     if ended is None:
-        raise LocalError(f"The task {key_text(task.key)} is not known any more.", "Nothing is to be done.")
+        raise LocalError(f"The task {key_text(task.key)} is no longer stored.", "There is nothing to do.")
     return {**line_of(ended), "cancelled": ended.state is State.CANCELLED}

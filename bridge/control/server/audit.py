@@ -1,4 +1,5 @@
-"""`palaver audit`: what this node and others did to each other, as servers and as nodes of agents."""
+"""`palaver audit`: the log of requests between servers, and of messages about agents and tasks between
+nodes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -9,21 +10,21 @@ from federation.peers.audit_trail import AuditTrail
 from storage.federation.audit import AuditRow, AuditSearch
 
 PAGE: Final = 100
-MOST: Final = 10_000
-MOST_SECONDS: Final = 10 * 366 * 24 * 3600
+MAX_PAGE: Final = 10_000
+MAX_SECONDS: Final = 10 * 366 * 24 * 3600
 
 
 async def audit(trail: AuditTrail, now_ms: int, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The newest first. `seconds`: how far back."""
+    """Return the entries of the last `seconds`, the newest first."""
     arguments = Arguments(given)
-    seconds = arguments.number("seconds", MOST_SECONDS, MOST_SECONDS)
+    seconds = arguments.number("seconds", MAX_SECONDS, MAX_SECONDS)
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    limit = arguments.number("limit", PAGE, MOST)
+    limit = arguments.number("limit", PAGE, MAX_PAGE)
     wanted = AuditSearch(
         peer=arguments.optional_text("peer"),
         user_id=arguments.optional_text("user"),
         room_id=arguments.optional_text("room"),
-        since=None if seconds == MOST_SECONDS else now - timedelta(seconds=seconds),
+        since=None if seconds == MAX_SECONDS else now - timedelta(seconds=seconds),
     )
     found = await trail.search(wanted, limit + 1)
     return {"acts": [_shown(row) for row in found[:limit]], "more": len(found) > limit}

@@ -1,7 +1,6 @@
-"""What an operator asks a running node about rooms and other servers, and has it do.
+"""The operator's commands about rooms and other servers, served on the control socket.
 
-Each command takes what the command line sends through the control socket and gives what that shows: JSON, and
-never more of it than a person reads.
+A command takes JSON arguments and returns JSON. Every answer is bounded to what a person can read.
 """
 
 from collections.abc import Mapping
@@ -36,5 +35,5 @@ COMMANDS: Final = {
 
 
 def commands(homeserver: Homeserver) -> Mapping[str, Command]:
-    """By the names that the control socket knows them by."""
+    """Return the commands by their names on the control socket."""
     return {name: partial(command, homeserver) for name, command in COMMANDS.items()}

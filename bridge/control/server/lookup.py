@@ -1,13 +1,11 @@
-"""Finds the room or the event that a person means: by id, by the beginning of it, by alias, by name.
-
-What rooms say of themselves, of many rooms at once.
-"""
+"""Finds a room or an event by what the operator typed: an id, the beginning of an id, an alias or a name.
+Loads the summaries of many rooms at once."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bridge.control.server.arguments import told
+from bridge.control.server.arguments import to_local_error
 from federation.directory.room_summary import SUMMARISED, summarised
 from federation.events import CREATE, Pdu, StateKey
 from federation.homeserver import Homeserver
@@ -29,25 +27,25 @@ from storage.rooms.rooms import RoomRow, fetch_rooms
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`said` is what a list of rooms says, as far as the room says it."""
+    """A room and its description. `fields` are those of a public room list that the room's state has."""
 
     row: RoomRow
-    said: Mapping[str, Any] = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
 
     @property
     def name(self) -> str | None:
-        name: str | None = self.said.get("name")
+        name: str | None = self.fields.get("name")
         return name
 
     @property
     def alias(self) -> str | None:
-        alias: str | None = self.said.get("canonical_alias")
+        alias: str | None = self.fields.get("canonical_alias")
         return alias
 
 
 async def summaries(homeserver: Homeserver, room_ids: Collection[str]) -> dict[str, Summary]:
-    """Of those that there are, in the order in which they are named; in few questions, however many. What was
-    redacted is not said."""
+    """Load the summaries of the rooms that exist, in the given order, with a constant number of queries.
+    Redacted content is omitted."""
     async with homeserver.database.transaction(readonly=True) as connection:
         rows = {row.room_id: row for row in await fetch_rooms(connection, room_ids)}
         entries = await fetch_state_entries(connection, room_ids, {type_ for type_, _ in SUMMARISED})
@@ -58,30 +56,30 @@ async def summaries(homeserver: Homeserver, room_ids: Collection[str]) -> dict[s
         if entry.room_id in states and entry.event_id in shown:
             states[entry.room_id][entry.type, entry.state_key] = shown[entry.event_id]
     return {
-        room_id: Summary(rows[room_id], _said(rows[room_id], states[room_id]))
+        room_id: Summary(rows[room_id], _fields(rows[room_id], states[room_id]))
         for room_id in room_ids
         if room_id in rows
     }
 
 
-def _said(row: RoomRow, state: Mapping[StateKey, Pdu]) -> Mapping[str, Any]:
+def _fields(row: RoomRow, state: Mapping[StateKey, Pdu]) -> Mapping[str, Any]:
     if CREATE not in state:
-        # That cannot be. A list in which one such room hides all others would hide this too.
+        # Should not happen, but one broken room must not break the list of all rooms.
         return {"room_id": row.room_id, "room_version": row.version}
     return summarised(ROOM_VERSIONS[row.version], state, 0).said
 
 
 SHORTEST: Final = 4
-"""Characters of an id, its sigil not counted, by which it may be found."""
+"""Minimum length of the beginning of an id, without the sigil."""
 AT_ONCE: Final = 500
-MOST_SEARCHED: Final = 50_000
-"""Rooms."""
+MAX_SEARCHED: Final = 50_000
+"""Maximum number of rooms to search."""
 _SHOWN: Final = 5
-_LIST: Final = "`palaver rooms list` shows the rooms that it is in."
+_LIST: Final = "`palaver rooms list` shows the rooms that this node has joined."
 
 
 async def find_room(homeserver: Homeserver, text: str) -> str:
-    """The id. A shell takes a `!` for its own unless it is quoted, so an id may come without."""
+    """Return the room's id. The `!` is optional, because shells interpret it unless it is quoted."""
     if text.startswith("#"):
         return await _by_alias(homeserver, text)
     room_id = text if text.startswith("!") else f"!{text}"
@@ -95,12 +93,12 @@ async def find_room(homeserver: Homeserver, text: str) -> str:
         if found and text.startswith("!"):
             raise _ambiguous(text, found, "rooms")
     if text.startswith("!"):
-        raise LocalError(f"This node is in no room {text}.", _LIST)
+        raise LocalError(f"This node has not joined a room {text}.", _LIST)
     return await _by_name(homeserver, text)
 
 
 async def find_event(homeserver: Homeserver, text: str) -> KnownEvent:
-    """The `$` may be missing: a shell takes it for its own unless it is quoted."""
+    """Return the event. The `$` is optional, because shells interpret it unless it is quoted."""
     event_id = text if text.startswith("$") else f"${text}"
     found = (await homeserver.graph.known_events([event_id])).get(event_id)
     if found is not None:
@@ -114,15 +112,15 @@ async def find_event(homeserver: Homeserver, text: str) -> KnownEvent:
             raise _ambiguous(text, ids, "events")
     raise LocalError(
         f"This node has no event {event_id}.",
-        "Put an id into single quotes, or leave out its $; `palaver rooms dag` shows those of a room.",
+        "Put the id into single quotes, or omit the $. `palaver rooms dag` shows the events of a room.",
     )
 
 
 async def search(
     homeserver: Homeserver, words: str, after: str, limit: int
 ) -> tuple[list[Summary], str | None]:
-    """The rooms whose id, name, alias or topic has the words in it, in the order of the ids; and where to go
-    on, if there is more."""
+    """Return the rooms whose id, name, alias or topic contains `words`, sorted by id, and the `after` of the
+    next page, if any."""
     wanted = words.casefold()
     found: list[Summary] = []
     async for summary in _all_rooms(homeserver, after):
@@ -134,7 +132,7 @@ async def search(
 
 
 async def _all_rooms(homeserver: Homeserver, after: str) -> AsyncIterator[Summary]:
-    for _ in range(MOST_SEARCHED // AT_ONCE):
+    for _ in range(MAX_SEARCHED // AT_ONCE):
         async with homeserver.database.transaction(readonly=True) as connection:
             ids = await list_room_ids(connection, after, AT_ONCE)
         for summary in (await summaries(homeserver, ids)).values():
@@ -143,14 +141,14 @@ async def _all_rooms(homeserver: Homeserver, after: str) -> AsyncIterator[Summar
             return
         after = ids[-1]
     raise LocalError(
-        f"More than {MOST_SEARCHED} rooms are not searched at once.",
-        "Name the room by its id, or by the beginning of it; or search from a room on, with --after.",
+        f"The search stopped after {MAX_SEARCHED} rooms.",
+        "Use the room's id or the beginning of it, or continue the search with --after.",
     )
 
 
 def _searched(summary: Summary) -> list[str]:
-    said = (summary.name, summary.alias, summary.said.get("topic"))
-    return [summary.row.room_id, *(text for text in said if text)]
+    texts = (summary.name, summary.alias, summary.fields.get("topic"))
+    return [summary.row.room_id, *(text for text in texts if text)]
 
 
 async def _by_name(homeserver: Homeserver, name: str) -> str:
@@ -164,12 +162,12 @@ async def _by_name(homeserver: Homeserver, name: str) -> str:
         return found[0]
     if found:
         raise _ambiguous(name, found, "rooms")
-    raise LocalError(f"This node is in no room whose id, alias or name is {name}.", _LIST)
+    raise LocalError(f"This node has not joined a room with the id, alias or name {name}.", _LIST)
 
 
 async def _by_alias(homeserver: Homeserver, alias: str) -> str:
     if not is_room_alias(alias):
-        raise LocalError(f"{alias} is not an alias.", "One is written #name:server.")
+        raise LocalError(f"{alias} is not an alias.", "Write an alias like #name:server.")
     server = domain(alias) or ""
     if server == homeserver.server_name:
         async with homeserver.database.transaction(readonly=True) as connection:
@@ -181,14 +179,12 @@ async def _by_alias(homeserver: Homeserver, alias: str) -> str:
         try:
             room_id, _ = await Handshakes(homeserver.client).directory(server, alias)
         except PeerError as error:
-            raise told(error, "Name the room by its id, or by its name.") from error
+            raise to_local_error(error, "Use the room's id or its name.") from error
     if not is_room_id(room_id) or await homeserver.graph.room(room_id) is None:
-        raise LocalError(f"{alias} is the room {room_id}, which this node is not in.", _LIST)
+        raise LocalError(f"{alias} is the room {room_id}, which this node has not joined.", _LIST)
     return room_id
 
 
 def _ambiguous(text: str, found: Sequence[str], what: str) -> LocalError:
     shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
-    return LocalError(
-        f"{text} may be any of several {what}: {shown}.", "Write as much of the id as it takes."
-    )
+    return LocalError(f"{text} matches several {what}: {shown}.", "Write more of the id.")

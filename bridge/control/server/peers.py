@@ -1,11 +1,5 @@
-"""`palaver peers list` and `retry`.
-
-`palaver peers check`: another server, or this one as others see it.
-
-How it stands with the servers that events are sent to: the database's word on it and this process's.
-
-`palaver queue`: what waits for whom.
-"""
+"""`palaver peers list`, `check` and `retry`, and `palaver queue`: the state of other servers and of the
+queues for them, from the database and from the senders of this process."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,13 +18,16 @@ from storage.rooms.inspection import count_rooms_by_server, list_first_edus, lis
 
 
 async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was found, in the order in which one thing needs another. Takes as long as the server does."""
+    """Check a server and return the findings; a later step needs the earlier ones. May take minutes if the
+    server does not answer."""
     arguments = Arguments(given)
     server = arguments.optional_text("server")
     if arguments.flag("self"):
         server = homeserver.server_name
     if not server:
-        raise LocalError("Which server is to be checked?", "Name one, or say --self for this node itself.")
+        raise LocalError(
+            "The command needs one server or --self.", "Name a server, or use --self for this node itself."
+        )
     findings = report(await examine(homeserver, server))
     return {
         "server": server,
@@ -41,7 +38,7 @@ async def peers_check(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """By server: what waits, who does not answer, and what the senders of this process are at."""
+    """The queues, the outages and the senders of this process, each by server name."""
 
     waiting: Mapping[str, QueueDepth]
     outages: Mapping[str, OutageRow]
@@ -51,7 +48,8 @@ class Destinations:
         return {*self.waiting, *self.outages}
 
     def shown(self, homeserver: Homeserver, server: str) -> dict[str, Any]:
-        """Times are milliseconds; `reached_at`, `failure` and `heard_at` are of this process alone."""
+        """Return a server's state. Times are in milliseconds. Only this process's contacts are in
+        `reached_at`, `failed_at`, `failure` and `heard_at`."""
         depth, outage = self.waiting.get(server), self.outages.get(server)
         view, contact = self.views.get(server), homeserver.outbox.contact(server)
         in_flight = None if view is None else view.in_flight
@@ -63,7 +61,7 @@ class Destinations:
             "oldest_at": depth.oldest if depth is not None else None,
             "lag_ms": max(0, homeserver.now_ms() - depth.oldest) if depth is not None else 0,
             "in_flight": len(in_flight.pdus) + len(in_flight.edus) if in_flight is not None else 0,
-            # A server that is away for long has no sender: all that waits for it is only in the database.
+            # A server that is unreachable for long has no sender: its queue is only in the database.
             "catching_up": view.catching_up if view is not None else outage is not None,
             "failures": view.failures if view is not None else outage.failures if outage is not None else 0,
             "failing_since": outage.failing_since if outage is not None else None,
@@ -75,7 +73,8 @@ class Destinations:
         }
 
     def _state(self, server: str) -> str:
-        """That of its sender; where another process has it, or none, what the database lets one think."""
+        """The state of the server's sender. If no sender runs in this process, it is derived from the
+        database."""
         view = self.views.get(server)
         if view is not None:
             return view.state.value
@@ -98,21 +97,21 @@ def _retry_at(view: View | None, outage: OutageRow | None) -> int | None:
 
 
 PAGE: Final = 100
-MOST: Final = 1_000
+MAX_PAGE: Final = 1_000
 
 
 async def peers_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Every server that the configuration names or an operator has added, that shares a room with us, that
-    something waits for, that does not answer or that was heard from; those in trouble first."""
+    """List every server that is in the configuration or was added by an operator, shares a room with this
+    node, has a queue, is unreachable, or has sent a request; servers with problems first."""
     arguments = Arguments(given)
-    limit = arguments.number("limit", PAGE, MOST)
+    limit = arguments.number("limit", PAGE, MAX_PAGE)
     words = (arguments.optional_text("search") or "").casefold()
     loaded = await load_destinations(homeserver)
     async with homeserver.database.transaction(readonly=True) as connection:
         rooms = await count_rooms_by_server(connection)
     seen = {*loaded.names(), *loaded.views, *homeserver.outbox.contacts(), *rooms}
     configured = {name.lower() for name in homeserver.settings.peers}
-    # The configuration's spelling of a name that was seen already is not another server.
+    # Server names are compared without case: the configuration may spell a known name differently.
     lower = {name.lower() for name in seen}
     added = set(homeserver.settings.added_peers)
     names = seen | {
@@ -120,7 +119,7 @@ async def peers_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
     }
     names.discard(homeserver.server_name)
     chosen = sorted(
-        (name for name in names if words in name.casefold()), key=lambda name: _trouble(loaded, name)
+        (name for name in names if words in name.casefold()), key=lambda name: _sort_key(loaded, name)
     )
     return {
         "peers": [
@@ -137,60 +136,59 @@ async def peers_list(homeserver: Homeserver, given: Mapping[str, Any]) -> Mappin
     }
 
 
-def _trouble(loaded: Destinations, name: str) -> tuple[bool, bool, str]:
+def _sort_key(loaded: Destinations, name: str) -> tuple[bool, bool, str]:
     return name not in loaded.outages, name not in loaded.waiting, name
 
 
 async def peers_retry(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Have one server tried now, or all for which something waits."""
+    """Retry one server now, or all servers with a queue."""
     arguments = Arguments(given)
     server = arguments.optional_text("server")
     loaded = await load_destinations(homeserver)
     servers = sorted(loaded.waiting) if arguments.flag("all") else [_peer(homeserver, server)]
-    tried = [one for one in servers if homeserver.settings.policy.admits(one)]
-    for one in tried:
-        # It may have moved, which may be what was put right.
-        homeserver.resolver.invalidate(one)
-        homeserver.outbox.retry(one)
+    tried = [name for name in servers if homeserver.settings.policy.admits(name)]
+    for name in tried:
+        # The server may have a new address.
+        homeserver.resolver.invalidate(name)
+        homeserver.outbox.retry(name)
     return {
-        "tried": [{"server": one, "waiting": one in loaded.waiting} for one in tried],
-        "not_admitted": [one for one in servers if one not in tried],
+        "tried": [{"server": name, "waiting": name in loaded.waiting} for name in tried],
+        "not_admitted": [name for name in servers if name not in tried],
     }
 
 
 def _peer(homeserver: Homeserver, server: str | None) -> str:
     if server is None or not is_server_name(server):
-        raise LocalError(f"{server} is not a server name.", "Name a server, or all with --all.")
+        raise LocalError(f"{server} is not a server name.", "Name a server, or use --all.")
     if server == homeserver.server_name:
-        raise LocalError(f"{server} is this node itself.", "`palaver peers check --self` checks it.")
+        raise LocalError(f"{server} is this node itself.", "Check it with `palaver peers check --self`.")
     if not homeserver.settings.policy.admits(server):
         raise LocalError(
-            f"The configuration does not let this node speak with {server}.",
-            f"`palaver peers check {server}` says more.",
+            f"The configuration does not allow federation with {server}.",
+            f"`palaver peers check {server}` shows the details.",
         )
     return server
 
 
 QUEUE_PAGE: Final = 10
-MOST_QUEUED: Final = 100
-MOST_SERVERS: Final = 1_000
+MAX_QUEUED: Final = 100
+MAX_SERVERS: Final = 1_000
 
 
 async def queue(homeserver: Homeserver, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without a server, all for which something waits, the longest lag first; with one, the first of what
-    waits for it."""
+    """Without a server: all servers with a queue, the longest lag first. With a server: its first entries."""
     arguments = Arguments(given)
     server = arguments.optional_text("server")
     if server is None:
         return await _all(homeserver)
-    return await _one(homeserver, server, arguments.number("limit", QUEUE_PAGE, MOST_QUEUED))
+    return await _one(homeserver, server, arguments.number("limit", QUEUE_PAGE, MAX_QUEUED))
 
 
 async def _all(homeserver: Homeserver) -> Mapping[str, Any]:
     loaded = await load_destinations(homeserver)
     waiting = sorted(loaded.waiting.values(), key=lambda depth: (depth.oldest, depth.destination))
     return {
-        "servers": [loaded.shown(homeserver, depth.destination) for depth in waiting[:MOST_SERVERS]],
+        "servers": [loaded.shown(homeserver, depth.destination) for depth in waiting[:MAX_SERVERS]],
         "total": len(waiting),
         "pdus": sum(depth.pdus for depth in waiting),
         "edus": sum(depth.edus for depth in waiting),
@@ -202,13 +200,13 @@ async def _one(homeserver: Homeserver, server: str, limit: int) -> Mapping[str, 
     known = {*loaded.names(), *loaded.views, *homeserver.outbox.contacts()}
     if server not in known:
         raise LocalError(
-            f"Nothing waits for {server}, and nothing was sent to it since this node started.",
-            "`palaver queue` shows for whom something waits, `palaver peers list` whom this node knows.",
+            f"The queue for {server} is empty, and nothing was sent to it since this node started.",
+            "`palaver queue` lists servers with a queue, `palaver peers list` all known servers.",
         )
     async with homeserver.database.transaction(isolation="repeatable_read", readonly=True) as connection:
         pdus = await list_first_pdus(connection, server, limit)
         edus = await list_first_edus(connection, server, limit)
-    # Known to the process that sends to the server.
+    # Only the process that sends to the server has this.
     view, first_sent = homeserver.outbox.view().get(server), homeserver.outbox.first_sent(server)
     in_flight = None if view is None else view.in_flight
     sent_pdus = {pdu.position for pdu in in_flight.pdus} if in_flight else set()

@@ -1,4 +1,4 @@
-"""The command line, called in this process."""
+"""Fixtures that call the command line in this process."""
 
 import asyncio
 import json
@@ -21,8 +21,8 @@ from tests.support.postgres import Server
 
 
 @dataclass
-class Said:
-    """What a command wrote, and how it ended."""
+class Result:
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -33,50 +33,49 @@ class Said:
         return json.loads(self.out)
 
 
-Palaver = Callable[..., Said]
+Palaver = Callable[..., Result]
 
 
 @pytest.fixture
 def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Palaver:
-    """Runs `palaver WORDS…` in an empty directory of its own."""
+    """Returns a function that runs `palaver WORDS…` in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def call(*words: str) -> Said:
+    def call(*words: str) -> Result:
         monkeypatch.setattr("sys.argv", ["palaver", *words])
         code: Any = 0
         try:
             main()
-        except SystemExit as leave:
-            code = leave.code
+        except SystemExit as exit_:
+            code = exit_.code
         out, err = capfd.readouterr()
-        return Said(code or 0, out, err)
+        return Result(code or 0, out, err)
 
     return call
 
 
 @dataclass
-class Operated:
-    """A whole node, another one that it knows, and the command line of the first."""
+class OperatedNode:
+    """A complete node, another one that it knows, and the command line of the first."""
 
     node: Node
     there: Node
     _palaver: Palaver
 
-    async def palaver(self, *words: str) -> Said:
-        """Beside the node, as a process of its own would be."""
+    async def palaver(self, *words: str) -> Result:
         return await asyncio.to_thread(self._palaver, *words)
 
     async def json(self, *words: str) -> Any:
-        said = await self.palaver(*words, "--json")
-        assert said.code == 0, said
-        return said.json
+        result = await self.palaver(*words, "--json")
+        assert result.code == 0, result
+        return result.json
 
 
 @pytest.fixture
 async def operated(
     palaver: Palaver, tmp_path: Path, postgres_server: Server, migrated_template: str
-) -> AsyncIterator[Operated]:
+) -> AsyncIterator[OperatedNode]:
     data = tmp_path / "data"
     data.mkdir()
     async with nodes(postgres_server, migrated_template) as running:
@@ -84,32 +83,31 @@ async def operated(
         control = ControlSocket(data, commands(here.homeserver))
         await control.start()
         try:
-            yield Operated(here, there, palaver)
+            yield OperatedNode(here, there, palaver)
         finally:
             await control.stop()
 
 
 @dataclass
-class Agents:
-    """A node with agents that do what the test says, and its command line."""
+class AgentsNode:
+    """A node whose agents are controlled by the test, and its command line."""
 
     node: AgentCore
     data_dir: Path
     control: ControlSocket
     _palaver: Palaver
 
-    async def palaver(self, *words: str) -> Said:
-        """Beside the node, as a process of its own would be."""
+    async def palaver(self, *words: str) -> Result:
         return await asyncio.to_thread(self._palaver, *words)
 
     async def json(self, *words: str) -> Any:
-        said = await self.palaver(*words, "--json")
-        assert said.code == 0, said
-        return said.json
+        result = await self.palaver(*words, "--json")
+        assert result.code == 0, result
+        return result.json
 
 
 @pytest.fixture
-async def agents(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[Agents]:
+async def agents(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncIterator[AgentsNode]:
     data = tmp_path / "data"
     data.mkdir()
     async with core(database, configured={"fixed"}) as node:
@@ -117,6 +115,6 @@ async def agents(palaver: Palaver, tmp_path: Path, database: Database) -> AsyncI
         control = ControlSocket(data, commands, streams)
         await control.start()
         try:
-            yield Agents(node, data, control, palaver)
+            yield AgentsNode(node, data, control, palaver)
         finally:
             await control.stop()

@@ -1,4 +1,4 @@
-"""`palaver agent run` as a process of its own."""
+"""`palaver agent run` in a process of its own."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ TIMEOUT = 60.0
 
 @asynccontextmanager
 async def program(one: Api, directory: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """As a person starts it, with the node's address and its token in a file."""
+    """Start the command with the node's address, and its token in a file."""
     (directory / "token").write_text(await one.token())
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from bridge.cli import main; main()", "agent", "run", "--id", "worker",
@@ -45,18 +45,18 @@ async def program(one: Api, directory: Path, *words: str) -> AsyncIterator[async
 
 async def until(process: asyncio.subprocess.Process, part: str) -> None:
     assert process.stdout is not None
-    said = []
+    result = []
     async with asyncio.timeout(TIMEOUT):
         while True:
             line = (await process.stdout.readline()).decode()
-            said.append(line)
+            result.append(line)
             if part in line:
                 return
-            assert line, said
+            assert line, result
 
 
-async def test_it_is_an_agent_until_it_is_told_to_leave(database: Database, tmp_path: Path) -> None:
-    """SIGTERM finishes what is under way; then it ends well, and the agent is gone."""
+async def test_the_agent_is_attached_until_sigterm(database: Database, tmp_path: Path) -> None:
+    """After SIGTERM it finishes the running task and exits with 0, and the agent is offline."""
     async with api(database, tmp_path) as one:
         waiting = f"touch {tmp_path}/on; until [ -e {tmp_path}/go ]; do sleep 0.01; done"
         script = f'{waiting}; echo "$SECRET_OF_MINE" $(pwd)'
@@ -76,8 +76,8 @@ async def test_it_is_an_agent_until_it_is_told_to_leave(database: Database, tmp_
         assert (await one.node.status_is(AgentStatus.SHUTDOWN)).gone_reason == "shutdown"
 
 
-async def test_killed_it_leaves_no_orphan(database: Database, tmp_path: Path) -> None:
-    """`kill -9`: its command ends with it, and the task fails when another program comes."""
+async def test_a_killed_agent_leaves_no_processes(database: Database, tmp_path: Path) -> None:
+    """After `kill -9` its command ends too, and the task fails when another program attaches as the agent."""
     async with api(database, tmp_path) as one:
         script = f"sleep 1000 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/it; wait"
         async with program(one, tmp_path, "--", "sh", "-c", script) as process:
@@ -92,40 +92,46 @@ async def test_killed_it_leaves_no_orphan(database: Database, tmp_path: Path) ->
         assert (await one.node.answered()).state is State.FAILED
 
 
-async def test_a_process_of_an_agent_may_call_palaver(
+async def test_a_command_of_an_agent_may_call_palaver(
     palaver: Palaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variables of its task are no settings."""
+    """The variables of its task are not settings."""
     monkeypatch.setenv("PALAVER_TASK_ID", "task-1")
     monkeypatch.setenv("PALAVER_TASK_METADATA", "{}")
-    said = palaver("config", "check")
-    assert said.code == 0, said.err
+    result = palaver("config", "check")
+    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
         (("--token-file", "none", "--", "true"), "can't be read"),
-        (("--token-file", "bad", "--", "true"), "is no token"),
-        (("--token-file", "token"), "What is to be run?"),
+        (("--token-file", "bad", "--", "true"), "does not contain an agent's token"),
+        (("--token-file", "token"), "There is no command to run."),
         (("--token-file", "token", "--", "no-such-program"), "no-such-program"),
         (("--token-file", "token", "--", "echo", "{modle}"), "{modle}"),
         (("--token-file", "token", "-C", "none", "--", "true"), "There is no directory"),
         (("--token-file", "token", "--runtime", "A B", "--", "true"), "name of a runtime"),
-        (("--token-file", "token", "--capability", " ", "--", "true"), "no capabilities"),
-        (("--token-file", "token", "--authority", "token", "--", "true"), "holds none in PEM"),
+        (("--token-file", "token", "--capability", " ", "--", "true"), "capabilities are not valid"),
+        (
+            ("--token-file", "token", "--authority", "token", "--", "true"),
+            "contains no certificate in PEM format",
+        ),
         (("--token-file", "token", "--authority", "none", "--", "true"), "no such file"),
         (("--token-file", "token", "--url", "node.example", "--", "true"), "not the URL of a node. Write"),
         (("--token-file", "token", "--url", "ftp://node.example", "--", "true"), "not the URL of a node"),
-        (("--token-file", "token", "--id", "a@b", "--", "true"), "no agent of this id"),
-        (("--token-file", "token", "--url", "http://127.0.0.1:1", "--id", "", "--", "true"), "no agent"),
+        (("--token-file", "token", "--id", "a@b", "--", "true"), "id is not valid"),
+        (
+            ("--token-file", "token", "--url", "http://127.0.0.1:1", "--id", "", "--", "true"),
+            "id is not valid",
+        ),
     ],
 )
-def test_what_cannot_work_is_said_beforehand(
+def test_invalid_options_are_refused(
     palaver: Palaver, tmp_path: Path, words: tuple[str, ...], part: str
 ) -> None:
-    """In a sentence, before anybody is asked anything."""
+    """Before the command connects to the node."""
     (tmp_path / "token").write_text(make_token(bytes(ID_BYTES), bytes(SECRET_BYTES)).text)
     (tmp_path / "bad").write_text("plv_nonsense")
-    said = palaver("agent", "run", "--id", "worker", *words)
-    assert (said.code, part in said.err) == (1, True), said
+    result = palaver("agent", "run", "--id", "worker", *words)
+    assert (result.code, part in result.err) == (1, True), result

@@ -1,8 +1,8 @@
-"""Commands that the running node carries out."""
+"""Commands that the running node executes."""
 
 import pytest
 
-from tests.bridge.cli.conftest import Operated, Palaver
+from tests.bridge.cli.conftest import OperatedNode, Palaver
 
 
 @pytest.mark.parametrize(
@@ -15,18 +15,18 @@ from tests.bridge.cli.conftest import Operated, Palaver
         ["queue"],
     ],
 )
-def test_without_a_node_it_says_how_to_start_one(palaver: Palaver, words: list[str]) -> None:
-    """In both voices."""
-    said = palaver(*words)
-    assert said.code == 1
-    assert "No node is running" in said.err
-    assert "palaver run" in said.err
+def test_without_a_node_the_advice_is_to_start_one(palaver: Palaver, words: list[str]) -> None:
+    """In the text and in the JSON output."""
+    result = palaver(*words)
+    assert result.code == 1
+    assert "No node is running" in result.err
+    assert "palaver run" in result.err
     assert "palaver run" in palaver(*words, "--json").json["error"]["advice"]
 
 
-async def test_what_the_node_refuses_is_told_in_its_words(operated: Operated) -> None:
-    """And nothing in it reaches the terminal itself."""
-    said = await operated.palaver("rooms", "show", "kit\x1b[2Jchen")
-    assert said.code == 1
-    assert "whose id, alias or name is kit\\x1b[2Jchen." in said.err
-    assert "\x1b" not in said.err
+async def test_an_error_of_the_node_is_printed(operated: OperatedNode) -> None:
+    """Without control characters."""
+    result = await operated.palaver("rooms", "show", "kit\x1b[2Jchen")
+    assert result.code == 1
+    assert "with the id, alias or name kit\\x1b[2Jchen." in result.err
+    assert "\x1b" not in result.err

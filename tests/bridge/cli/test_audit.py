@@ -1,4 +1,4 @@
-"""`palaver audit`, from the words to the node and back."""
+"""`palaver audit` with a running node."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -12,14 +12,14 @@ from bridge.connectors.cis.metrics import CisMetrics
 from bridge.connectors.cis.service.observer import CisObserver
 from bridge.observability.live_feed import LiveFeed
 from storage.federation.audit import AuditRow, insert_entries
-from tests.bridge.cli.conftest import Operated, Palaver
+from tests.bridge.cli.conftest import OperatedNode, Palaver
 
 TIMEOUT = 60.0
 
 
-async def test_the_audit_is_shown(operated: Operated) -> None:
-    """Who did what, and how it ended; what others have written reaches no terminal."""
-    assert "Nothing is written down." in (await operated.palaver("audit")).out
+async def test_entries_are_shown_with_their_outcome(operated: OperatedNode) -> None:
+    """Control characters of remote text are not printed."""
+    assert "There are no entries." in (await operated.palaver("audit")).out
     now = datetime.now(UTC)
     rows = [
         AuditRow(now, "there.test", "in", "send_join", "@x\x1b[31m:there.test", "!r", "$e", "done", None),
@@ -27,35 +27,35 @@ async def test_the_audit_is_shown(operated: Operated) -> None:
     ]
     async with operated.node.database.transaction() as connection:
         await insert_entries(connection, rows)
-    said = await operated.palaver("audit")
+    result = await operated.palaver("audit")
     for words in (
         "there.test",
-        "asked us",
+        "requested",
         "send_join",
         "@x\\x1b[31m:there.test",
-        "somebody",
+        "unknown",
         "rate limited: 429 [red]",
     ):
-        assert words in said.out
-    assert "\x1b" not in said.out
+        assert words in result.out
+    assert "\x1b" not in result.out
     event = rows[0]._replace(subject="$" + "e" * 43, room_id="!" + "r" * 43)
     async with operated.node.database.transaction() as connection:
         await insert_entries(connection, [event, rows[0]._replace(subject="#kitchen:there.test")])
-    said = await operated.palaver("audit")
-    assert ("$" + "e" * 11 + " " in said.out, "#kitchen:there.test" in said.out) == (True, True)
-    assert "There is more" in (await operated.palaver("audit", "--limit", "1")).out
+    result = await operated.palaver("audit")
+    assert ("$" + "e" * 11 + " " in result.out, "#kitchen:there.test" in result.out) == (True, True)
+    assert "There are more entries" in (await operated.palaver("audit", "--limit", "1")).out
     assert len((await operated.json("audit", "--since", "1h", "--peer", "there.test"))["acts"]) == 3
 
 
 @pytest.mark.parametrize("since", ["yesterday", "5", "0d", "-1h", "٣d", "1w"])
-def test_what_is_no_span_of_time_is_told(palaver: Palaver, since: str) -> None:
-    """With how one is written."""
-    said = palaver("audit", f"--since={since}")
-    assert (said.code, "90s, 15m, 2h, 7d" in said.err) == (1, True)
+def test_an_invalid_duration_is_refused(palaver: Palaver, since: str) -> None:
+    """The error shows the notation."""
+    result = palaver("audit", f"--since={since}")
+    assert (result.code, "90s, 15m, 2h, 7d" in result.err) == (1, True)
 
 
-async def test_what_nodes_tell_each_other_of_agents_is_shown(operated: Operated) -> None:
-    """Whom and what; what is said to all is said to everybody."""
+async def test_messages_about_agents_and_tasks_are_shown(operated: OperatedNode) -> None:
+    """A message to all nodes has `all servers` as its server."""
     observer = CisObserver(
         CisMetrics(CollectorRegistry()),
         operated.node.homeserver.audit,
@@ -70,11 +70,13 @@ async def test_what_nodes_tell_each_other_of_agents_is_shown(operated: Operated)
     async with asyncio.timeout(TIMEOUT):
         while len((await operated.json("audit"))["acts"]) < 3:
             await asyncio.sleep(0.1)
-    said = await operated.palaver("audit")
-    lines = {name: next(line for line in said.out.splitlines() if name in line) for name in (request, "regi")}
-    for words in ("there.test", "told us", "done", "@boss:there.test", "req-1"):
+    result = await operated.palaver("audit")
+    lines = {
+        name: next(line for line in result.out.splitlines() if name in line) for name in (request, "regi")
+    }
+    for words in ("there.test", "notified us", "done", "@boss:there.test", "req-1"):
         assert words in lines[request]
-    for words in ("everybody", "was told", "cook@here.test"):
+    for words in ("all servers", "was notified", "cook@here.test"):
         assert words in lines["regi"]
-    assert "kept, and not acted on" in said.out
-    assert "\x1b" not in said.out
+    assert "kept, and not acted on" in result.out
+    assert "\x1b" not in result.out

@@ -1,4 +1,4 @@
-"""Tables and lists of what others have written."""
+"""Tables and lists with text of remote users."""
 
 import io
 
@@ -16,19 +16,19 @@ def written(*what: object, width: int = 60) -> str:
     return stream.getvalue()
 
 
-def test_nothing_that_arrives_is_taken_for_more_than_text() -> None:
-    """Neither for Rich's markup nor for the terminal's."""
+def test_remote_text_is_not_interpreted() -> None:
+    """Neither as markup of Rich nor as control characters of the terminal."""
     made = table("[red]name[/]", "text")
     hostile = "[bold]x[/] \x1b]0;you\x07 \u202eevil"
     add(made, hostile, hostile)
-    said = written(made, facts({"n[b]": hostile}), cell(hostile), lines(hostile), width=200)
-    assert said.count("[bold]x[/] \\x1b]0;you\\x07 \\u{202e}evil") == 5
-    assert "n[b]" in said
-    assert "\x1b" not in said
+    result = written(made, facts({"n[b]": hostile}), cell(hostile), lines(hostile), width=200)
+    assert result.count("[bold]x[/] \\x1b]0;you\\x07 \\u{202e}evil") == 5
+    assert "n[b]" in result
+    assert "\x1b" not in result
 
 
-def test_a_person_reads_no_python() -> None:
-    """Yes and no, a dash for nothing, lists without brackets."""
+def test_values_are_formatted_for_people() -> None:
+    """Booleans as yes and no, None as a dash, lists without brackets."""
     assert cell(None).plain == "–"
     assert cell(True).plain == "yes"
     assert cell(["a", 1, False]).plain == "a, 1, no"
@@ -36,26 +36,26 @@ def test_a_person_reads_no_python() -> None:
     assert len(cell("x" * 2 * LONGEST).plain) == LONGEST + 1
 
 
-def test_half_an_id_is_of_no_use() -> None:
-    """What does not fit goes on in the next line."""
+def test_a_wide_value_is_wrapped() -> None:
+    """It is not truncated, because part of an id is useless."""
     made = table("id")
     add(made, "$" + "x" * 100)
     assert written(made, width=40).count("x") == 100
 
 
-def test_a_time_stays_in_one_line() -> None:
-    """However little room there is for it."""
+def test_a_time_is_not_wrapped() -> None:
+    """Even if the table is narrow."""
     made = table("id", "at")
     add(made, "x" * 100, "2026-11-18 15:56:21 UTC")
     assert "2026-11-18 15:56:21 UTC" in written(made, width=50)
 
 
-def test_one_is_not_several() -> None:
-    """Nor is nothing."""
+def test_counted_uses_singular_and_plural() -> None:
+    """Zero is plural."""
     assert [counted(number, "event") for number in (0, 1, 2)] == ["0 events", "1 event", "2 events"]
 
 
-def test_a_fact_without_a_value_is_left_out() -> None:
-    """But one that is no, or none of several, is one."""
-    said = written(facts([("gone", None), ("empty", []), ("no", False), ("zero", 0), ("text", Text("t"))]))
-    assert [line.split()[0] for line in said.splitlines()] == ["no", "zero", "text"]
+def test_facts_without_a_value_are_omitted() -> None:
+    """False and 0 are values."""
+    result = written(facts([("gone", None), ("empty", []), ("no", False), ("zero", 0), ("text", Text("t"))]))
+    assert [line.split()[0] for line in result.splitlines()] == ["no", "zero", "text"]

@@ -11,17 +11,17 @@ from bridge.config.example import render
 from tests.bridge.cli.conftest import Palaver
 
 
-def test_show_is_the_settings_in_force(palaver: Palaver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file, and the environment over it."""
+def test_show_prints_the_effective_settings(palaver: Palaver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment overrides the file."""
     Path("palaver.toml").write_text('server_name = "kitchen.local"\n[listener]\nport = 7000\n')
     monkeypatch.setenv("PALAVER_LISTENER__PORT", "7001")
-    said = palaver("config", "show", "--json")
-    assert (said.json["server_name"], said.json["listener"]["port"]) == ("kitchen.local", 7001)
+    result = palaver("config", "show", "--json")
+    assert (result.json["server_name"], result.json["listener"]["port"]) == ("kitchen.local", 7001)
     assert "port = 7001" in palaver("config", "show").out
 
 
-def test_what_is_shown_is_a_configuration_again() -> None:
-    """A person may copy it into a file."""
+def test_the_output_of_show_is_a_valid_configuration() -> None:
+    """It can be copied to a file."""
     config = Config.model_validate(
         {
             "listener": {"hosts": ["::1"], "max_body_size": "1MiB"},
@@ -35,17 +35,17 @@ def test_what_is_shown_is_a_configuration_again() -> None:
     assert read_config(as_toml(config), {}) == config
 
 
-def test_check_is_content_or_tells_everything(palaver: Palaver) -> None:
-    """The exit code says which."""
+def test_check_reports_all_mistakes(palaver: Palaver) -> None:
+    """The exit code is 1 if there are any."""
     assert "No mistakes" in palaver("config", "check").out
     Path("palaver.toml").write_text("a = 1\nb = 2\n")
-    said = palaver("config", "check")
-    assert said.code == 1
-    assert "a (line 1)" in said.err
-    assert "b (line 2)" in said.err
+    result = palaver("config", "check")
+    assert result.code == 1
+    assert "a (line 1)" in result.err
+    assert "b (line 2)" in result.err
 
 
-def test_example_is_the_example(palaver: Palaver) -> None:
-    """To the byte, so that it can be redirected into the file."""
+def test_example_prints_the_example(palaver: Palaver) -> None:
+    """Byte for byte, so that it can be redirected to the file."""
     assert palaver("config", "example").out == render()
     assert palaver("config", "example", "--json").json == {"text": render()}

@@ -1,4 +1,4 @@
-"""The database for one command."""
+"""The database of a command that needs it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from storage.errors import LocalError
 
 
 async def test_without_a_node_the_command_starts_the_database(tmp_path: Path) -> None:
-    """And holds the directory meanwhile, so that no node starts under it."""
+    """It also locks the data directory, so no node can start meanwhile."""
     config = Config(data_dir=tmp_path)
     async with database_for_command(config) as address:
         connection = await connect_once(address)
@@ -24,13 +24,13 @@ async def test_without_a_node_the_command_starts_the_database(tmp_path: Path) ->
     assert not (tmp_path / "postgres" / "18" / "postmaster.pid").exists()
 
 
-async def test_with_a_node_its_database_is_used(tmp_path: Path) -> None:
-    """Nothing is started; what would change it under the node is refused."""
+async def test_with_a_running_node_its_database_is_used(tmp_path: Path) -> None:
+    """No Postgres is started, and a command that needs the database alone is refused."""
     config = Config(data_dir=tmp_path)
     with DataDirectory(tmp_path):
         async with database_for_command(config) as address:
             assert str(tmp_path) in address.server
-        with pytest.raises(LocalError, match="under it"):
+        with pytest.raises(LocalError, match="would replace its database"):
             async with database_for_command(config, alone=True):
                 pass
     assert not (tmp_path / "postgres").exists()

@@ -1,4 +1,4 @@
-"""`palaver offices`, from the words to the node and back."""
+"""`palaver offices` with a running node."""
 
 import asyncio
 import stat
@@ -14,18 +14,18 @@ from bridge.connectors.offices.service_tokens import OfficeTokens
 from bridge.connectors.offices.tokens import Grant, read_token
 from bridge.control.socket import ControlSocket
 from storage.database import Database
-from tests.bridge.cli.conftest import Palaver, Said
+from tests.bridge.cli.conftest import Palaver, Result
 from tests.bridge.connectors.offices.test_control import MEMBERS, put
 
 
 @dataclass
 class Operator:
-    """The command line beside a node that knows of tokens for offices."""
+    """The command line beside a node that serves tokens of offices."""
 
     tokens: OfficeTokens
     _palaver: Palaver
 
-    async def token(self, *words: str) -> Said:
+    async def token(self, *words: str) -> Result:
         """`palaver offices token WORDS…`."""
         return await asyncio.to_thread(self._palaver, "offices", "token", *words)
 
@@ -43,9 +43,9 @@ async def operator(palaver: Palaver, tmp_path: Path, database: Database) -> Asyn
 
 
 async def test_a_token_is_shown_once(operator: Operator) -> None:
-    """Alone on its line, so that a program can take it; afterwards its id is all that there is."""
+    """Alone on its line for use by programs. Later only its id is shown."""
     assert (await operator.token("list")).out == "There are no tokens, so nobody can connect.\n"
-    said = await operator.token(
+    result = await operator.token(
         "create",
         "alice",
         "--role",
@@ -57,7 +57,7 @@ async def test_a_token_is_shown_once(operator: Operator) -> None:
         "--expires-in",
         "30d",
     )
-    text = said.out.strip()
+    text = result.out.strip()
     token = read_token(text)
     assert token is not None
     grant = await operator.tokens.check(text)
@@ -67,14 +67,14 @@ async def test_a_token_is_shown_once(operator: Operator) -> None:
     for words in ("alice", token.token_id, "good", "agent", "kitchen, team-*", " ago"):
         assert words in listed
     assert text not in listed
-    said = await operator.token("revoke", token.token_id)
-    assert said.out == f"Revoked: {token.token_id}.\n"
+    result = await operator.token("revoke", token.token_id)
+    assert result.out == f"Revoked: {token.token_id}.\n"
     assert await operator.tokens.check(text) is None
     assert "revoked" in (await operator.token("list")).out
 
 
-async def test_programs_are_answered_in_json(operator: Operator) -> None:
-    """With all that a person would be told; the token is said by `create` alone."""
+async def test_the_json_output_is_complete(operator: Operator) -> None:
+    """It has all fields of the text output. Only `create` returns the token."""
     made = (await operator.token("create", "alice", "--json")).json
     assert (made["owner"], made["roles"], made["offices"]) == ("alice", ["agent", "computer"], [])
     assert await operator.tokens.check(made["token"]) is not None
@@ -85,22 +85,22 @@ async def test_programs_are_answered_in_json(operator: Operator) -> None:
     assert (await operator.token("revoke", made["token_id"], "--json")).json == {"revoked": made["token_id"]}
 
 
-async def test_a_token_without_limits_says_so(operator: Operator) -> None:
-    """Whoever reads the list sees what it opens."""
+async def test_a_token_without_limits_is_marked(operator: Operator) -> None:
+    """The list shows what each token allows."""
     await operator.token("create", "alice")
     listed = (await operator.token("list")).out
     for words in ("agent, computer", "all", "ever", "never"):
         assert words in listed
 
 
-async def test_a_token_goes_into_a_file(operator: Operator, tmp_path: Path) -> None:
-    """And nowhere else; nobody but its owner reads it, and nothing that is there is lost."""
-    said = await operator.token("create", "alice", "--file", "token")
+async def test_a_token_can_be_written_to_a_file(operator: Operator, tmp_path: Path) -> None:
+    """It is not printed then. Only the owner can read the file, and existing files are not overwritten."""
+    result = await operator.token("create", "alice", "--file", "token")
     text = (tmp_path / "token").read_text().strip()
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert await operator.tokens.check(text) is not None
-    assert text not in said.out
-    assert said.out.endswith(" of alice is in token.\n")
+    assert text not in result.out
+    assert result.out.endswith(" of alice is in token.\n")
     assert "token" not in (await operator.token("create", "bob", "--file", "other", "--json")).json
     again = await operator.token("create", "alice", "--file", "token")
     assert (again.code, "already" in again.err) == (1, True)
@@ -122,26 +122,26 @@ async def test_a_token_goes_into_a_file(operator: Operator, tmp_path: Path) -> N
         (["revoke", "nothing"], "has this id"),
     ],
 )
-async def test_what_is_wrong_is_told(operator: Operator, tmp_path: Path, words: list[str], part: str) -> None:
-    """And no file is left for a token that was never made."""
+async def test_errors_are_reported(operator: Operator, tmp_path: Path, words: list[str], part: str) -> None:
+    """No file is left for a token that was not created."""
     more = ["--file", "token"] if words[0] == "create" else []
-    said = await operator.token(*words, *more)
-    assert said.code == 1
-    assert part in said.err
-    assert "\x1b" not in said.err
+    result = await operator.token(*words, *more)
+    assert result.code == 1
+    assert part in result.err
+    assert "\x1b" not in result.err
     assert not (tmp_path / "token").exists()
     assert await operator.tokens.kept() == []
 
 
-def test_without_a_node_it_is_said(palaver: Palaver) -> None:
-    """The node keeps the tokens."""
-    said = palaver("offices", "token", "list")
-    assert said.code == 1
-    assert "No node is running" in said.err
+def test_without_a_node_the_command_fails(palaver: Palaver) -> None:
+    """The node stores the tokens."""
+    result = palaver("offices", "token", "list")
+    assert result.code == 1
+    assert "No node is running" in result.err
 
 
-async def test_what_goes_on_is_shown(palaver: Palaver, tmp_path: Path, database: Database) -> None:
-    """Who is in which office now; what was called, page by page."""
+async def test_members_and_calls_are_shown(palaver: Palaver, tmp_path: Path, database: Database) -> None:
+    """The current members of offices, and the calls in pages."""
     (tmp_path / "data").mkdir()
     members = list(MEMBERS)
     control = ControlSocket(
@@ -150,9 +150,9 @@ async def test_what_goes_on_is_shown(palaver: Palaver, tmp_path: Path, database:
     await control.start()
 
     async def told(*words: str) -> str:
-        said = await asyncio.to_thread(palaver, "offices", *words)
-        assert said.code == 0, said
-        return said.out
+        result = await asyncio.to_thread(palaver, "offices", *words)
+        assert result.code == 0, result
+        return result.out
 
     try:
         listed = await told("list")

@@ -1,4 +1,4 @@
-"""How every command speaks."""
+"""The output of commands."""
 
 import io
 import json
@@ -18,8 +18,8 @@ def _text(value: dict[str, object]) -> str:
     return stream.getvalue()
 
 
-def test_a_person_reads_words() -> None:
-    """No Python in it, and nothing that arrives is taken for markup."""
+def test_values_are_formatted_for_people() -> None:
+    """Without Python syntax, and without interpreting markup."""
     text = _text(
         {"server_name": "a[red]b", "ready": True, "metrics": None, "list": [1, 2], "more": {"x": [], "y": {}}}
     )
@@ -30,16 +30,16 @@ def test_a_person_reads_words() -> None:
     assert "more         x none, y none" in text
 
 
-def test_a_program_reads_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """And no remarks."""
+def test_the_json_output_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Notes are not printed."""
     output = Output(as_json=True)
-    output.say("a remark")
+    output.note("a note")
     output.show({"a": 1}, lambda console: console.print("for people"))
     assert capsys.readouterr().out == '{"a": 1}\n'
 
 
-def test_a_failure_has_the_same_parts_for_both(capsys: pytest.CaptureFixture[str]) -> None:
-    """Problem, advice, mistakes; the exit code is not zero."""
+def test_an_error_has_the_same_parts_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Problem, advice and mistakes. The exit code is not zero."""
     error = LocalError("It [bold]broke[/].", "Mend it.")
     with pytest.raises(typer.Exit) as left:
         Output(as_json=False).fail(error)
@@ -54,7 +54,7 @@ def test_a_failure_has_the_same_parts_for_both(capsys: pytest.CaptureFixture[str
     }
 
 
-def test_progress_is_plain_lines_elsewhere_than_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_printed_as_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """One for each step, on standard error."""
     with Output(as_json=False).progress("Saving") as progress:
         progress(1, 2, "node")
@@ -65,7 +65,7 @@ def test_progress_is_plain_lines_elsewhere_than_on_a_terminal(capsys: pytest.Cap
 
 
 def test_progress_is_a_bar_on_a_terminal() -> None:
-    """With what it is at."""
+    """With the current step."""
     output = Output(as_json=False)
     output.err = Console(file=io.StringIO(), force_terminal=True, width=100)
     with output.progress("Saving") as progress:

@@ -1,4 +1,4 @@
-"""The command as a whole."""
+"""The command `palaver`."""
 
 import re
 
@@ -28,11 +28,11 @@ COMMANDS = [
 
 
 def test_help_lists_every_command(palaver: Palaver) -> None:
-    """With a sentence each."""
-    said = palaver("--help")
-    assert said.code == 0
+    """Each with a description."""
+    result = palaver("--help")
+    assert result.code == 0
     for command in COMMANDS:
-        assert re.search(rf"\b{command}\s+[A-Z]", said.out), command
+        assert re.search(rf"\b{command}\s+[A-Z]", result.out), command
 
 
 GROUPS = {
@@ -51,29 +51,29 @@ LEAVES = [
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_every_command_speaks_json(palaver: Palaver, words: list[str]) -> None:
-    """A program needs no other output of any of them."""
-    said = palaver(*words, "--help")
-    assert said.code == 0
-    assert "--json" in said.out
+def test_every_command_has_json_output(palaver: Palaver, words: list[str]) -> None:
+    """Programs need no other output."""
+    result = palaver(*words, "--help")
+    assert result.code == 0
+    assert "--json" in result.out
 
 
 def test_the_version_is_that_of_the_distribution(palaver: Palaver) -> None:
-    """What a report of a fault begins with."""
+    """Bug reports begin with it."""
     assert re.fullmatch(r"palaver \d+\.\d+\.\d+\n", palaver("--version").out)
 
 
-def test_a_mistake_is_told_in_a_sentence_and_never_as_a_traceback(palaver: Palaver) -> None:
-    """On standard error for a person, on standard output for a program."""
-    said = palaver("status", "--config", "absent.toml")
-    assert said.code == 1
-    assert "There is no file absent.toml." in said.err
-    assert "palaver init --config absent.toml" in said.err
-    assert "Traceback" not in said.err
-    said = palaver("status", "--config", "absent.toml", "--json")
-    assert (said.code, said.json["error"]["problem"]) == (1, "There is no file absent.toml.")
+def test_an_error_is_a_message_without_a_traceback(palaver: Palaver) -> None:
+    """On standard error, or as JSON on standard output."""
+    result = palaver("status", "--config", "absent.toml")
+    assert result.code == 1
+    assert "The file absent.toml does not exist." in result.err
+    assert "palaver init --config absent.toml" in result.err
+    assert "Traceback" not in result.err
+    result = palaver("status", "--config", "absent.toml", "--json")
+    assert (result.code, result.json["error"]["problem"]) == (1, "The file absent.toml does not exist.")
 
 
-def test_an_unknown_command_is_told(palaver: Palaver) -> None:
-    """With the exit code of wrong usage."""
+def test_an_unknown_command_is_an_error(palaver: Palaver) -> None:
+    """The exit code is that of wrong usage."""
     assert palaver("fly").code == 2

@@ -1,9 +1,9 @@
-"""`palaver route`, from the words to the node and back."""
+"""`palaver route` with a running node."""
 
 import pytest
 
 from bridge.clock import now_ms
-from tests.bridge.cli.conftest import Agents
+from tests.bridge.cli.conftest import AgentsNode
 from tests.support.agents import registered
 
 
@@ -17,15 +17,17 @@ from tests.support.agents import registered
         ("x\x1b[31m", 1, ["Unknown", "x\\x1b[31m"]),
     ],
 )
-async def test_the_decision_and_why(agents: Agents, address: str, code: int, words: list[str]) -> None:
-    """Also for what is no address; a program sees by the exit code whether there is a route."""
+async def test_the_route_and_its_reason_are_shown(
+    agents: AgentsNode, address: str, code: int, words: list[str]
+) -> None:
+    """Invalid addresses are explained too. The exit code is 1 if there is no route."""
     await agents.node.hands.come("cook")
     await agents.node.table.take([registered("coder@a.test", now_ms())])
     await agents.node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
-    said = await agents.palaver("route", address)
-    assert said.code == code
+    result = await agents.palaver("route", address)
+    assert result.code == code
     for part in words:
-        assert part in said.out
-    assert "\x1b" not in said.out
+        assert part in result.out
+    assert "\x1b" not in result.out
     decision = (await agents.palaver("route", address, "--json")).json["decision"]
     assert decision == words[0].split()[0].lower()

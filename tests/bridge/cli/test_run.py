@@ -1,4 +1,4 @@
-"""`palaver run`, what it prints; the life itself is tested with processes."""
+"""What `palaver run` prints. The node itself is tested in tests/process."""
 
 import asyncio
 from pathlib import Path
@@ -20,8 +20,8 @@ SUMMARY: dict[str, Any] = {
 }
 
 
-def test_a_new_user_is_told_what_to_do_next() -> None:
-    """Addresses that work as they stand, the commands to look around, and how to be reached by others."""
+def test_the_next_steps_are_shown() -> None:
+    """Complete URLs, commands to inspect the node, and how to make it public."""
     text = next_steps(Config(), SUMMARY)
     for part in (
         "https://localhost:7676/_matrix/key/v2/server",
@@ -36,24 +36,24 @@ def test_a_new_user_is_told_what_to_do_next() -> None:
         assert part in text
 
 
-def test_what_is_advised_is_of_the_node_that_was_started() -> None:
-    """Without its configuration the commands would look for another one."""
+def test_the_commands_have_the_configuration_of_the_node() -> None:
+    """Without it they would connect to another node."""
     text = next_steps(Config(), SUMMARY, Path("my node/palaver.toml"))
     assert " status -c 'my node/palaver.toml' " in text
     assert " doctor -c 'my node/palaver.toml' " in text
 
 
-def test_what_is_done_already_is_not_advised() -> None:
+def test_steps_that_are_done_are_not_shown() -> None:
     """A node with a public name and a certificate needs neither."""
     summary = {**SUMMARY, "server_name": "a.example", "certificate": "configured", "metrics": None}
     text = next_steps(Config(server_name="a.example"), summary)
     assert "init --server-name" not in text
     assert "ca.pem" not in text
-    assert "figures" not in text
+    assert "  metrics" not in text
 
 
-def test_the_loop_is_a_loop() -> None:
-    """uvloop's where it installs, else asyncio's own."""
+def test_the_event_loop_works() -> None:
+    """uvloop if it is installed, otherwise asyncio's loop."""
     factory = event_loop_factory()
     loop = factory() if factory is not None else asyncio.new_event_loop()
     try:
@@ -62,25 +62,25 @@ def test_the_loop_is_a_loop() -> None:
         loop.close()
 
 
-def test_a_guest_is_refused_before_anything_is_made(palaver: Palaver) -> None:
-    """Without its registration there is no database: the node can still become a homeserver."""
+def test_an_appservice_without_a_registration_does_not_start(palaver: Palaver) -> None:
+    """No database is created, so the node can still become a homeserver."""
     section = '[appservice]\nhomeserver = "http://127.0.0.1:8008"\ndomain = "their.server"\n'
     own = f"[listener]\nport = {lasting_port()}\n"
     Path("palaver.toml").write_text(f'matrix_side = "appservice"\n{section}{own}')
-    said = palaver("run")
-    assert (said.code, "There is no registration at" in said.err) == (1, True)
+    result = palaver("run")
+    assert (result.code, "There is no registration at" in result.err) == (1, True)
     assert not Path("data", "postgres").exists()
 
 
-def test_a_guest_says_where_its_agents_are() -> None:
-    """It has no keys to show to other servers, and needs no public name."""
-    guest = {
+def test_an_appservice_shows_its_homeserver_and_agents() -> None:
+    """It has no keys for other servers and needs no public name."""
+    summary = {
         **SUMMARY,
         "guest_of": "their.server",
         "homeserver": "http://127.0.0.1:8008",
         "ghosts": "@_agent_…:their.server",
     }
-    text = next_steps(Config(), guest)
+    text = next_steps(Config(), summary)
     for part in ("their.server at http://127.0.0.1:8008", "@_agent_…:their.server", "health/ready"):
         assert part in text
     for part in ("_matrix/key", "init --server-name"):

@@ -3,9 +3,9 @@
 from tests.bridge.cli.conftest import Palaver
 
 
-def test_without_a_node_it_says_how_to_start_one(palaver: Palaver) -> None:
-    """What it says of a running one is tested with processes."""
-    said = palaver("status")
-    assert said.code == 1
-    assert "No node is running" in said.err
-    assert "palaver run" in said.err
+def test_without_a_node_the_advice_is_to_start_one(palaver: Palaver) -> None:
+    """The status of a running node is tested in tests/process."""
+    result = palaver("status")
+    assert result.code == 1
+    assert "No node is running" in result.err
+    assert "palaver run" in result.err

@@ -1,4 +1,4 @@
-"""`palaver tail`, as a process of its own."""
+"""`palaver tail` in a process of its own."""
 
 import asyncio
 import json
@@ -13,14 +13,14 @@ from pathlib import Path
 from bridge.connectors.cis.acts import Act, Verdict
 from bridge.connectors.cis.live import of_act
 from bridge.tasks.answer import Answer
-from tests.bridge.cli.conftest import Agents
+from tests.bridge.cli.conftest import AgentsNode
 
 TIMEOUT = 60.0
 
 
 @asynccontextmanager
 async def started(directory: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`palaver WORDS…` as a person starts it; killed in the end if it is still there."""
+    """Run `palaver WORDS…`, and kill it at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from bridge.cli import main; main()", *words,
         cwd=directory, env={**os.environ, "COLUMNS": "200"}, stdin=asyncio.subprocess.DEVNULL,
@@ -35,7 +35,7 @@ async def started(directory: Path, *words: str) -> AsyncIterator[asyncio.subproc
 
 
 async def line_with(stream: asyncio.StreamReader | None, part: str) -> str:
-    """The next line that has it."""
+    """Return the next line that contains `part`."""
     assert stream is not None
     async with asyncio.timeout(TIMEOUT):
         while True:
@@ -45,8 +45,8 @@ async def line_with(stream: asyncio.StreamReader | None, part: str) -> str:
                 return line
 
 
-async def test_what_happens_is_shown(agents: Agents) -> None:
-    """A line each, harmless for a terminal, until Ctrl-C."""
+async def test_events_are_shown(agents: AgentsNode) -> None:
+    """Each on a line without control characters, until Ctrl-C."""
     async with started(agents.data_dir.parent, "tail") as process:
         await line_with(process.stderr, "Listening")
         await agents.node.hands.come("cook", runtime="kimi")
@@ -62,14 +62,14 @@ async def test_what_happens_is_shown(agents: Agents) -> None:
         assert "\x1b" not in await line_with(process.stdout, "a.test")
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
-    # Nobody is watched for any more.
+    # The node has removed the listener.
     async with asyncio.timeout(TIMEOUT):
         while agents.node.parts.feed._listeners:
             await asyncio.sleep(0.01)
 
 
-async def test_it_speaks_json_and_can_be_narrowed(agents: Agents) -> None:
-    """One object per line, and only what was asked for."""
+async def test_events_can_be_filtered_and_printed_as_json(agents: AgentsNode) -> None:
+    """One object on each line."""
     async with started(
         agents.data_dir.parent, "tail", "--type", "task", "--task", "two", "--json"
     ) as process:
@@ -77,12 +77,12 @@ async def test_it_speaks_json_and_can_be_narrowed(agents: Agents) -> None:
         await agents.node.hands.come("cook")
         for request_id in ("one", "two"):
             await agents.node.whole("task-send", to="cook", prompt="Cook.", id=request_id)
-        said = json.loads(await line_with(process.stdout, "{"))
-        assert (said["type"], said["task"]) == ("task", "two@here.test")
+        result = json.loads(await line_with(process.stdout, "{"))
+        assert (result["type"], result["task"]) == ("task", "two@here.test")
 
 
-async def test_the_nodes_end_is_told(agents: Agents) -> None:
-    """In a sentence, and not as if nothing more would happen."""
+async def test_the_end_of_the_node_is_reported(agents: AgentsNode) -> None:
+    """The command exits with 1 instead of waiting."""
     async with started(agents.data_dir.parent, "tail") as process:
         await line_with(process.stderr, "Listening")
         await agents.control.stop()
@@ -90,7 +90,7 @@ async def test_the_nodes_end_is_told(agents: Agents) -> None:
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1
 
 
-async def test_a_kind_that_there_is_not_is_told(agents: Agents) -> None:
-    """With those that there are."""
-    said = await agents.palaver("tail", "--type", "weather")
-    assert (said.code, "agent, task, progress" in said.err) == (1, True)
+async def test_an_unknown_type_is_an_error(agents: AgentsNode) -> None:
+    """The error lists the types."""
+    result = await agents.palaver("tail", "--type", "weather")
+    assert (result.code, "agent, task, progress" in result.err) == (1, True)

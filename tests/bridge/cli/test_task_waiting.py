@@ -1,4 +1,4 @@
-"""Waiting for a task, as a process of its own."""
+"""Waiting for a task in a process of its own."""
 
 import asyncio
 import json
@@ -9,12 +9,12 @@ import sys
 
 from bridge.tasks.answer import Answer
 from bridge.tasks.task import State
-from tests.bridge.cli.conftest import Agents
+from tests.bridge.cli.conftest import AgentsNode
 from tests.bridge.cli.test_tail import TIMEOUT, line_with, started
 
 
-async def test_ctrl_c_cancels_the_task(agents: Agents) -> None:
-    """The agent is told to stop; the command says so and ends with 130."""
+async def test_ctrl_c_cancels_the_task(agents: AgentsNode) -> None:
+    """The agent is stopped, and the command exits with 130."""
     await agents.node.hands.come("cook")
     async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
         task = await agents.node.given()
@@ -28,21 +28,21 @@ async def test_ctrl_c_cancels_the_task(agents: Agents) -> None:
     assert ended.answer.output == "Cancelled by operator@here.test: Ctrl-C"
 
 
-async def test_ctrl_c_leaves_alone_what_is_only_waited_for(agents: Agents) -> None:
-    """Somebody else may have asked for it."""
+async def test_ctrl_c_does_not_cancel_a_task_that_is_only_awaited(agents: AgentsNode) -> None:
+    """Another requester may need it."""
     await agents.node.hands.come("cook")
     await agents.node.whole("task-send", to="cook", prompt="Cook.", id="one")
     async with started(agents.data_dir.parent, "task", "wait", "one", "--json") as process:
         await line_with(process.stdout, "accepted")
         process.send_signal(signal.SIGINT)
-        said = json.loads(await line_with(process.stdout, "interrupted"))
-        assert (said["task"], said["cancelled"]) == ("one@here.test", False)
+        result = json.loads(await line_with(process.stdout, "interrupted"))
+        assert (result["task"], result["cancelled"]) == ("one@here.test", False)
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 130
     assert not (await agents.node.task("one")).state.is_final
 
 
-async def test_a_node_that_stops_leaves_the_key(agents: Agents) -> None:
-    """The task is in its database, and with the key it can be waited for again."""
+async def test_when_the_node_stops_the_advice_has_the_key(agents: AgentsNode) -> None:
+    """The task is in the database, and `palaver task wait` continues with the key."""
     await agents.node.hands.come("cook")
     async with started(agents.data_dir.parent, "task", "send", "cook", "Cook.", "--id", "one") as process:
         await agents.node.given()
@@ -53,8 +53,8 @@ async def test_a_node_that_stops_leaves_the_key(agents: Agents) -> None:
     assert not (await agents.node.task("one")).state.is_final
 
 
-async def test_on_a_terminal_output_is_made_harmless(agents: Agents) -> None:
-    """What goes into a file or a pipe is every byte of it; a terminal would obey it."""
+async def test_on_a_terminal_control_characters_are_removed(agents: AgentsNode) -> None:
+    """Files and pipes receive the unchanged output."""
     await agents.node.hands.come("cook")
     mine, its = pty.openpty()
     try:

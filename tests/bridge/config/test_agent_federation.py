@@ -1,4 +1,4 @@
-"""The configuration of the federation of agents."""
+"""The section [agent_federation]."""
 
 import tomllib
 from ipaddress import ip_network
@@ -30,8 +30,8 @@ trusted = true
 KEY = "ab" * 32
 
 
-def test_the_specification_s_example_is_read() -> None:
-    """With its own names, and everything in it does something."""
+def test_the_example_of_the_specification_is_valid() -> None:
+    """Its keys have the specified names, and each of them has an effect."""
     read = AgentFederation.model_validate(tomllib.loads(SPECIFIED))
     settings = cis_settings("den.local", read)
     assert (settings.heartbeat_ms, settings.namespaces, settings.federate) == (30_000, ("default",), True)
@@ -42,8 +42,8 @@ def test_the_specification_s_example_is_read() -> None:
     assert [homeserver_address(one.url) for one in read.peers] == ["kitchen.local:7676"]
 
 
-def test_what_is_off_is_off() -> None:
-    """Federation as a whole, its rooms, or one peer."""
+def test_a_disabled_federation_or_peer_has_no_access() -> None:
+    """Federation as a whole, its rooms, or a single peer can be disabled."""
     read = tomllib.loads(SPECIFIED)
     for changed in (
         {**read, "enabled": False},
@@ -55,8 +55,8 @@ def test_what_is_off_is_off() -> None:
         assert settings.peer("kitchen.local") is not None
 
 
-def test_namespaces() -> None:
-    """The first is for agents that name none, and for peers of which no more is said."""
+def test_the_first_namespace_is_the_default() -> None:
+    """Agents and peers without configured namespaces are in the first one."""
     read = AgentFederation.model_validate(
         {"room": {"namespace": "main", "namespaces": ["team", "main"]}, "peers": [{"node_id": "a.local"}]}
     )
@@ -64,8 +64,8 @@ def test_namespaces() -> None:
     assert access(read.peers[0], "main").peer.namespaces == {"main"}
 
 
-def test_a_published_node() -> None:
-    """Its addresses are those of its url, if nobody says otherwise."""
+def test_the_network_of_a_published_node_defaults_to_its_url() -> None:
+    """A node with profile "cis-1.1" sends from the address in its url unless networks are configured."""
     peer = AgentPeer.model_validate(
         {"node_id": "old.local", "profile": "cis-1.1", "url": "http://192.168.1.20:7676", "signing_key": KEY}
     )
@@ -84,8 +84,8 @@ def test_a_published_node() -> None:
         ({"node_id": "a.local", "url": "ftp://kitchen.local"}, "not the URL of a node"),
         ({"node_id": "a.local", "url": "http://[::1"}, "not the URL of a node"),
         ({"node_id": "a.local", "url": "http://a:99999"}, "not the URL of a node"),
-        ({"node_id": "a.local", "url": "https://me:secret@a.local"}, "leave the rest out"),
-        ({"node_id": "a.local", "url": "https://a.local/path"}, "leave the rest out"),
+        ({"node_id": "a.local", "url": "https://me:secret@a.local"}, "remove the rest"),
+        ({"node_id": "a.local", "url": "https://a.local/path"}, "remove the rest"),
         ({"node_id": "a.local", "profile": "cis-1.1"}, "needs url"),
         ({"node_id": "a.local", "profile": "cis-1.1", "url": "http://a.local"}, "needs networks"),
         ({"node_id": "a.local", "signing_key": KEY}, "a homeserver signs"),
@@ -101,8 +101,8 @@ def test_a_published_node() -> None:
         ),
     ],
 )
-def test_a_peer_that_cannot_be(wrong: dict[str, Any], advice: str) -> None:
-    """It is refused with the sentence that helps."""
+def test_an_invalid_peer_is_refused_with_advice(wrong: dict[str, Any], advice: str) -> None:
+    """The error says what to change."""
     with pytest.raises(ValidationError, match=advice):
         AgentPeer.model_validate(wrong)
 
@@ -114,21 +114,21 @@ def test_a_peer_that_cannot_be(wrong: dict[str, Any], advice: str) -> None:
         ({"heartbeat_interval_secs": 30, "agent_timeout_secs": 45}, "two heartbeats"),
     ],
 )
-def test_a_federation_that_cannot_be(wrong: dict[str, Any], advice: str) -> None:
-    """Settings that are wrong only together."""
+def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, Any], advice: str) -> None:
+    """Duplicate peers, and a timeout shorter than two heartbeats."""
     with pytest.raises(ValidationError, match=advice):
         AgentFederation.model_validate(wrong)
 
 
-def test_where_a_homeserver_is() -> None:
-    """TLS is spoken in any case; the port is ours if none is named."""
+def test_the_address_of_a_homeserver_is_taken_from_its_url() -> None:
+    """The default port is 7676, and the scheme has no effect."""
     assert homeserver_address(None) is None
     assert homeserver_address("https://kitchen.local") == "kitchen.local:7676"
     assert homeserver_address("http://[fd00::1]:80") == "[fd00::1]:80"
 
 
-def test_limits() -> None:
-    """As they were written."""
+def test_limits_are_converted() -> None:
+    """The burst is ten seconds' worth of the rate, and at least one."""
     limits = task_limits(
         AgentFederation.model_validate(
             {"limits": {"requests_per_second": 2, "requests_per_second_of_peer": 0.01, "tasks_of_peer": 3}}

@@ -1,4 +1,4 @@
-"""The configuration of agents that the node runs."""
+"""The configuration of agents that the node runs as local commands."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from bridge.config.agents import Agent, each_agent_once
 
 
-def test_a_runtime_is_enough() -> None:
-    """Everything else has a default, and the command is known."""
+def test_a_known_runtime_has_a_default_command() -> None:
+    """All other settings have defaults."""
     agent = Agent(id="worker-1", runtime="opencode", arguments=["--agent=plan"])
     assert agent.runtime == "open_code"
     assert agent.words == ("opencode", "run", ["--model={model}"], "--agent=plan")
@@ -21,8 +21,8 @@ def test_a_runtime_is_enough() -> None:
     )
 
 
-def test_a_command_is_enough() -> None:
-    """Of whatever runtime."""
+def test_a_command_replaces_that_of_the_runtime() -> None:
+    """The arguments are appended to it."""
     assert Agent(id="w", command=["./run", ["-m", "{model}"]]).words == ("./run", ["-m", "{model}"])
     assert Agent(id="w", runtime="claude", command=["my-claude"], arguments=["-v"]).words == (
         "my-claude",
@@ -31,17 +31,17 @@ def test_a_command_is_enough() -> None:
 
 
 @pytest.mark.parametrize("agent_id", ["worker 1", "Wörker", "a/b", "..", "x" * 255])
-def test_every_id_that_cis_allows(agent_id: str) -> None:
-    """It forbids an `@` and nothing else."""
+def test_every_id_that_cis_allows_is_valid(agent_id: str) -> None:
+    """CIS forbids only an `@` in an agent id."""
     assert Agent(id=agent_id, runtime="kimi").id == agent_id
 
 
 @pytest.mark.parametrize(
-    ("said", "part"),
+    ("settings", "part"),
     [
         ({"id": "a@b"}, "@"),
         ({"id": ""}, "empty"),
-        ({"runtime": "nothing-known"}, "how to start"),
+        ({"runtime": "nothing-known"}, "has no command"),
         ({"runtime": "No Such"}, "runtime"),
         ({"command": []}, "program"),
         ({"command": [""]}, "program"),
@@ -53,9 +53,9 @@ def test_every_id_that_cis_allows(agent_id: str) -> None:
         ({"namespaces": []}, "at least 1"),
         ({"namespaces": ["A B"]}, "namespace"),
         ({"environment": {"A-B": "1"}}, "name of a variable"),
-        ({"environment": {"PALAVER_SERVER_NAME": "1"}}, "node's own"),
+        ({"environment": {"PALAVER_SERVER_NAME": "1"}}, "reserved for the node"),
         ({"environment": {"A": "\0"}}, "NUL"),
-        ({"pass_environment": ["PALAVER_DATABASE__URL"]}, "node's own"),
+        ({"pass_environment": ["PALAVER_DATABASE__URL"]}, "reserved for the node"),
         ({"time_limit": 0}, "greater than 0"),
         ({"parallel": 0}, "greater than or equal"),
         ({"parallel": 65}, "less than or equal"),
@@ -64,14 +64,14 @@ def test_every_id_that_cis_allows(agent_id: str) -> None:
         ({"what": 1}, "not permitted"),
     ],
 )
-def test_what_cannot_work_is_refused(said: dict[str, Any], part: str) -> None:
-    """When the node starts, not when the first task comes."""
+def test_invalid_settings_are_refused(settings: dict[str, Any], part: str) -> None:
+    """The error is raised when the configuration is read, not when the first task arrives."""
     with pytest.raises(ValidationError, match=part.replace("{", r"\{")):
-        Agent.model_validate({"id": "worker-1", "runtime": "claude", **said})
+        Agent.model_validate({"id": "worker-1", "runtime": "claude", **settings})
 
 
-def test_an_id_stands_for_one_agent() -> None:
-    """Of two blocks one would be forgotten."""
+def test_an_agent_id_is_unique() -> None:
+    """A second block with the same id is refused."""
     one, other = Agent(id="a", runtime="kimi"), Agent(id="b", runtime="kimi")
     assert each_agent_once([one, other]) == [one, other]
     with pytest.raises(ValueError, match="agents name a more than once"):

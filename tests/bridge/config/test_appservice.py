@@ -1,4 +1,4 @@
-"""The configuration of a node that is a guest."""
+"""The section [appservice]."""
 
 import pytest
 from pydantic import ValidationError
@@ -12,8 +12,8 @@ from bridge.text.toml_text import toml_value
 FULL = AppService(homeserver="http://127.0.0.1:8008/", domain="their.server")
 
 
-def test_what_has_no_default_is_the_homeserver() -> None:
-    """Its address and its name; a node that is one itself needs neither."""
+def test_an_appservice_needs_the_homeservers_url_and_name() -> None:
+    """A node that is a homeserver itself needs neither."""
     check_appservice("federation", AppService())
     check_appservice("appservice", FULL)
     with pytest.raises(ValueError, match=r"no homeserver and no domain"):
@@ -23,16 +23,16 @@ def test_what_has_no_default_is_the_homeserver() -> None:
 
 
 @pytest.mark.parametrize("change", [{"host": "::"}, {"host": "0.0.0.0"}, {"port": 0}])
-def test_the_homeserver_has_to_be_told_where_to_find_us(change: dict[str, object]) -> None:
-    """An address that means all of them is none to go to."""
+def test_an_unspecific_address_needs_a_url(change: dict[str, object]) -> None:
+    """A wildcard address or port 0 is not an address that the homeserver can reach."""
     section = FULL.model_copy(update=change)
-    with pytest.raises(ValueError, match="write url"):
+    with pytest.raises(ValueError, match="set url"):
         check_appservice("appservice", section)
     check_appservice("appservice", section.model_copy(update={"url": "http://palaver.internal:7678"}))
 
 
-def test_what_the_registration_has_to_say() -> None:
-    """Under which id, where to find us, and what is ours."""
+def test_the_registration_has_id_url_and_namespaces() -> None:
+    """The url is host and port unless it is configured."""
     assert wanted(FULL, "kitchen.local") == Wanted(
         "palaver", "http://127.0.0.1:7678", Namespaces("their.server", "kitchen.local", "_agent_")
     )
@@ -41,13 +41,13 @@ def test_what_the_registration_has_to_say() -> None:
     assert AppService(host="::1").reached_at == "http://[::1]:7678"
 
 
-def test_the_node_is_called_the_same_on_both_sides() -> None:
-    """No agent of the configuration has its name."""
+def test_the_node_user_has_the_same_name_in_both_packages() -> None:
+    """The name is reserved in `appservice` and in `bridge`."""
     assert NODE_AGENT == NODE_USER
 
 
-def test_an_address_has_no_slash_at_its_end() -> None:
-    """Paths are put behind it."""
+def test_a_trailing_slash_of_a_url_is_removed() -> None:
+    """Paths are appended to the URL."""
     assert FULL.homeserver == "http://127.0.0.1:8008"
 
 
@@ -68,14 +68,14 @@ def test_an_address_has_no_slash_at_its_end() -> None:
         {"nothing": 1},
     ],
 )
-def test_a_mistake_is_refused(wrong: dict[str, object]) -> None:
-    """Before the homeserver would."""
+def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
+    """The homeserver would refuse a registration made of them."""
     with pytest.raises(ValidationError):
         AppService.model_validate(wrong)
 
 
-def test_every_setting_can_be_shown() -> None:
-    """With what it means, and an example where there is no default."""
+def test_every_setting_has_a_description_and_an_example() -> None:
+    """A setting without a default has an example."""
     for name, field in AppService.model_fields.items():
         assert field.description, name
         assert toml_value(field.examples[0] if field.default is None and field.examples else field.default)

@@ -1,4 +1,4 @@
-"""What a configuration may hold."""
+"""The validation of the whole configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from bridge.config.config import Config, is_loopback
 
 
-def test_with_nothing_at_all_the_node_is_safe() -> None:
+def test_the_defaults_are_safe() -> None:
     """Server name localhost:7676, data in ./data, loopback only, no peers."""
     config = Config()
     assert (config.server_name, config.data_dir, config.listener.port) == (
@@ -37,14 +37,14 @@ def test_with_nothing_at_all_the_node_is_safe() -> None:
     ],
 )
 def test_a_public_name_listens_on_all_addresses(server_name: str, loopback: bool) -> None:
-    """A name that others can resolve is there to be reached; any other stays on this machine."""
+    """A node whose name is a loopback name listens only on loopback."""
     assert is_loopback(server_name) is loopback
     hosts = Config(server_name=server_name).listen_hosts
     assert hosts == (["127.0.0.1", "::1"] if loopback else ["0.0.0.0", "::"])
 
 
-def test_named_hosts_win() -> None:
-    """Whoever names the addresses gets those and no other."""
+def test_configured_hosts_replace_the_defaults() -> None:
+    """Only the configured addresses are used."""
     assert Config(listener={"hosts": ["192.0.2.1"]}).listen_hosts == ["192.0.2.1"]
 
 
@@ -79,21 +79,22 @@ def test_named_hosts_win() -> None:
         {"offices": {"enabled": True}, "agents": [{"id": "a/boss", "command": ["cat"]}]},
     ],
 )
-def test_what_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
-    """Unknown keys, impossible values, halves of pairs, secrets outside their files."""
+def test_invalid_settings_are_refused(values: dict[str, Any]) -> None:
+    """Unknown keys, invalid values, incomplete pairs, and secrets outside their files."""
     with pytest.raises(ValidationError):
         Config.model_validate(values)
 
 
-def test_where_there_are_no_offices_nobody_is_called_like_their_members() -> None:
-    """Nor is, where there are some, whoever is called otherwise."""
+def test_member_ids_of_offices_are_reserved_only_with_offices() -> None:
+    """An agent may have an id like a member's if offices are disabled, and any other id if they are
+    enabled."""
     for agent_id, enabled in (("a/boss", False), ("boss", True), ("a/b/c", True)):
         agents = [{"id": agent_id, "command": ["cat"]}]
         assert Config.model_validate({"offices": {"enabled": enabled}, "agents": agents}).agents
 
 
-def test_paths_start_at_the_file() -> None:
-    """`palaver run --config elsewhere/palaver.toml` means the same from every directory."""
+def test_paths_are_relative_to_the_file() -> None:
+    """`palaver run --config elsewhere/palaver.toml` means the same in every directory."""
     values = {
         "data_dir": "data",
         "listener": {"certificate": "tls/a.pem", "private_key": "/etc/key.pem"},
@@ -108,17 +109,17 @@ def test_paths_start_at_the_file() -> None:
     assert config.appservice.registration == Path("/srv/palaver/registration.yaml")
 
 
-def test_a_guest_has_a_homeserver() -> None:
-    """Whose section may stand there while the node is a homeserver itself."""
+def test_only_an_appservice_is_attached_to_a_homeserver() -> None:
+    """The section [appservice] has no effect while the node is a homeserver itself."""
     section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
     assert Config().guest_of is None
     assert Config.model_validate({"appservice": section}).guest_of is None
-    guest = Config.model_validate({"matrix_side": "appservice", "appservice": section})
-    assert guest.guest_of == "their.server"
+    attached = Config.model_validate({"matrix_side": "appservice", "appservice": section})
+    assert attached.guest_of == "their.server"
 
 
-def test_a_guest_shares_no_rooms_with_other_nodes() -> None:
-    """Peers have to be of those that take single events; the mistake says how to write them."""
+def test_an_appservice_exchanges_agents_only_with_published_nodes() -> None:
+    """The error names the peers with another profile."""
     section = {"homeserver": "http://127.0.0.1:8008", "domain": "their.server"}
     published = {"node_id": "old.test", "profile": "cis-1.1", "url": "http://10.0.0.2:7676"}
     values = {"appservice": section, "agent_federation": {"peers": [published, {"node_id": "file.test"}]}}

@@ -1,4 +1,4 @@
-"""The configuration of what people see of agents."""
+"""The sections [people] and [permissions]."""
 
 import tomllib
 
@@ -19,8 +19,8 @@ from bridge.text.toml_text import toml_value
 PERMISSIONS: TypeAdapter[dict[str, Level]] = TypeAdapter(Permissions)
 
 
-def test_permissions_are_read() -> None:
-    """Of everybody, of servers, of users."""
+def test_permissions_are_parsed() -> None:
+    """The keys are `*`, server names and user ids."""
     assert PERMISSIONS.validate_python(PERMISSIONS_EXAMPLE) == {
         "*": Level.LOOK,
         "example.org": Level.WORK,
@@ -28,15 +28,15 @@ def test_permissions_are_read() -> None:
     }
 
 
-def test_they_are_written_as_they_are_read() -> None:
-    """In a file that a person keeps."""
+def test_permissions_are_written_as_toml_that_can_be_read() -> None:
+    """`palaver config show` prints them."""
     text = f"permissions = {toml_value(PERMISSIONS_EXAMPLE)}"
     assert tomllib.loads(text) == {"permissions": PERMISSIONS_EXAMPLE}
 
 
 @pytest.mark.parametrize("wrong", [{"@alice": "work"}, {"*.org": "work"}, {"": "work"}, {"*": "admin"}])
-def test_a_misspelt_rule_is_refused(wrong: dict[str, str]) -> None:
-    """It would protect nobody, or everybody from themselves."""
+def test_an_invalid_rule_is_refused(wrong: dict[str, str]) -> None:
+    """It would match no user, or more users than intended."""
     with pytest.raises(ValidationError):
         PERMISSIONS.validate_python(wrong)
 
@@ -54,14 +54,14 @@ def test_a_misspelt_rule_is_refused(wrong: dict[str, str]) -> None:
         {"nonsense": 1},
     ],
 )
-def test_what_is_refused(wrong: dict[str, object]) -> None:
-    """A second permission for everybody would be none."""
+def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
+    """`sensitive` must name users or servers, because a second permission for everybody has no effect."""
     with pytest.raises(ValidationError):
         People(**wrong)
 
 
-def test_settings_are_made_of_it() -> None:
-    """All of them."""
+def test_every_setting_is_converted() -> None:
+    """`PeopleSettings` has all settings of the section."""
     people = People(
         join_rule="knock", listed=True, room_version="11", show="asked", prefix="!a", members=3,
         sensitive=["example.org"],

@@ -1,4 +1,4 @@
-"""The configuration of the interface for bridge managers, and of speaking as people."""
+"""The sections [provisioning] and [double_puppet]."""
 
 from pathlib import Path
 
@@ -9,26 +9,28 @@ from appservice.people.double_puppets import WantedPuppets
 from bridge.config.appservice import AppService
 from bridge.config.people import DoublePuppet, Provisioning, check_double_puppet, wanted_puppets
 
-GUEST = AppService(homeserver="http://127.0.0.1:8008", domain="their.server")
+APPSERVICE = AppService(homeserver="http://127.0.0.1:8008", domain="their.server")
 
 
-def test_a_node_speaks_as_everybody_only_where_somebody_says_so() -> None:
-    """People may give it their own token; a shared secret there is only where a file has one."""
+def test_double_puppets_for_all_users_must_be_enabled() -> None:
+    """By default only people's own tokens are accepted, and there is no shared secret."""
     assert (DoublePuppet().enabled, DoublePuppet().tokens) == (False, True)
     assert (Provisioning().enabled, Provisioning().shared_secret) == (True, None)
 
 
-def test_the_second_registration_is_another_one() -> None:
-    """A homeserver knows each id once, and a file holds one."""
-    assert wanted_puppets(DoublePuppet(), GUEST) == WantedPuppets("palaver-double-puppet", "their.server")
-    check_double_puppet(DoublePuppet(), GUEST)
-    with pytest.raises(ValueError, match="have one id"):
-        check_double_puppet(DoublePuppet(id="palaver"), GUEST)
-    with pytest.raises(ValueError, match="one file"):
-        check_double_puppet(DoublePuppet(registration=Path("registration.yaml")), GUEST)
+def test_the_registrations_differ_in_id_and_file() -> None:
+    """A homeserver has one registration for each id, and a file contains one."""
+    assert wanted_puppets(DoublePuppet(), APPSERVICE) == WantedPuppets(
+        "palaver-double-puppet", "their.server"
+    )
+    check_double_puppet(DoublePuppet(), APPSERVICE)
+    with pytest.raises(ValueError, match="have the same id"):
+        check_double_puppet(DoublePuppet(id="palaver"), APPSERVICE)
+    with pytest.raises(ValueError, match="the same registration file"):
+        check_double_puppet(DoublePuppet(registration=Path("registration.yaml")), APPSERVICE)
 
 
-def test_an_id_is_one_that_homeservers_take() -> None:
-    """It stands in an address of theirs."""
+def test_an_id_must_be_valid_in_a_url() -> None:
+    """The homeserver uses it in the path of a request."""
     with pytest.raises(ValidationError):
         DoublePuppet(id="a b")

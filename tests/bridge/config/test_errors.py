@@ -1,4 +1,4 @@
-"""Everything that is wrong with a configuration is told at once, each with what to do."""
+"""All mistakes in a configuration are reported at once, each with advice."""
 
 import textwrap
 
@@ -16,8 +16,8 @@ def _mistakes(text: str, environ: dict[str, str] | None = None) -> list[Mistake]
     return outcome
 
 
-def test_all_mistakes_come_at_once_each_with_its_place_and_advice() -> None:
-    """Nobody mends one line only to be told of the next."""
+def test_all_mistakes_are_reported_with_location_and_advice() -> None:
+    """An operator need not correct one mistake to see the next."""
     mistakes = _mistakes(
         """\
         server_nam = "x"
@@ -32,35 +32,37 @@ def test_all_mistakes_come_at_once_each_with_its_place_and_advice() -> None:
         plain = true
         """
     )
-    told = {mistake.where: mistake for mistake in mistakes}
-    assert set(told) == {
+    by_location = {mistake.where: mistake for mistake in mistakes}
+    assert set(by_location) == {
         "server_nam (line 1)",
         "listener.port (line 3)",
         "listener.plain_http_from.0 (line 4)",
         "database.url (line 6)",
         "peers.1.server_name",
     }
-    assert told["server_nam (line 1)"].advice == "Did you mean server_name?"
-    assert "port = 7676" in told["listener.port (line 3)"].advice
-    assert "127.0.0.0/8" in told["listener.plain_http_from.0 (line 4)"].advice or "192.168" in str(told)
-    assert "password_file" in told["database.url (line 6)"].advice
+    assert by_location["server_nam (line 1)"].advice == "Did you mean server_name?"
+    assert "port = 7676" in by_location["listener.port (line 3)"].advice
+    assert "127.0.0.0/8" in by_location["listener.plain_http_from.0 (line 4)"].advice or "192.168" in str(
+        by_location
+    )
+    assert "password_file" in by_location["database.url (line 6)"].advice
     assert all(mistake.problem and mistake.advice for mistake in mistakes)
 
 
-def test_what_is_told_holds_no_secret() -> None:
-    """A password that stands where it must not is not repeated into a terminal or a log."""
+def test_a_mistake_does_not_repeat_a_secret() -> None:
+    """A password in the wrong place must not reach a terminal or a log."""
     mistakes = _mistakes('database.url = "postgresql://a:hunter2@h/x"')
     assert "hunter2" not in str([str(mistake) for mistake in mistakes])
 
 
-def test_text_that_is_no_toml_is_told_with_its_line() -> None:
-    """The reader's own words name the place."""
+def test_invalid_toml_is_reported_with_its_line() -> None:
+    """The message of `tomllib` has the line."""
     [mistake] = _mistakes('server_name = "a"\nport = = 1\n')
     assert "line 2" in mistake.problem
 
 
-def test_the_environment_lies_over_the_file() -> None:
-    """A double underscore leads into a section; lists are written as in the file."""
+def test_the_environment_overrides_the_file() -> None:
+    """A double underscore separates section and setting. Lists are written as in the file."""
     environ = {
         "PALAVER_SERVER_NAME": "kitchen.local",
         "PALAVER_LISTENER__PORT": "7001",
@@ -81,7 +83,7 @@ def test_the_environment_lies_over_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "advice"),
     [
         ("PALAVER_LISTNER__PORT", "1", "Did you mean listener?"),
         ("PALAVER_LISTENER__PORT", "many", "port = 7676"),
@@ -89,20 +91,20 @@ def test_the_environment_lies_over_the_file() -> None:
         ("PALAVER_SERVER_NAME__X", "1", ""),
     ],
 )
-def test_a_mistake_in_the_environment_names_the_variable(name: str, value: str, told: str) -> None:
-    """Whoever set the variable finds it by its own name."""
+def test_a_mistake_in_the_environment_names_the_variable(name: str, value: str, advice: str) -> None:
+    """The location of the mistake is the variable's name."""
     text = 'server_name = "a"' if name.endswith("__X") else ""
     [mistake] = _mistakes(text, {name: value})
     assert mistake.where == name
-    assert told in mistake.advice
+    assert advice in mistake.advice
 
 
 @given(
     st.text(max_size=200),
     st.dictionaries(st.from_regex(r"PALAVER_[A-Z_]{1,20}", fullmatch=True), st.text(max_size=20), max_size=3),
 )
-def test_no_text_and_no_environment_raises(text: str, environ: dict[str, str]) -> None:
-    """Whatever stands there, the outcome is a configuration or a list of mistakes."""
+def test_any_input_returns_a_configuration_or_mistakes(text: str, environ: dict[str, str]) -> None:
+    """No text and no environment raises an exception."""
     assert isinstance(read_config(text, environ), Config | list)
 
 

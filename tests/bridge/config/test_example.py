@@ -50,31 +50,31 @@ def _mentioned(values: dict[str, Any], prefix: str = "") -> set[str]:
     return names
 
 
-def test_the_example_mentions_every_setting_and_no_other() -> None:
-    """With all comment signs of settings taken away, the file names what the models hold."""
+def test_the_example_has_every_setting_and_no_other() -> None:
+    """Compared with the models when all settings are uncommented."""
     assert _mentioned(_uncommented()) == _settings(Config)
 
 
 def test_the_example_is_the_default() -> None:
-    """Whoever starts with the file as it is gets what nobody's file gives."""
+    """The unchanged file has the same effect as no file."""
     assert Config.model_validate(tomllib.loads(EXAMPLE.read_text("utf-8"))) == Config()
 
 
-def test_the_example_is_what_the_program_prints() -> None:
-    """`palaver config example > config.example.toml` renews it."""
+def test_the_example_is_up_to_date() -> None:
+    """`palaver config example > config.example.toml` updates it."""
     assert EXAMPLE.read_text("utf-8") == render()
 
 
-def test_every_setting_is_explained() -> None:
-    """Each stands below a comment of its own."""
+def test_every_setting_has_a_comment() -> None:
+    """The line above each setting is a comment."""
     lines = EXAMPLE.read_text("utf-8").splitlines()
     for number, line in enumerate(lines):
         if re.match(r"(# )?\w+ = ", line):
             assert re.match(r"# [A-Z`]", lines[number - 1]) or lines[number - 1].startswith("# "), line
 
 
-def test_a_value_for_a_setting_at_the_top_is_taken() -> None:
-    """`palaver init --server-name` writes the same file with that one line changed."""
+def test_a_top_level_value_can_be_replaced() -> None:
+    """`palaver init --server-name` writes the example with one line changed."""
     changed = [
         pair
         for pair in zip(render().splitlines(), render({"server_name": "a.example"}).splitlines(), strict=True)

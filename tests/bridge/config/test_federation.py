@@ -1,8 +1,8 @@
-"""The configuration of federation."""
+"""The section [federation]."""
 
 from bridge.config.federation import Federation
 
 
-def test_closed_by_default() -> None:
-    """Opening is something that a person does."""
+def test_federation_is_closed_by_default() -> None:
+    """An operator has to open it explicitly."""
     assert Federation().mode == "closed"

@@ -1,4 +1,4 @@
-"""A secret in a file of its own."""
+"""New files that contain a secret."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from bridge.config.files import new_secret_file
 from storage.errors import LocalError
 
 
-def test_it_is_its_owners_alone(tmp_path: Path) -> None:
-    """From the first moment on."""
+def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
+    """This is true before the secret is written to it."""
     path = tmp_path / "token"
     with new_secret_file(path) as write:
         assert path.stat().st_mode & 0o777 == 0o600
@@ -18,16 +18,16 @@ def test_it_is_its_owners_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    """There is no secret in it yet."""
+def test_a_failed_block_removes_the_file(tmp_path: Path) -> None:
+    """The file has no secret yet."""
     path = tmp_path / "token"
     with pytest.raises(KeyError), new_secret_file(path):
         raise KeyError
     assert not path.exists()
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    """No file, and nothing that a link leads to; and where nothing can be written it is said."""
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
+    """Nor the target of a link. A file that cannot be created is an error."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for name, part in (("file", "already"), ("link", "already"), ("none/file", "can't be written")):

@@ -1,4 +1,4 @@
-"""What each part is given from the configuration."""
+"""The settings of the listener, the database and the homeserver."""
 
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -19,15 +19,15 @@ def _config(**values: object) -> Config:
     return Config.model_validate(values)
 
 
-def test_default_addresses_may_be_absent_and_named_ones_may_not() -> None:
-    """A machine without IPv6 starts; a misspelt address does not."""
+def test_default_addresses_are_optional_and_configured_ones_are_not() -> None:
+    """A machine without IPv6 starts with the defaults. A misspelt address is an error."""
     assert all(bind.optional for bind in listener_settings(_config()).binds)
     named = listener_settings(_config(listener={"hosts": ["192.0.2.1"]}))
     assert [(bind.host, bind.optional) for bind in named.binds] == [("192.0.2.1", False)]
 
 
-def test_plain_peers_add_their_networks() -> None:
-    """Only those with plain = true."""
+def test_networks_of_plain_peers_may_send_plain_http() -> None:
+    """Only those of peers with plain = true."""
     config = _config(
         peers=[
             {"server_name": "a", "plain": True, "networks": ["192.0.2.1/32"]},
@@ -38,8 +38,8 @@ def test_plain_peers_add_their_networks() -> None:
     assert shown == ["127.0.0.0/8", "::1/128", "192.0.2.1/32"]
 
 
-def test_every_limit_of_the_configuration_is_in_force() -> None:
-    """A setting that nothing reads would be a promise broken."""
+def test_every_limit_is_converted() -> None:
+    """No setting is ignored."""
     limits = limits_of(
         _config(
             listener={
@@ -59,16 +59,16 @@ def test_every_limit_of_the_configuration_is_in_force() -> None:
     assert (limits.body_timeout, limits.idle_timeout) == (2, 3)
 
 
-def test_without_a_certificate_one_is_made(tmp_path: Path) -> None:
-    """In the data directory, once."""
+def test_without_a_certificate_a_development_certificate_is_generated(tmp_path: Path) -> None:
+    """In the data directory, and only once."""
     files = tls_files(_config(data_dir=tmp_path))
     assert files.certificate == tmp_path / "tls" / "certificate.pem"
     before = files.certificate.read_bytes()
     assert tls_files(_config(data_dir=tmp_path)).certificate.read_bytes() == before
 
 
-def test_the_configured_certificate_and_those_of_peers_are_named(tmp_path: Path) -> None:
-    """Nothing is made then."""
+def test_the_configured_certificates_are_used(tmp_path: Path) -> None:
+    """No development certificate is generated then."""
     config = _config(
         data_dir=tmp_path,
         listener={"certificate": "a.pem", "private_key": "b.pem"},
@@ -80,8 +80,8 @@ def test_the_configured_certificate_and_those_of_peers_are_named(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
-    """And is not in what can be shown."""
+def test_the_database_password_is_read_from_its_file(tmp_path: Path) -> None:
+    """It is not in the address's repr."""
     (tmp_path / "password").write_text("hunter2\n")
     config = _config(
         database={"url": "postgresql://palaver@db/palaver", "password_file": tmp_path / "password"}
@@ -93,15 +93,15 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     assert external_database(_config()) is None
 
 
-def test_a_node_that_was_told_nothing_speaks_with_nobody() -> None:
-    """Closed by default, and no stranger's name may lead into the network where it stands."""
+def test_by_default_a_node_federates_with_no_other() -> None:
+    """Federation is closed, and private networks are blocked for other servers' names."""
     settings = homeserver_settings(_config(), "1")
     assert not settings.policy.admits("matrix.org")
     assert any(ip_address("192.168.1.1") in network for network in settings.blocked)
 
 
-def test_every_setting_of_federation_is_in_force() -> None:
-    """A setting that nothing reads would be a promise broken."""
+def test_every_federation_setting_is_converted() -> None:
+    """No setting is ignored."""
     settings = homeserver_settings(
         _config(
             federation={
@@ -146,8 +146,8 @@ def test_every_setting_of_federation_is_in_force() -> None:
     }
 
 
-def test_every_setting_of_media_is_in_force(tmp_path: Path) -> None:
-    """Files lie in the data directory, and leave Postgres the room that it needs."""
+def test_every_media_setting_is_converted(tmp_path: Path) -> None:
+    """Files are stored in the data directory, and a reserve of free space is left for Postgres."""
     settings = homeserver_settings(
         _config(
             data_dir=tmp_path,

@@ -1,4 +1,4 @@
-"""The command line's end of the control socket."""
+"""The client of the control socket."""
 
 import asyncio
 import socket
@@ -11,8 +11,8 @@ from bridge.control.socket import ControlSocket
 from storage.errors import LocalError
 
 
-async def test_nobody_there_is_told_with_how_to_start_one(tmp_path: Path) -> None:
-    """No socket at all, or one that a killed node left."""
+async def test_without_a_node_the_advice_is_to_start_one(tmp_path: Path) -> None:
+    """If the socket does not exist, or a killed node has left it."""
     with pytest.raises(NotRunning, match="palaver run"):
         await ask_node(tmp_path, "status")
     with socket.socket(socket.AF_UNIX) as left:
@@ -21,23 +21,23 @@ async def test_nobody_there_is_told_with_how_to_start_one(tmp_path: Path) -> Non
         await ask_node(tmp_path, "status")
 
 
-async def test_a_node_that_fell_over_is_told(tmp_path: Path) -> None:
-    """A bug there is no traceback here."""
+async def test_an_unexpected_exception_in_the_node_is_reported(tmp_path: Path) -> None:
+    """The client has no traceback."""
 
-    async def fall_over(_: object) -> dict[str, object]:
+    async def crash(_: object) -> dict[str, object]:
         raise ZeroDivisionError
 
-    control = ControlSocket(tmp_path, {"fall-over": fall_over})
+    control = ControlSocket(tmp_path, {"crash": crash})
     await control.start()
     try:
-        with pytest.raises(LocalError, match="could not carry that out"):
-            await ask_node(tmp_path, "fall-over")
+        with pytest.raises(LocalError, match="The command failed in the node"):
+            await ask_node(tmp_path, "crash")
     finally:
         await control.stop()
 
 
-async def test_patience_ends(tmp_path: Path) -> None:
-    """Those who look at other servers need more of it than others."""
+async def test_a_command_has_a_timeout(tmp_path: Path) -> None:
+    """Commands that check other servers use a longer one."""
     release = asyncio.Event()
 
     async def hang(_: object) -> dict[str, object]:
@@ -48,25 +48,25 @@ async def test_patience_ends(tmp_path: Path) -> None:
     await control.start()
     try:
         with pytest.raises(LocalError, match="did not answer"):
-            await ask_node(tmp_path, "hang", patience=0.1)
+            await ask_node(tmp_path, "hang", timeout_secs=0.1)
     finally:
         release.set()
         await control.stop()
 
 
-async def test_a_node_that_hangs_up_is_told(tmp_path: Path) -> None:
-    """Something listens and answers nothing that makes sense."""
-    with socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(str(tmp_path / "palaver.sock"))
-        mute.listen(1)
-        mute.shutdown(socket.SHUT_RDWR)
+async def test_a_closed_connection_is_reported(tmp_path: Path) -> None:
+    """A process listens and sends no answer."""
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "palaver.sock"))
+        silent.listen(1)
+        silent.shutdown(socket.SHUT_RDWR)
         with pytest.raises(LocalError):
             await ask_node(tmp_path, "status")
 
 
 @pytest.mark.parametrize("rest", [b"", b'12\r\n{"item":{"a', b"0\r\n\r\n"])
-async def test_a_stream_that_breaks_off_is_not_taken_for_whole(tmp_path: Path, rest: bytes) -> None:
-    """A killed node says nothing more, in the middle of a line or between two."""
+async def test_an_incomplete_stream_is_an_error(tmp_path: Path, rest: bytes) -> None:
+    """A killed node ends it within a line or between two lines."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -79,11 +79,11 @@ async def test_a_stream_that_breaks_off_is_not_taken_for_whole(tmp_path: Path, r
     async with server:
         items = stream_node(tmp_path, "talk")
         assert await anext(items) == {"a": 1}
-        with pytest.raises(NodeGone, match="has gone"):
+        with pytest.raises(NodeGone, match="has ended"):
             await anext(items)
 
 
-async def test_a_stream_of_nobody_is_told(tmp_path: Path) -> None:
-    """As any other command is."""
+async def test_a_stream_without_a_node_is_an_error(tmp_path: Path) -> None:
+    """The same error as for any other command."""
     with pytest.raises(NotRunning):
         await anext(stream_node(tmp_path, "talk"))

@@ -1,4 +1,4 @@
-"""Commands that answer with one object after the other, over a real socket."""
+"""Streaming commands over a real socket."""
 
 import asyncio
 import contextlib
@@ -16,10 +16,10 @@ from storage.errors import LocalError
 
 
 class Source:
-    """A command that says what the test puts into it; `None` ends it, an error breaks it."""
+    """A command that yields the items that the test adds. `None` ends it, an exception is raised."""
 
     def __init__(self) -> None:
-        self.to_say: asyncio.Queue[Mapping[str, Any] | Exception | None] = asyncio.Queue()
+        self.items_to_yield: asyncio.Queue[Mapping[str, Any] | Exception | None] = asyncio.Queue()
         self.ended = asyncio.Event()
         self.given: Mapping[str, Any] = {}
 
@@ -31,7 +31,7 @@ class Source:
 
     async def _items(self) -> Items:
         try:
-            while (item := await self.to_say.get()) is not None:
+            while (item := await self.items_to_yield.get()) is not None:
                 if isinstance(item, Exception):
                     raise item
                 yield item
@@ -41,7 +41,7 @@ class Source:
 
 @contextlib.asynccontextmanager
 async def serving(data_dir: Path, source: Source) -> AsyncIterator[ControlSocket]:
-    control = ControlSocket(data_dir, {}, {"talk": source})
+    control = ControlSocket(data_dir, {}, {"stream": source})
     await control.start()
     try:
         yield control
@@ -49,76 +49,76 @@ async def serving(data_dir: Path, source: Source) -> AsyncIterator[ControlSocket
         await control.stop()
 
 
-async def test_one_object_after_the_other(tmp_path: Path) -> None:
-    """Each as soon as it is said, until the command ends."""
+async def test_objects_are_streamed(tmp_path: Path) -> None:
+    """Each is sent at once, until the command ends."""
     source = Source()
     async with serving(tmp_path, source):
-        items = stream_node(tmp_path, "talk", {"a": 1})
+        items = stream_node(tmp_path, "stream", {"a": 1})
         for number in range(3):
-            source.to_say.put_nowait({"number": number})
+            source.items_to_yield.put_nowait({"number": number})
             assert await anext(items) == {"number": number}
-        source.to_say.put_nowait(None)
+        source.items_to_yield.put_nowait(None)
         with pytest.raises(StopAsyncIteration):
             await anext(items)
         assert source.given == {"a": 1}
 
 
-async def test_what_is_refused_is_told_as_ever(tmp_path: Path) -> None:
-    """Before the first object, or after it: in the node's own words."""
+async def test_errors_are_sent_to_the_client(tmp_path: Path) -> None:
+    """Before the first object or after it."""
     source = Source()
     async with serving(tmp_path, source):
         with pytest.raises(LocalError, match=r"That is refused. Ask for something else."):
-            await anext(stream_node(tmp_path, "talk", {"refuse": True}))
+            await anext(stream_node(tmp_path, "stream", {"refuse": True}))
         with pytest.raises(LocalError, match="no command 'other'"):
             await anext(stream_node(tmp_path, "other"))
-        source.to_say.put_nowait({"number": 1})
-        source.to_say.put_nowait(LocalError("It broke.", "Mend it."))
-        items = stream_node(tmp_path, "talk")
+        source.items_to_yield.put_nowait({"number": 1})
+        source.items_to_yield.put_nowait(LocalError("It broke.", "Mend it."))
+        items = stream_node(tmp_path, "stream")
         assert await anext(items) == {"number": 1}
         with pytest.raises(LocalError, match=r"It broke. Mend it."):
             await anext(items)
 
 
-async def test_a_bug_ends_with_a_sentence(tmp_path: Path) -> None:
-    """And not with a stream that seems to be whole."""
+async def test_an_unexpected_exception_is_reported(tmp_path: Path) -> None:
+    """The stream does not look complete."""
     source = Source()
     async with serving(tmp_path, source):
-        source.to_say.put_nowait(ZeroDivisionError())
-        with pytest.raises(LocalError, match="could not go on"):
-            await anext(stream_node(tmp_path, "talk"))
+        source.items_to_yield.put_nowait(ZeroDivisionError())
+        with pytest.raises(LocalError, match="The command failed in the node"):
+            await anext(stream_node(tmp_path, "stream"))
 
 
-async def test_the_command_ends_when_its_asker_goes_away(tmp_path: Path) -> None:
-    """At once, whatever it waits for."""
+async def test_a_command_is_cancelled_when_its_client_disconnects(tmp_path: Path) -> None:
+    """Even while it waits."""
     source = Source()
     async with serving(tmp_path, source):
-        source.to_say.put_nowait({"number": 1})
-        items = stream_node(tmp_path, "talk")
+        source.items_to_yield.put_nowait({"number": 1})
+        items = stream_node(tmp_path, "stream")
         await anext(items)
         assert not source.ended.is_set()
         await items.aclose()
         await source.ended.wait()
 
 
-async def test_the_nodes_stop_is_told(tmp_path: Path) -> None:
-    """Its streams end with a last line, and it does not wait for them."""
+async def test_a_stopping_node_ends_its_streams(tmp_path: Path) -> None:
+    """With a last line."""
     source = Source()
-    control = ControlSocket(tmp_path, {}, {"talk": source})
+    control = ControlSocket(tmp_path, {}, {"stream": source})
     await control.start()
-    source.to_say.put_nowait({"number": 1})
-    items = stream_node(tmp_path, "talk")
+    source.items_to_yield.put_nowait({"number": 1})
+    items = stream_node(tmp_path, "stream")
     await anext(items)
-    _, told = await asyncio.gather(control.stop(), anext(items, None), return_exceptions=True)
-    assert isinstance(told, NodeGone)
-    assert "is stopping" in told.problem
+    _, error = await asyncio.gather(control.stop(), anext(items, None), return_exceptions=True)
+    assert isinstance(error, NodeGone)
+    assert "is stopping" in error.problem
     assert source.ended.is_set()
 
 
-async def test_nothing_is_produced_for_one_who_does_not_read(tmp_path: Path) -> None:
-    """Of what a slow asker has not taken no more is made than fits into the buffers of the socket."""
+async def test_a_slow_client_stops_the_command(tmp_path: Path) -> None:
+    """No more is produced than fits into the buffers of the socket."""
     made = 0
 
-    async def talkative(_: Mapping[str, Any]) -> Items:
+    async def endless(_: Mapping[str, Any]) -> Items:
         async def items() -> Items:
             nonlocal made
             while True:
@@ -128,11 +128,11 @@ async def test_nothing_is_produced_for_one_who_does_not_read(tmp_path: Path) -> 
 
         return items()
 
-    control = ControlSocket(tmp_path, {}, {"talk": talkative})
+    control = ControlSocket(tmp_path, {}, {"stream": endless})
     await control.start()
     reader, writer = await asyncio.open_unix_connection(str(control.path))
     try:
-        writer.write(b"POST /talk HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"POST /stream HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
         before = -1
         while made != before:
@@ -144,20 +144,20 @@ async def test_nothing_is_produced_for_one_who_does_not_read(tmp_path: Path) -> 
         await control.stop()
 
 
-async def test_one_who_does_not_read_keeps_nothing_from_stopping(
+async def test_a_client_that_does_not_read_does_not_delay_the_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who does not take the last line does without it."""
-    monkeypatch.setattr(control_stream, "LAST_WORDS", 0.05)
+    """The last line has a timeout."""
+    monkeypatch.setattr(control_stream, "LAST_LINE_TIMEOUT", 0.05)
     source = Source()
-    control = ControlSocket(tmp_path, {}, {"talk": source})
+    control = ControlSocket(tmp_path, {}, {"stream": source})
     await control.start()
     reader, writer = await asyncio.open_unix_connection(str(control.path))
     try:
-        writer.write(b"POST /talk HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"POST /stream HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
         for _ in range(300):
-            source.to_say.put_nowait({"text": "x" * 10_000})
+            source.items_to_yield.put_nowait({"text": "x" * 10_000})
         async with asyncio.timeout(30):
             await control.stop()
         assert source.ended.is_set()
@@ -165,33 +165,34 @@ async def test_one_who_does_not_read_keeps_nothing_from_stopping(
         writer.transport.abort()
 
 
-async def test_an_object_without_measure_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The asker is told; a line without end would fill its memory."""
+async def test_an_object_that_is_too_long_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client limits the length of a line."""
     monkeypatch.setattr("bridge.control.stream.LONGEST", 1_000)
     source = Source()
     async with serving(tmp_path, source):
-        source.to_say.put_nowait({"text": "x" * 1_000})
+        source.items_to_yield.put_nowait({"text": "x" * 1_000})
         with pytest.raises(LocalError, match="too long"):
-            await anext(stream_node(tmp_path, "talk"))
+            await anext(stream_node(tmp_path, "stream"))
 
 
-async def test_there_are_only_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for one more is told; those that there are go on."""
-    monkeypatch.setattr(control_stream, "MOST", 1)
+async def test_the_number_of_streams_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further stream is refused; the others continue."""
+    monkeypatch.setattr(control_stream, "MAX_STREAMS", 1)
     source = Source()
     async with serving(tmp_path, source):
-        source.to_say.put_nowait({"number": 1})
-        items = stream_node(tmp_path, "talk")
+        source.items_to_yield.put_nowait({"number": 1})
+        items = stream_node(tmp_path, "stream")
         await anext(items)
-        with pytest.raises(LocalError, match="as many commands"):
-            await anext(stream_node(tmp_path, "talk"))
+        with pytest.raises(LocalError, match="already serves 1 streaming"):
+            await anext(stream_node(tmp_path, "stream"))
         await items.aclose()
         await source.ended.wait()
 
 
-async def test_a_command_that_is_begun_is_finished(tmp_path: Path) -> None:
-    """Only streams end with their asker: a key that is half rotated would be worse than an answer that nobody
-    reads."""
+async def test_a_command_is_finished_if_its_client_disconnects(tmp_path: Path) -> None:
+    """Unlike a stream: a key that is half rotated would be worse than an answer that is not read."""
     begun, go_on, finished = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work(_: Mapping[str, Any]) -> Mapping[str, Any]:

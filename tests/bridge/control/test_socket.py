@@ -1,4 +1,4 @@
-"""The node's end of the control socket."""
+"""The server side of the control socket."""
 
 import stat
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ async def _fail(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     raise LocalError("It is broken.", "Mend it.")
 
 
-async def test_only_its_owner_may_open_it(tmp_path: Path) -> None:
-    """Whoever can speak to it can rotate the keys."""
+async def test_only_the_owner_can_open_the_socket(tmp_path: Path) -> None:
+    """A user who can open it can rotate the keys."""
     socket = ControlSocket(tmp_path, {})
     await socket.start()
     try:
@@ -33,8 +33,8 @@ async def test_only_its_owner_may_open_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
-    """A socket file that nobody listens on stops nobody."""
+async def test_the_socket_of_a_killed_node_is_replaced(tmp_path: Path) -> None:
+    """It does not prevent the start."""
     (tmp_path / "palaver.sock").write_text("")
     (tmp_path / ".palaver.sock.new").write_text("")
     socket = ControlSocket(tmp_path, {"echo": _echo})
@@ -45,8 +45,8 @@ async def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
         await socket.stop()
 
 
-async def test_a_failure_travels_with_its_advice(tmp_path: Path) -> None:
-    """The person at the command line reads the node's own words."""
+async def test_an_error_is_sent_with_its_advice(tmp_path: Path) -> None:
+    """The command line prints the node's message."""
     socket = ControlSocket(tmp_path, {"fail": _fail})
     await socket.start()
     try:
@@ -58,8 +58,8 @@ async def test_a_failure_travels_with_its_advice(tmp_path: Path) -> None:
         await socket.stop()
 
 
-async def test_junk_is_refused(tmp_path: Path) -> None:
-    """A body that is no JSON object is an answer's matter, not a crash."""
+async def test_an_invalid_body_is_refused(tmp_path: Path) -> None:
+    """A body that is not a JSON object."""
     socket = ControlSocket(tmp_path, {"echo": _echo})
     await socket.start()
     connector = aiohttp.UnixConnector(str(socket.path))
@@ -73,8 +73,8 @@ async def test_junk_is_refused(tmp_path: Path) -> None:
         await socket.stop()
 
 
-async def test_a_path_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
-    """With the number of bytes that fit."""
+async def test_a_path_that_is_too_long_is_an_error(tmp_path: Path) -> None:
+    """The advice has the maximum length."""
     long = tmp_path / ("x" * 100)
     long.mkdir()
     socket = ControlSocket(long, {})
@@ -85,12 +85,12 @@ async def test_a_path_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
         await socket.stop()
 
 
-async def test_too_much_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    """And not with the page of an HTTP server."""
+async def test_a_body_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    """With a message for the operator, not with an HTML page."""
     socket = ControlSocket(tmp_path, {"echo": _echo})
     await socket.start()
     try:
-        with pytest.raises(LocalError, match="given too much"):
+        with pytest.raises(LocalError, match="too large"):
             await ask_node(tmp_path, "echo", {"text": "x" * 4 * 1024 * 1024})
         big = {"text": "x" * 1024 * 1024 * 2}
         assert await ask_node(tmp_path, "echo", big) == {"got": big}

@@ -12,9 +12,9 @@ from bridge.control.stream import (
     LONGEST,
     End,
     Failure,
+    InvalidLine,
     Item,
-    Lines,
-    NoLine,
+    LineParser,
     end_line,
     failure_line,
     item_line,
@@ -22,39 +22,39 @@ from bridge.control.stream import (
 
 
 @given(st.dictionaries(st.text(), st.text() | st.integers()), st.lists(st.integers(1, 30)))
-def test_lines_come_out_as_they_went_in(value: dict[str, object], cuts: list[int]) -> None:
-    """However the bytes are cut: line feeds inside a text are escaped, and so is what is not ASCII."""
+def test_lines_are_parsed_from_any_chunks(value: dict[str, object], cuts: list[int]) -> None:
+    """Line feeds and characters outside ASCII are escaped."""
     line = item_line(value)
     assert line is not None
     data = line + line + failure_line("It is broken.", "Mend it.") + end_line(DONE)
-    lines, read, at = Lines(), [], 0
+    parser, read, at = LineParser(), [], 0
     for cut in [*cuts, len(data)]:
-        read += lines.add(data[at : at + cut])
+        read += parser.add(data[at : at + cut])
         at += cut
     assert read == [Item(value), Item(value), Failure("It is broken.", "Mend it."), End(DONE)]
 
 
-def test_half_a_character_can_be_said() -> None:
-    """A peer's words may hold one, and no line may break by it."""
+def test_a_lone_surrogate_can_be_sent() -> None:
+    """Remote text may contain one."""
     line = item_line({"reason": "\ud800"})
     assert line is not None
-    assert list(Lines().add(line)) == [Item({"reason": "\ud800"})]
+    assert list(LineParser().add(line)) == [Item({"reason": "\ud800"})]
 
 
 @pytest.mark.parametrize(
     "line",
     [b"", b"x", b"[]", b"{}", b'{"item":1}', b'{"end":1}', b'{"error":{}}', b"\xff", b"[" * 100_000],
 )
-def test_what_is_no_line_is_told(line: bytes) -> None:
-    """Whatever answers there, nothing breaks."""
-    assert list(Lines().add(line + b"\n")) == [NoLine()]
+def test_an_invalid_line_is_recognised(line: bytes) -> None:
+    """No input raises an exception."""
+    assert list(LineParser().add(line + b"\n")) == [InvalidLine()]
 
 
-def test_a_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is too long is neither written nor gathered for ever."""
+def test_the_length_of_a_line_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When writing and when reading."""
     assert len(json.dumps("\ud800" * (LONGEST // 16))) < LONGEST
     monkeypatch.setattr(stream_lines, "LONGEST", 100)
     assert item_line({"text": "x" * 100}) is None
-    lines = Lines()
-    assert list(lines.add(b"x" * 60)) == []
-    assert list(lines.add(b"x" * 60)) == [NoLine()]
+    parser = LineParser()
+    assert list(parser.add(b"x" * 60)) == []
+    assert list(parser.add(b"x" * 60)) == [InvalidLine()]

@@ -1,4 +1,4 @@
-"""Secrets never reach a log."""
+"""Secrets are removed from log entries."""
 
 from typing import Any
 
@@ -28,27 +28,27 @@ SEED = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
         "asks with sk-proj-hunter2secrethunter2",
     ],
 )
-def test_known_shapes_are_blanked_inside_longer_texts(text: str) -> None:
-    """A message that somebody built from parts, an exception's text, a URL."""
+def test_known_patterns_are_hidden_inside_longer_texts(text: str) -> None:
+    """In a composed message, an exception's text or a URL."""
     assert "hunter2secret" not in redact_text(text)
     assert HIDDEN in redact_text(text)
 
 
-def test_key_material_is_blanked() -> None:
-    """A line of a signing key file and a PEM private key."""
+def test_key_material_is_hidden() -> None:
+    """A line of a signing key file, and a PEM private key."""
     assert SEED not in redact_text(f"read ed25519 a_1 {SEED}")
     pem = "-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0\n-----END EC PRIVATE KEY-----"
     assert "c2VjcmV0" not in redact_text(f"loaded {pem} done")
 
 
-def test_of_an_agents_token_its_id_stays() -> None:
-    """It says which one it was, and opens nothing."""
+def test_the_id_of_an_agents_token_is_kept() -> None:
+    """It identifies the token and is not secret."""
     token = make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
     assert redact_text(f"refused {token.text}.") == f"refused plv_{token.token_id}{HIDDEN}."
 
 
-def test_of_a_token_for_an_office_its_id_stays() -> None:
-    """Wherever it stands: a client shows it in an object, or in a header of its own choice."""
+def test_the_id_of_an_office_token_is_kept() -> None:
+    """Clients send the token in an object or in a header of any name."""
     token = office_tokens.make_token(b"\1" * ID_BYTES, b"\2" * SECRET_BYTES)
     assert redact_text(f"refused {token.text}.") == f"refused plo_{token.token_id}{HIDDEN}."
     for text in (f"x-api-key: {token.text}", f"{{'auth': '{token.text}'}}", f"ab,{token.text},{token.text}"):
@@ -60,14 +60,14 @@ def test_of_a_token_for_an_office_its_id_stays() -> None:
 @pytest.mark.parametrize(
     "name", ["password", "as_token", "Authorization", "client_secret", "signing_key", "Set-Cookie"]
 )
-def test_known_names_are_blanked_whatever_they_hold(name: str) -> None:
+def test_values_with_known_names_are_hidden(name: str) -> None:
     """At any depth."""
     event: dict[str, Any] = {"event": "x", name: "abc", "inner": [{name: "abc"}]}
     assert redact(None, "info", event) == {"event": "x", name: HIDDEN, "inner": [{name: HIDDEN}]}
 
 
-def test_what_is_no_secret_stays() -> None:
-    """Counts, flags, ids and addresses are what a log is for."""
+def test_other_values_are_kept() -> None:
+    """Counts, flags, ids and addresses are not secret."""
     event = {
         "event": "Started on https://localhost:7676.",
         "tokens": 3,
@@ -94,6 +94,6 @@ def test_what_is_no_secret_stays() -> None:
         " ",
     ],
 )
-def test_a_long_text_is_gone_through_once(part: str) -> None:
-    """Whatever a stranger has put into it: gone through from each beginning, these would take hours."""
+def test_a_long_text_is_searched_in_linear_time(part: str) -> None:
+    """With quadratic patterns these texts would take hours."""
     assert redact_text(part * (1_000_000 // len(part))) is not None

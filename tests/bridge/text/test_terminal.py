@@ -1,4 +1,4 @@
-"""Text of others on a terminal."""
+"""Text of remote users on a terminal."""
 
 import unicodedata
 
@@ -28,27 +28,27 @@ from bridge.text.terminal import harmless, harmless_lines
         ("\ud800", "\\u{d800}"),
     ],
 )
-def test_what_is_not_seen_is_shown_by_its_number(text: str, shown: str) -> None:
-    """Escape sequences, line ends, turned direction, nothing; what people write stays as it is."""
+def test_invisible_characters_are_shown_as_codes(text: str, shown: str) -> None:
+    """Escape sequences, line ends, direction changes and invisible characters. Visible text is unchanged."""
     assert harmless(text) == shown
 
 
 @given(st.text(alphabet=st.characters()))
-def test_no_text_reaches_the_terminal_itself(text: str) -> None:
-    """Whatever it is: one line, no control character, and bytes that can be written."""
+def test_any_text_is_safe_on_a_terminal(text: str) -> None:
+    """The result is one line without control characters, and can be encoded."""
     shown = harmless(text)
-    assert not any(unicodedata.category(one) in {"Cc", "Cs", "Zl", "Zp"} for one in shown)
-    assert all(one == "\u200d" for one in shown if unicodedata.category(one) == "Cf")
+    assert not any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in shown)
+    assert all(character == "\u200d" for character in shown if unicodedata.category(character) == "Cf")
     shown.encode()
 
 
 def test_a_long_text_is_cut() -> None:
-    """And says that it was."""
+    """An ellipsis marks the cut."""
     assert harmless("abcdef", 3) == "abc…"
     assert harmless("abc", 3) == "abc"
 
 
-def test_lines_stay_lines() -> None:
-    """Pretty printed JSON has its own; what JSON itself has not escaped is."""
+def test_line_feeds_are_kept() -> None:
+    """Pretty-printed JSON has line feeds, and JSON does not escape all invisible characters."""
     assert harmless_lines('{\n "a": "\u202e"\n}') == '{\n "a": "\\u{202e}"\n}'
     assert harmless_lines("x" * 5_000) == "x" * 5_000

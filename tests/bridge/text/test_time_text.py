@@ -1,12 +1,12 @@
-"""Times for people."""
+"""Times and durations for people."""
 
 import pytest
 
 from bridge.text.times import ago, duration, moment
 
 
-def test_a_moment_is_in_utc() -> None:
-    """Logs of several machines are compared; and an event's time may be any number."""
+def test_a_time_is_formatted_in_utc() -> None:
+    """Logs of several machines can be compared. The time of an event can be any number."""
     assert moment(0) == "1970-01-01 00:00:00 UTC"
     assert moment(1_700_000_000_999) == "2023-11-14 22:13:20 UTC"
     assert moment(None) == "–"
@@ -28,12 +28,12 @@ def test_a_moment_is_in_utc() -> None:
     ],
 )
 def test_a_duration_has_two_units(milliseconds: int | None, text: str) -> None:
-    """More would say more than anybody wants to know."""
+    """Smaller units are omitted."""
     assert duration(milliseconds) == text
 
 
-def test_how_long_ago_and_in_how_long() -> None:
-    """From now on or until now."""
+def test_a_time_relative_to_now() -> None:
+    """In the past or in the future."""
     assert ago(1_000, 61_000) == "1 min ago"
     assert ago(61_000, 1_000) == "in 1 min"
     assert ago(None, 1_000) == "–"

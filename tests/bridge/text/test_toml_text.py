@@ -1,4 +1,4 @@
-"""A value as a TOML file holds it."""
+"""Values as TOML on one line."""
 
 import tomllib
 from ipaddress import ip_network
@@ -24,8 +24,8 @@ values = st.recursive(
 
 
 @given(values)
-def test_a_toml_reader_gets_the_value_back(value: Any) -> None:
-    """Written and read it is the same."""
+def test_a_written_value_can_be_read(value: Any) -> None:
+    """Reading it returns the same value."""
     assert tomllib.loads(f"value = {toml_value(value)}")["value"] == value
 
 
@@ -41,6 +41,6 @@ def test_a_toml_reader_gets_the_value_back(value: Any) -> None:
         ({"*": "look", "@a:b.c": "work"}, '{ "*" = "look", "@a:b.c" = "work" }'),
     ],
 )
-def test_our_own_types_are_written_as_a_person_would(value: Any, text: str) -> None:
+def test_settings_are_written_as_in_the_configuration(value: Any, text: str) -> None:
     """Sizes with their unit, paths and networks as text."""
     assert toml_value(value) == text

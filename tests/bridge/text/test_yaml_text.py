@@ -1,4 +1,4 @@
-"""YAML that people read."""
+"""Writing and reading YAML."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whoever_reads_it_gets_the_same(value: Any) -> None:
-    """Whatever a text looks like: a number, a truth, a comment, an end of the document."""
+def test_a_written_value_can_be_read(value: Any) -> None:
+    """For any text, also if it looks like a number, a boolean, a comment or the end of a document."""
     assert yaml.safe_load(yaml_text(value)) == read_yaml(yaml_text(value)) == value
 
 
@@ -43,13 +43,13 @@ def test_whoever_reads_it_gets_the_same(value: Any) -> None:
         "---",
     ],
 )
-def test_what_could_be_mistaken_is_quoted(text: str) -> None:
-    """Here a few that often are."""
+def test_ambiguous_text_is_quoted(text: str) -> None:
+    """These texts mean something else without quotes."""
     assert yaml.safe_load(yaml_text({"key": text, text: 1})) == {"key": text, text: 1}
 
 
-def test_it_looks_as_people_write_it() -> None:
-    """Without quotes where there is no doubt, and with lines of their own for long texts."""
+def test_the_output_is_readable() -> None:
+    """Text is quoted only if needed, and multi-line text is a block."""
     value = {
         "name": "a plain text",
         "list": [{"a": 1, "b": []}, [True, None]],
@@ -73,8 +73,8 @@ def test_it_looks_as_people_write_it() -> None:
         ('{"a": [1, {"b": null}]}', {"a": [1, {"b": None}]}),
     ],
 )
-def test_what_people_write_is_read(text: str, value: Any) -> None:
-    """As Synapse reads it."""
+def test_common_yaml_is_read(text: str, value: Any) -> None:
+    """With the same result as in Synapse."""
     assert read_yaml(text) == value
 
 
@@ -94,8 +94,8 @@ def test_what_people_write_is_read(text: str, value: Any) -> None:
         ("a: 1\n---\na: 2", 2),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_line(text: str, line: int) -> None:
-    """So is what others could read otherwise, and what could grow."""
+def test_an_error_names_the_line(text: str, line: int) -> None:
+    """So do aliases, duplicate keys, tags and several documents, which are not supported."""
     found = read_yaml(text)
     assert isinstance(found, NotYaml)
     assert found.reason.startswith(f"Line {line}: ")
@@ -114,20 +114,20 @@ def test_what_is_wrong_is_refused_with_its_line(text: str, line: int) -> None:
         "9" * 5_000,
     ],
 )
-def test_values_that_are_none_are_refused(text: str) -> None:
-    """However deep they are nested."""
+def test_invalid_values_are_refused(text: str) -> None:
+    """Text that is nested too deeply, and tags with invalid values."""
     assert isinstance(read_yaml(text), NotYaml)
 
 
 @given(st.text(max_size=60) | st.text(st.sampled_from("ab:- \n'\"[]{}#&*!|>,~?\t\\<=%"), max_size=40))
-def test_any_text_may_come(text: str) -> None:
-    """It is read, or refused in a sentence."""
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text raises another exception."""
     found = read_yaml(text)
     assert not isinstance(found, NotYaml) or found.reason.endswith(".")
 
 
-def test_a_refusal_does_not_show_what_stands_there() -> None:
-    """It may be a secret."""
+def test_an_error_does_not_quote_the_text() -> None:
+    """It may contain a secret."""
     for text in ("a: 'secret", "a: 1\nsecret", "a: !secret b", "a: !secret!b c", "a: *secret", "a: %secret"):
         found = read_yaml(text)
         assert isinstance(found, NotYaml)

@@ -1,4 +1,4 @@
-"""One process of a node, and the operator's commands for its agents and tasks."""
+"""A process of a node and the operator's commands for its agents and tasks."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The operator of one node, and agents of another."""
+"""The operator of one node and an agent of another."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.support.postgres import Server
 
 
 def _operator(node: CisNode) -> Operated:
-    """Of a node that was made without one."""
+    """The operator's commands of a node that was created without them."""
     reply, feed = OperatorReply(), LiveFeed(now_ms=now_ms)
     ports = node.core.desk._ports
     assert isinstance(ports.replies, dict)
@@ -21,7 +21,7 @@ def _operator(node: CisNode) -> Operated:
         node_id=node.name,
         database=node.node.database,
         routes=node.core.table,
-        desk=node.core.desk,
+        tasks=node.core.desk,
         local=node.core.local,
         replies=reply,
         feed=feed,
@@ -31,10 +31,10 @@ def _operator(node: CisNode) -> Operated:
     return Operated(parts, node.core, node.hands, Eyes(feed))
 
 
-async def test_an_agent_of_another_node_is_given_work(
+async def test_a_task_can_be_sent_to_an_agent_of_another_node(
     postgres_server: Server, migrated_template: str
 ) -> None:
-    """It is seen, routed to, and its reports and answers come back to whoever waits here."""
+    """The agent is listed and has a route, and its progress and answer arrive at the waiting command."""
     async with cis_nodes(postgres_server, migrated_template) as nodes:
         here, there = await nodes.begin("here.test", "there.test")
         await there.hands.come("cook")
@@ -53,6 +53,6 @@ async def test_an_agent_of_another_node_is_given_work(
         task = await there.given()
         assert str(task.request.from_address) == "operator@here.test"
         await there.hands.do(task, Answer(False, "burnt", 7), {"message": "halfway"})
-        said = await waiting
-        assert "halfway" in [one["text"] for one in said if one["type"] == "progress"]
-        assert (said[-1]["output"], said[-1]["exit"]) == ("burnt", 7)
+        items = await waiting
+        assert "halfway" in [one["text"] for one in items if one["type"] == "progress"]
+        assert (items[-1]["output"], items[-1]["exit"]) == ("burnt", 7)

@@ -13,7 +13,7 @@ from tests.support.agents import address, registered
 from tests.support.operated import Operated
 
 
-async def _some(node: Operated) -> None:
+async def _register_agents(node: Operated) -> None:
     now = now_ms()
     await node.hands.come("cook", runtime="kimi", capabilities=("cooking",))
     await node.table.take(
@@ -46,25 +46,26 @@ async def _some(node: Operated) -> None:
         ({"search": "nothing"}, []),
     ],
 )
-async def test_agents_are_found(node: Operated, given: dict[str, object], found: list[str]) -> None:
-    """By node, status, capability and words; those of this node first, those that are gone on demand."""
-    await _some(node)
+async def test_agents_are_filtered(node: Operated, given: dict[str, object], found: list[str]) -> None:
+    """By node, status, capability and words. Agents of this node are first; offline agents are listed only on
+    request."""
+    await _register_agents(node)
     answer = await node.ask("agents-list", **given)
     assert [one["address"] for one in answer["agents"]] == found
     assert answer["total"] == len(found)
 
 
-async def test_a_list_says_how_many_there_are(node: Operated) -> None:
-    """Whatever is shown of them."""
-    await _some(node)
+async def test_a_list_has_the_total(node: Operated) -> None:
+    """Even if not all agents are returned."""
+    await _register_agents(node)
     answer = await node.ask("agents-list", limit=1)
     assert ([one["address"] for one in answer["agents"]], answer["total"]) == (["cook@here.test"], 3)
-    with pytest.raises(LocalError, match="no status of an agent"):
+    with pytest.raises(LocalError, match="not a status of an agent"):
         await node.ask("agents-list", status="asleep")
 
 
-async def test_of_very_many_the_first_are_shown(node: Operated) -> None:
-    """In their order, in whatever order they were learned; and all of them are counted."""
+async def test_the_first_of_many_agents_are_returned(node: Operated) -> None:
+    """Sorted, however they were registered, with the total."""
     numbers = random.Random(7).sample(range(3_000), 3_000)
     await node.table.take([registered(f"worker-{number:04}@a.test", now_ms()) for number in numbers])
     answer = await node.ask("agents-list", limit=7, search="worker")
@@ -72,9 +73,9 @@ async def test_of_very_many_the_first_are_shown(node: Operated) -> None:
     assert answer["total"] == 3_000
 
 
-async def test_all_that_is_known_of_an_agent_of_this_node(node: Operated) -> None:
-    """Its queue, what it works on, and the tokens with which it may come."""
-    await _some(node)
+async def test_a_local_agent_is_shown(node: Operated) -> None:
+    """With its queue, its tasks and its number of tokens."""
+    await _register_agents(node)
     node.hands.settings_of["cook"] = AgentSettings(1, 5)
     for request_id in ("one", "two"):
         await node.whole("task-send", to="cook", prompt="Cook.", id=request_id)
@@ -86,9 +87,9 @@ async def test_all_that_is_known_of_an_agent_of_this_node(node: Operated) -> Non
     assert (shown["namespaces"], shown["tokens"], shown["configured"]) == (["default"], 0, False)
 
 
-async def test_all_that_is_known_of_an_agent_elsewhere(node: Operated) -> None:
-    """Its node, how that is reached and whether it is trusted; and why it has gone."""
-    await _some(node)
+async def test_a_remote_agent_is_shown(node: Operated) -> None:
+    """With its node's URL and trust, and why it is offline."""
+    await _register_agents(node)
     await node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
     shown = await node.ask("agents-show", agent="gone@a.test")
     assert (shown["status"], shown["gone_reason"], shown["queue"]) == ("gone", "crash", None)

@@ -1,4 +1,4 @@
-"""The commands by their names."""
+"""All commands about agents and tasks."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ JUNK: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", sorted({**COMMANDS, **STREAMS}))
-async def test_a_command_answers_or_says_what_is_missing(node: Operated, name: str) -> None:
-    """Whatever it is given: an answer that passes through the socket, or a sentence for a person."""
+async def test_a_command_answers_or_raises_a_local_error(node: Operated, name: str) -> None:
+    """With any arguments the answer is valid JSON, or the error has advice."""
     long = dict.fromkeys(JUNK, "x" * 5_000)
     texts = dict.fromkeys(JUNK, "a@b@c")
     refusals: list[LocalError] = []

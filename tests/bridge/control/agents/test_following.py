@@ -15,40 +15,40 @@ from tests.support.operated import HERE, Operated, item, operated
 KEY = TaskKey(HERE, "one")
 
 
-async def test_what_is_said_comes_in_its_order(node: Operated) -> None:
-    """States, reports, and the result at the end; nothing behind it."""
+async def test_items_are_in_order(node: Operated) -> None:
+    """States and progress, and the result as the last item."""
     await node.hands.come("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     doing = asyncio.create_task(
         node.hands.do(await node.given(), Answer(True, "Done.", 0), *({"message": str(n)} for n in range(5)))
     )
-    said = [one async for one in follow(node.parts, KEY)]
+    items = [one async for one in follow(node.parts, KEY)]
     await doing
-    assert [one["text"] for one in said if one["type"] == "progress"] == ["0", "1", "2", "3", "4"]
-    assert [one["type"] for one in said].index("result") == len(said) - 1
-    assert (said[-1]["output"], said[-1]["exit"]) == ("Done.", 0)
+    assert [one["text"] for one in items if one["type"] == "progress"] == ["0", "1", "2", "3", "4"]
+    assert [one["type"] for one in items].index("result") == len(items) - 1
+    assert (items[-1]["output"], items[-1]["exit"]) == ("Done.", 0)
     assert node.parts.replies._waiting == {}
 
 
-async def test_who_is_slow_is_told_how_many_are_missing(node: Operated) -> None:
-    """Only the newest hundred reports are kept, and so nobody's memory grows."""
+async def test_a_slow_client_receives_the_number_of_deleted_reports(node: Operated) -> None:
+    """Only the newest hundred reports are stored."""
     await node.hands.come("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     task = await node.given()
     items = follow(node.parts, KEY)
     await item(items, type="state")
     await node.hands.do(task, Answer(True, "Done.", 0), *({"message": str(n)} for n in range(130)))
-    said = [one async for one in items]
-    left_out = [one for one in said if one["type"] == "left_out"]
+    received = [one async for one in items]
+    left_out = [one for one in received if one["type"] == "left_out"]
     assert [one["count"] for one in left_out] == [30]
-    assert [one["text"] for one in said if one["type"] == "progress"] == [str(n) for n in range(30, 130)]
+    assert [one["text"] for one in received if one["type"] == "progress"] == [str(n) for n in range(30, 130)]
 
 
-async def test_it_sees_what_another_process_does(
+async def test_changes_by_another_process_are_followed(
     node: Operated, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent is attached there, and the answer is given there: it is looked at now and then."""
-    monkeypatch.setattr(following, "LOOK_AGAIN", 0.05)
+    """The agent is attached to another process. The task is polled."""
+    monkeypatch.setattr(following, "POLL_INTERVAL", 0.05)
     async with operated(database) as other:
         await other.hands.come("worker")
         await other.whole("task-send", to="worker@here.test", prompt="Do it.", id="one")
@@ -59,7 +59,7 @@ async def test_it_sees_what_another_process_does(
         assert (await item(items, type="result"))["output"] == "Done."
 
 
-async def test_a_task_that_is_not_known_any_more_is_told(node: Operated) -> None:
-    """It is not waited for in vain."""
-    with pytest.raises(LocalError, match="not known any more"):
+async def test_a_deleted_task_is_an_error(node: Operated) -> None:
+    """The command does not wait for it."""
+    with pytest.raises(LocalError, match="no longer stored"):
         await anext(follow(node.parts, KEY))

@@ -1,4 +1,4 @@
-"""Asking in the name of a person."""
+"""Requests in the name of a person."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ from storage.errors import LocalError
 ALICE, BOB, EVE = (f"@{name}:their.server" for name in ("alice", "bob", "eve"))
 
 
-class AliceAlone:
-    """Satisfies `SpeaksForPeople`."""
+class OnlyAlice:
+    """Can act only for Alice. Satisfies `SpeaksForPeople`."""
 
     async def can_speak_for(self, person: str) -> bool:
         return person == ALICE
@@ -22,29 +22,31 @@ class AliceAlone:
     async def speak(
         self, room_id: str, person: str, type_: str, content: Mapping[str, Any], *, transaction_id: str
     ) -> str:
-        raise AssertionError("nothing is said before the task is there")
+        raise AssertionError("no message is sent before the task exists")
 
 
-FOR_PEOPLE = ForPeople(AliceAlone(), Rights({ALICE: Level.WORK, BOB: Level.WORK, EVE: Level.LOOK}))
+FOR_PEOPLE = ForPeople(OnlyAlice(), Rights({ALICE: Level.WORK, BOB: Level.WORK, EVE: Level.LOOK}))
 
 
-async def test_the_person_asks() -> None:
-    """Under an address of this node, as in a room."""
+async def test_the_person_has_an_address_of_this_node() -> None:
+    """The same address as for requests in a room."""
     assert await address_of(ALICE, FOR_PEOPLE, "here") == AgentAddress("alice:their.server", "here")
 
 
 @pytest.mark.parametrize(
     ("person", "for_people", "words"),
     [
-        ("alice", FOR_PEOPLE, "no Matrix user"),
-        (ALICE, None, "speaks for nobody"),
+        ("alice", FOR_PEOPLE, "not a Matrix user id"),
+        (ALICE, None, "cannot act for people"),
         (EVE, FOR_PEOPLE, 'the rule "@eve:their.server" = "look"'),
         ("@carol:their.server", FOR_PEOPLE, "no rule of"),
-        (BOB, FOR_PEOPLE, "cannot speak for @bob"),
-        (f"@{'=' * 100}:y", FOR_PEOPLE, "cannot ask for anything here"),
+        (BOB, FOR_PEOPLE, "cannot act for @bob"),
+        (f"@{'=' * 100}:y", FOR_PEOPLE, "cannot request tasks here"),
     ],
 )
-async def test_why_not_is_said(person: str, for_people: ForPeople | None, words: str) -> None:
-    """Each in a sentence of its own."""
+async def test_a_request_that_is_not_possible_is_refused(
+    person: str, for_people: ForPeople | None, words: str
+) -> None:
+    """Each reason has its own message."""
     with pytest.raises(LocalError, match=words):
         await address_of(person, for_people, "here")

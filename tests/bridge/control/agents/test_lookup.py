@@ -1,4 +1,4 @@
-"""The agent or the task that is meant."""
+"""Finding an agent or a task by what the operator typed."""
 
 import pytest
 
@@ -12,12 +12,13 @@ from tests.support.desk import request
 from tests.support.operated import Operated
 
 
-async def test_an_agent_by_its_address_or_its_id(node: Operated) -> None:
-    """That of this node comes first; of several elsewhere one has to be named, unless one alone is there."""
+async def test_an_agent_is_found_by_its_address_or_id(node: Operated) -> None:
+    """A local agent has precedence. An id of several remote agents is ambiguous, unless only one of them is
+    online."""
     now = now_ms()
     await node.table.take([registered("worker@a.test", now), registered("worker@b.test", now)])
     assert find_agent(node.parts, "worker@b.test").node_id == "b.test"
-    with pytest.raises(LocalError, match=r"2 agents worker: worker@a.test, worker@b.test"):
+    with pytest.raises(LocalError, match=r"2 agents with the id worker: worker@a.test, worker@b.test"):
         find_agent(node.parts, "worker")
     await node.table.take([Unregistered(address("worker@a.test"), "shutdown", now + 1)])
     assert find_agent(node.parts, "worker").node_id == "b.test"
@@ -29,20 +30,20 @@ async def test_an_agent_by_its_address_or_its_id(node: Operated) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a@b@c", "That is no address."),
+        ("a@b@c", "That is not an address."),
         ("nobody", "No agent nobody is known."),
         ("nobody@b.test", "No node b.test is known."),
-        ("@", "That is no address."),
+        ("@", "That is not an address."),
     ],
 )
-async def test_what_is_no_agent_is_told(node: Operated, text: str, sentence: str) -> None:
-    """With what is wrong with it."""
+async def test_an_unknown_agent_is_an_error(node: Operated, text: str, sentence: str) -> None:
+    """The message says what is wrong."""
     with pytest.raises(LocalError, match=sentence):
         find_agent(node.parts, text)
 
 
-async def test_a_task_by_its_key_or_an_id(node: Operated) -> None:
-    """The same request id of two nodes is two tasks: then its node has to be named."""
+async def test_a_task_is_found_by_its_key_or_an_id(node: Operated) -> None:
+    """Two nodes can use the same request id. Then only the key is unique."""
     for node_id in ("living", "kitchen"):
         await node.core.desk.submit(
             request(key=TaskKey(node_id, "req-1"), task_id=f"task-of-{node_id}", to="worker@here.test")
@@ -51,7 +52,7 @@ async def test_a_task_by_its_key_or_an_id(node: Operated) -> None:
     assert (await find_task(node.parts, "req-1@kitchen")).key.node_id == "kitchen"
     assert (await find_task(node.parts, "task-of-living")).key.node_id == "living"
     assert (await find_task(node.parts, "a@b")).key.request_id == "a@b"
-    with pytest.raises(LocalError, match="Several tasks are called req-1"):
+    with pytest.raises(LocalError, match="Several tasks have the id req-1"):
         await find_task(node.parts, "req-1")
-    with pytest.raises(LocalError, match="No task req-9 is known"):
+    with pytest.raises(LocalError, match="No task req-9 is stored"):
         await find_task(node.parts, "req-9")

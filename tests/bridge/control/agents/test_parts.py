@@ -1,4 +1,4 @@
-"""What the commands work on."""
+"""The services that the commands use."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ from bridge.control.agents.context import Parts
 from tests.support.operated import Operated
 
 
-def test_it_is_of_one_centre(node: Operated) -> None:
-    """All of it is there once the core has been made."""
-    assert {field.name for field in dataclasses.fields(Parts)} >= {"routes", "desk", "local", "feed"}
+def test_the_services_are_those_of_the_core(node: Operated) -> None:
+    """The commands use the core's routing table and task service."""
+    assert {field.name for field in dataclasses.fields(Parts)} >= {"routes", "tasks", "local", "feed"}
     assert node.parts.routes is node.core.table
-    assert node.parts.desk is node.core.desk
+    assert node.parts.tasks is node.core.desk

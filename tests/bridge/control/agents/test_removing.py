@@ -13,8 +13,8 @@ from tests.support.agents import address, registered
 from tests.support.operated import Operated, item
 
 
-async def test_an_agent_of_this_node_is_unregistered(node: Operated) -> None:
-    """With a reason that everybody is told; its tokens are named, for it may come back with one."""
+async def test_a_local_agent_is_unregistered(node: Operated) -> None:
+    """All nodes receive the reason. The answer has the tokens with which the agent can attach again."""
     await node.hands.come("worker")
     token, _ = await AgentTokens(node.parts.database, now_ms=now_ms).create("worker", "", None)
     answer = await node.ask("agents-remove", agent="worker", reason="too slow")
@@ -22,35 +22,37 @@ async def test_an_agent_of_this_node_is_unregistered(node: Operated) -> None:
     agent = node.table.agent(address("worker@here.test"))
     assert agent is not None
     assert (agent.is_here, agent.gone_reason) == (False, "too slow")
-    with pytest.raises(LocalError, match="has gone already: too slow"):
+    with pytest.raises(LocalError, match="is already offline: too slow"):
         await node.ask("agents-remove", agent="worker")
     await node.hands.come("worker")
     assert (await node.ask("agents-show", agent="worker"))["status"] == "idle"
 
 
-async def test_what_the_configuration_names_stays(node: Operated) -> None:
-    """It would be back with the next start."""
+async def test_an_agent_in_the_configuration_cannot_be_removed(node: Operated) -> None:
+    """It would return at the next start."""
     await node.hands.come("fixed")
-    with pytest.raises(LocalError, match="The configuration names the agent fixed"):
+    with pytest.raises(LocalError, match="the agent fixed because it is in the configuration"):
         await node.ask("agents-remove", agent="fixed")
     agent = node.table.agent(address("fixed@here.test"))
     assert agent is not None
     assert agent.is_here
 
 
-async def test_what_a_connector_keeps_stays(node: Operated) -> None:
-    """It would be told of again at once."""
-    kept = replace(node.parts, kept=lambda agent: LocalError(f"{agent.agent_id} is there.", "Wait."))
+async def test_a_connector_can_refuse_a_removal(node: Operated) -> None:
+    """It would register the agent again at once."""
+    parts = replace(
+        node.parts, removal_refusal=lambda agent: LocalError(f"{agent.agent_id} is there.", "Wait.")
+    )
     await node.hands.come("worker")
     with pytest.raises(LocalError, match="worker is there"):
-        await agents_remove(kept, {"agent": "worker"})
+        await agents_remove(parts, {"agent": "worker"})
     agent = node.table.agent(address("worker@here.test"))
     assert agent is not None
     assert agent.is_here
 
 
-async def test_an_agent_of_another_node_is_forgotten_until_it_registers_anew(node: Operated) -> None:
-    """No route leads to it any more, and what it was given fails; even if its node's clock is ahead."""
+async def test_a_remote_agent_is_removed_until_it_registers_again(node: Operated) -> None:
+    """Its route is removed and its tasks fail, even if the clock of its node is ahead."""
     ahead = now_ms() + 60_000
     await node.table.take([registered("fixed@a.test", ahead)])
     async with node.stream("task-send", to="fixed@a.test", prompt="Do it.", id="one", wait=True) as items:

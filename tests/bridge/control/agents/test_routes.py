@@ -5,8 +5,8 @@ from tests.support.agents import registered
 from tests.support.operated import Operated
 
 
-async def test_here_elsewhere_or_nowhere(node: Operated) -> None:
-    """The decision, and a sentence that says why."""
+async def test_local_remote_and_unknown_routes(node: Operated) -> None:
+    """Each with the reason."""
     await node.hands.come("worker")
     await node.table.take([registered("coder@a.test", now_ms()), registered("coder@b.test", now_ms())])
     await node.table.set_node("a.test", "http://10.0.0.1:7676", trusted=True)
@@ -21,9 +21,9 @@ async def test_here_elsewhere_or_nowhere(node: Operated) -> None:
     assert nowhere["advice"]
 
 
-async def test_the_mistake_in_an_address_is_named(node: Operated) -> None:
-    """It is no failure of the command."""
+async def test_an_invalid_address_is_explained(node: Operated) -> None:
+    """The command does not fail."""
     for text, words in (("a@b@c", "no @"), ("@here.test", "empty"), ("x" * 300, "at most")):
-        said = await node.ask("route", address=text)
-        assert (said["decision"], said["code"]) == ("unknown", "INVALID_PAYLOAD")
-        assert words in said["why"]
+        answer = await node.ask("route", address=text)
+        assert (answer["decision"], answer["code"]) == ("unknown", "INVALID_PAYLOAD")
+        assert words in answer["why"]

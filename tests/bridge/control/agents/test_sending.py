@@ -16,8 +16,8 @@ from tests.bridge.control.agents.test_in_a_name import ALICE, BOB, FOR_PEOPLE
 from tests.support.operated import Operated, item, operated
 
 
-async def test_a_task_is_given_and_answered(node: Operated) -> None:
-    """With everything that was said of it; its key comes first."""
+async def test_a_task_is_sent_and_answered(node: Operated) -> None:
+    """With all fields of the request. The first item has the task's key."""
     await node.hands.come("worker")
     given: dict[str, Any] = {
         "to": "worker",
@@ -52,31 +52,31 @@ async def test_a_task_is_given_and_answered(node: Operated) -> None:
         assert [one async for one in items] == []
 
 
-async def test_who_does_not_wait_has_the_key(node: Operated) -> None:
-    """An id is found for it if none was chosen; the answer is kept for whoever asks."""
+async def test_without_waiting_the_key_is_returned(node: Operated) -> None:
+    """An id is generated if none is given. The answer is stored for later commands."""
     await node.hands.come("worker")
     [accepted] = await node.whole("task-send", to="worker", prompt="Do it.")
     assert accepted["task"].startswith("operator-")
     await node.hands.do(await node.given(), Answer(True, "Done.", 0))
-    said = await node.whole("task-wait", task=accepted["task"])
-    assert said[-1]["output"] == "Done."
+    received = await node.whole("task-wait", task=accepted["task"])
+    assert received[-1]["output"] == "Done."
 
 
 async def test_the_same_id_is_the_same_task(node: Operated) -> None:
-    """Nothing is done twice; other work under that id is refused."""
+    """The task is not executed again. Another request with the same id is refused."""
     await node.hands.come("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     await node.hands.do(await node.given(), Answer(True, "Done.", 0))
-    said = await node.whole("task-send", to="worker", prompt="Do it.", id="one", wait=True)
-    assert (said[0]["again"], said[-1]["output"]) == (True, "Done.")
+    received = await node.whole("task-send", to="worker", prompt="Do it.", id="one", wait=True)
+    assert (received[0]["again"], received[-1]["output"]) == (True, "Done.")
     assert node.hands.given.empty()
     [refused] = await node.whole("task-send", to="worker", prompt="Do that.", id="one", wait=True)
     assert (refused["type"], refused["error_code"]) == ("refused", "INVALID_PAYLOAD")
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-async def test_each_code_is_told(node: Operated, code: ErrorCode) -> None:
-    """With what to do, and the code with which a command ends."""
+async def test_each_error_code_is_reported(node: Operated, code: ErrorCode) -> None:
+    """With advice and an exit code."""
     await node.hands.come("worker")
     async with node.stream("task-send", to="worker", prompt="Do it.", id="one", wait=True) as items:
         await item(items, type="accepted")
@@ -86,10 +86,10 @@ async def test_each_code_is_told(node: Operated, code: ErrorCode) -> None:
     assert result["advice"] == code.advice
 
 
-async def test_nobody_to_do_it(node: Operated) -> None:
-    """An address that leads nowhere is answered, an id alone or what is no address is refused."""
-    said = await node.whole("task-send", to="nobody@here.test", prompt="Do it.", id="one", wait=True)
-    assert (said[-1]["type"], said[-1]["error_code"]) == ("result", "AGENT_NOT_FOUND")
+async def test_an_unknown_agent_is_reported(node: Operated) -> None:
+    """A task to a complete address fails. A single id or an invalid address is refused."""
+    received = await node.whole("task-send", to="nobody@here.test", prompt="Do it.", id="one", wait=True)
+    assert (received[-1]["type"], received[-1]["error_code"]) == ("result", "AGENT_NOT_FOUND")
     for to, code in (("nobody", "AGENT_NOT_FOUND"), ("a@b@c", "INVALID_PAYLOAD")):
         [refused] = await node.whole("task-send", to=to, prompt="Do it.", wait=True)
         assert (refused["type"], refused["error_code"], refused["exit"]) == (
@@ -99,8 +99,8 @@ async def test_nobody_to_do_it(node: Operated) -> None:
         )
 
 
-async def test_a_queue_is_told_of(node: Operated) -> None:
-    """Whoever waits behind others knows it."""
+async def test_a_queued_task_is_reported(node: Operated) -> None:
+    """The stream has the state `queued`."""
     await node.hands.come("worker")
     node.hands.settings_of["worker"] = AgentSettings(1, 5)
     await node.whole("task-send", to="worker", prompt="First.", id="one")
@@ -111,8 +111,8 @@ async def test_a_queue_is_told_of(node: Operated) -> None:
         assert (await item(items, type="result"))["output"] == "Done too."
 
 
-async def test_what_is_too_much_is_refused(node: Operated) -> None:
-    """By the desk in its own words, or before that with a sentence."""
+async def test_a_request_that_is_too_large_is_refused(node: Operated) -> None:
+    """By the task service, or by the validation of arguments."""
     await node.hands.come("worker")
     [refused] = await node.whole("task-send", to="worker", prompt="x" * 300_000, wait=True)
     assert (refused["error_code"], "are allowed" in refused["reason"]) == ("INVALID_PAYLOAD", True)
@@ -122,8 +122,8 @@ async def test_what_is_too_much_is_refused(node: Operated) -> None:
         )
 
 
-async def test_a_restart_loses_nothing(node: Operated, database: Database) -> None:
-    """Another process goes on where this one has stopped."""
+async def test_a_task_survives_a_restart(node: Operated, database: Database) -> None:
+    """Another process continues with it."""
     await node.hands.come("worker")
     await node.whole("task-send", to="worker", prompt="Do it.", id="one")
     await node.given()
@@ -135,8 +135,8 @@ async def test_a_restart_loses_nothing(node: Operated, database: Database) -> No
         assert (await waiting)[-1]["output"] == "Done."
 
 
-async def test_a_task_is_given_in_a_persons_name(database: Database) -> None:
-    """It is the person's; the operator waits for it as for any other."""
+async def test_a_task_can_be_sent_in_a_persons_name(database: Database) -> None:
+    """The person is its requester, and the operator can wait for it."""
     async with operated(database, for_people=FOR_PEOPLE) as node:
         await node.hands.come("worker")
         async with node.stream(
@@ -148,6 +148,6 @@ async def test_a_task_is_given_in_a_persons_name(database: Database) -> None:
             assert in_name_of(task.request, "here.test") == ALICE
             await node.hands.do(task, Answer(True, "Done.", 0))
             assert (await item(items, type="result"))["output"] == "Done."
-        with pytest.raises(LocalError, match="cannot speak for"):
+        with pytest.raises(LocalError, match="cannot act for"):
             await node.whole("task-send", to="worker", prompt="Do it.", **{"as": BOB})
     assert node.hands.given.empty()

@@ -11,8 +11,8 @@ from storage.errors import LocalError
 from tests.support.operated import Operated, item
 
 
-async def test_what_happens_is_told(node: Operated) -> None:
-    """Agents, tasks, reports, and what nodes say to each other, from the moment of asking."""
+async def test_live_events_are_streamed(node: Operated) -> None:
+    """Of agents, tasks, progress and messages between nodes, from the first item on."""
     async with node.stream("tail") as items:
         await item(items, type="listening")
         await node.hands.come("worker")
@@ -27,8 +27,8 @@ async def test_what_happens_is_told(node: Operated) -> None:
     assert node.parts.feed._listeners == []
 
 
-async def test_it_can_be_narrowed(node: Operated) -> None:
-    """To an agent, a node, a task, a kind."""
+async def test_live_events_can_be_filtered(node: Operated) -> None:
+    """By agent, node, task and type."""
     await node.hands.come("worker", "other")
     async with node.stream("tail", types=["task"], agents=["other"], tasks=["two"]) as items:
         await item(items, type="listening")
@@ -38,7 +38,7 @@ async def test_it_can_be_narrowed(node: Operated) -> None:
         assert (first["type"], first["task"]) == ("task", "two@here.test")
 
 
-async def test_a_kind_that_there_is_not_is_told(node: Operated) -> None:
-    """Instead of nothing for ever."""
-    with pytest.raises(LocalError, match="There are agent, task, progress, dropped, cis"):
+async def test_an_unknown_type_is_an_error(node: Operated) -> None:
+    """The stream would be empty forever."""
+    with pytest.raises(LocalError, match="Use one of agent, task, progress, dropped, cis"):
         await node.whole("tail", types=["weather"])

@@ -15,7 +15,7 @@ async def _send(node: Operated, request_id: str, to: str = "worker", **more: obj
 
 
 async def test_tasks_are_listed_newest_first(node: Operated) -> None:
-    """By agent, requester and state; a page at a time."""
+    """Filtered by agent, requester and state, in pages."""
     await node.hands.come("worker", "other")
     for request_id in ("one", "two", "three"):
         await _send(node, request_id)
@@ -36,12 +36,12 @@ async def test_tasks_are_listed_newest_first(node: Operated) -> None:
     page = await node.ask("task-list", limit=2)
     assert await found(limit=2, before=page["next"]) == ["three", "two"]
     assert (await node.ask("task-list", limit=5))["next"] is None
-    with pytest.raises(LocalError, match="no state of a task"):
+    with pytest.raises(LocalError, match="not a state of a task"):
         await found(states=["lost"])
 
 
-async def test_all_that_is_known_of_a_task(node: Operated) -> None:
-    """The request, the states with their times, the reports, the answer."""
+async def test_a_task_is_shown(node: Operated) -> None:
+    """With its request, states, progress and answer."""
     await node.hands.come("worker")
     await _send(node, "one", context="Before.", metadata={"a": "b"}, model="large")
     task = await node.given()
@@ -56,7 +56,7 @@ async def test_all_that_is_known_of_a_task(node: Operated) -> None:
 
 
 async def test_a_task_is_cancelled_once(node: Operated) -> None:
-    """Whoever waits is told by whom and why; what has ended otherwise stays as it is."""
+    """The answer names the operator and the reason. A task that has ended is not changed."""
     await node.hands.come("worker")
     await _send(node, "one")
     task = await node.given()

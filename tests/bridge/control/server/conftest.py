@@ -1,4 +1,4 @@
-"""Two whole nodes that know each other, and the commands of one of them."""
+"""Two nodes that know each other, and the operator's commands of one of them."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -14,20 +14,20 @@ from tests.support.postgres import Server
 
 @dataclass
 class Operator:
-    """`ask("rooms-show", room="!a")` is what the command line does. `there` is the other node."""
+    """Executes commands like the command line: `ask("rooms-show", room="!a")`. `there` is the other node."""
 
     node: Node
     there: Node
 
     async def ask(self, command: str, /, **given: Any) -> Mapping[str, Any]:
         answer = await commands(self.node.homeserver)[command](given)
-        # Whatever is answered must pass through the socket.
-        said: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
-        return said
+        # The answer must be valid JSON.
+        decoded: Mapping[str, Any] = json.loads(json.dumps(dict(answer)))
+        return decoded
 
 
 @pytest.fixture
 async def operator(postgres_server: Server, migrated_template: str) -> AsyncIterator[Operator]:
-    """Of `here.test`, which knows `there.test`."""
+    """The operator of `here.test`, which knows `there.test`."""
     async with nodes(postgres_server, migrated_template) as running:
         yield Operator(*await running.start("here.test", "there.test"))

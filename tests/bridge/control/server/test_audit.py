@@ -15,8 +15,8 @@ def row(minutes: int, peer: str | None = "there.test", **more: object) -> AuditR
     return made._replace(**more)
 
 
-async def test_acts_are_found(operator: Operator) -> None:
-    """By who, by whom, by where and since when; the newest first."""
+async def test_entries_are_filtered(operator: Operator) -> None:
+    """By peer, user, room and time; the newest first."""
     rows = [
         row(1),
         row(2, "other.test", direction="out", outcome="refused", detail="403 M_FORBIDDEN: No."),

@@ -1,4 +1,4 @@
-"""The commands by their names."""
+"""All commands about rooms and servers."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from tests.bridge.control.server.conftest import Operator
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-async def test_a_command_answers_or_says_what_is_missing(operator: Operator, name: str) -> None:
-    """Whatever it is given: an answer that passes through the socket, or a sentence for a person."""
+async def test_a_command_answers_or_raises_a_local_error(operator: Operator, name: str) -> None:
+    """With any arguments the answer is valid JSON, or the error has advice."""
     junk = {"room": "\0", "event": 7, "server": ["a"], "limit": 10**30, "after": {"a": 1}, "type": "\ud800"}
     refusals = []
     for given in (

@@ -1,14 +1,14 @@
-"""How it stands with the servers that events are sent to."""
+"""The state of queues and servers."""
 
 from bridge.control.server.peers import Destinations, load_destinations
 from storage.federation.outbox import OutageRow, QueueDepth, queue_pdus, write_outage
 from tests.bridge.control.server.conftest import Operator
 
 
-async def test_what_the_database_says_counts_where_this_process_knows_nothing(operator: Operator) -> None:
-    """Another process sends there, or none does since the start."""
+async def test_without_a_sender_the_state_is_derived_from_the_database(operator: Operator) -> None:
+    """Another process sends to the server, or none since the start."""
     parts = operator.node.homeserver
-    # No sender: none of this process, because the name is of nobody who is looked after here.
+    # This process has no sender for these names.
     loaded = Destinations(
         {"waits.test": QueueDepth("waits.test", 2, 1, 1_000)}, {"down.test": OutageRow(5, 3, 9)}, {}
     )

@@ -3,8 +3,8 @@
 from tests.bridge.control.server.conftest import Operator
 
 
-async def test_an_event_is_shown_with_what_stands_around_it(operator: Operator) -> None:
-    """What it follows, rests on and is followed by; where it stands; who signed it."""
+async def test_an_event_is_shown_with_its_references(operator: Operator) -> None:
+    """In both directions, with its position and its signatures."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     first = await node.say(room_id, alice, "one")
@@ -21,11 +21,11 @@ async def test_an_event_is_shown_with_what_stands_around_it(operator: Operator) 
     assert (await operator.ask("events-show", event=second))["is_extremity"]
 
 
-async def test_an_entry_of_the_state_says_that_it_is_one(operator: Operator) -> None:
-    """And which events rest on it."""
+async def test_a_state_event_is_marked(operator: Operator) -> None:
+    """With the events that have it as an auth event."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
-    said = await node.say(room_id, alice, "one")
+    event_id = await node.say(room_id, alice, "one")
     topics = [
         await node.graph.send_event(room_id, "m.room.topic", {"topic": text}, alice, "") for text in "ab"
     ]
@@ -33,29 +33,29 @@ async def test_an_entry_of_the_state_says_that_it_is_one(operator: Operator) -> 
     assert [one["is_current_state"] for one in shown] == [False, True]
     state = await node.graph.current_state(room_id)
     levels = await operator.ask("events-show", event=state["m.room.power_levels", ""])
-    assert {"event_id": said, "as_previous": False, "as_auth": True} in levels["named_by"]
+    assert {"event_id": event_id, "as_previous": False, "as_auth": True} in levels["named_by"]
     create = await operator.ask("events-show", event=state["m.room.create", ""])
     assert (create["prev_events"], create["auth_events"]) == ([], [])
 
 
-async def test_a_redacted_event_is_shown_as_people_see_it(operator: Operator) -> None:
-    """With what asks for it; as it is kept only for whoever says so."""
+async def test_a_redacted_event_is_shown_as_clients_see_it(operator: Operator) -> None:
+    """With its redaction. The stored content is shown only with `raw`."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
-    said = await node.say(room_id, alice, "secret")
+    event_id = await node.say(room_id, alice, "secret")
     redaction = await node.graph.send_event(
-        room_id, "m.room.redaction", {"redacts": said}, alice, redacts=said
+        room_id, "m.room.redaction", {"redacts": event_id}, alice, redacts=event_id
     )
-    event = await operator.ask("events-show", event=said)
+    event = await operator.ask("events-show", event=event_id)
     assert (event["is_redacted"], event["event"]["content"]) == (True, {})
     assert event["redactions"] == [{"event_id": redaction.event_id, "sender": alice, "verdict": "accepted"}]
-    raw = await operator.ask("events-show", event=said, raw=True)
+    raw = await operator.ask("events-show", event=event_id, raw=True)
     assert raw["event"]["content"]["body"] == "secret"
-    assert (await operator.ask("events-show", event=redaction.event_id))["redacts"] == said
+    assert (await operator.ask("events-show", event=redaction.event_id))["redacts"] == event_id
 
 
-async def test_what_is_not_known_of_an_event_is_not_made_up(operator: Operator) -> None:
-    """The past of a room that was joined is elsewhere."""
+async def test_missing_references_have_no_verdict(operator: Operator) -> None:
+    """A joined room has no earlier events here."""
     node, there = operator.node, operator.there
     carol = there.user("carol")
     room_id = await there.create("12", carol)

@@ -1,4 +1,4 @@
-"""The room or the event that a person means."""
+"""Finding a room or an event by what the operator typed."""
 
 import pytest
 
@@ -17,23 +17,23 @@ async def named(operator: Operator, name: str) -> str:
 
 
 async def test_a_room_is_found_by_its_id_or_the_beginning_of_it(operator: Operator) -> None:
-    """With the `!` or without, which a shell takes for its own."""
+    """With or without the `!`, which shells interpret."""
     parts = operator.node.homeserver
     room_id = await named(operator, "Kitchen")
     for text in (room_id, room_id[1:], room_id[:12], room_id[1:12]):
         assert await find_room(parts, text) == room_id
-    with pytest.raises(LocalError, match="in no room !nowhere"):
+    with pytest.raises(LocalError, match="not joined a room !nowhere"):
         await find_room(parts, "!nowhere")
-    with pytest.raises(LocalError, match="in no room !"):
+    with pytest.raises(LocalError, match="not joined a room !"):
         await find_room(parts, "!")
 
 
 async def test_a_room_is_found_by_its_name(operator: Operator) -> None:
-    """In any case; of two with one name neither is meant."""
+    """Without regard to case. A name of two rooms is ambiguous."""
     parts = operator.node.homeserver
     first = await named(operator, "Kitchen")
     assert await find_room(parts, "kitchen") == first
-    with pytest.raises(LocalError, match="whose id, alias or name is cellar"):
+    with pytest.raises(LocalError, match="with the id, alias or name cellar"):
         await find_room(parts, "cellar")
     second = await named(operator, "KITCHEN")
     with pytest.raises(LocalError, match="several rooms") as refused:
@@ -43,7 +43,7 @@ async def test_a_room_is_found_by_its_name(operator: Operator) -> None:
 
 
 async def test_a_room_is_found_by_its_alias(operator: Operator) -> None:
-    """One of ours, or one of another server, which is asked."""
+    """A local alias, or one of another server, to which a request is sent."""
     here, there = operator.node, operator.there
     alice = there.user("alice")
     room_id, elsewhere = await there.create("12", alice), await there.create("12", alice)
@@ -57,8 +57,8 @@ async def test_a_room_is_found_by_its_alias(operator: Operator) -> None:
     assert await find_room(here.homeserver, "#kitchen:there.test") == room_id
     assert await find_room(here.homeserver, "#ours:here.test") == room_id
     for alias, problem in {
-        "#other:there.test": "which this node is not in",
-        "#bad:there.test": "which this node is not in",
+        "#other:there.test": "which this node has not joined",
+        "#bad:there.test": "which this node has not joined",
         "#none:there.test": "there.test answered 404",
         "#none:here.test": "has no alias",
         "#": "is not an alias",
@@ -67,8 +67,8 @@ async def test_a_room_is_found_by_its_alias(operator: Operator) -> None:
             await find_room(here.homeserver, alias)
 
 
-async def test_an_id_that_may_be_several_is_none(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a few of them, so that the next one can be told from them."""
+async def test_an_ambiguous_id_is_an_error(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message lists some matches."""
     monkeypatch.setattr(finding, "SHORTEST", 0)
     parts = operator.node.homeserver
     first, second = await named(operator, "A"), await named(operator, "B")
@@ -80,7 +80,7 @@ async def test_an_id_that_may_be_several_is_none(operator: Operator, monkeypatch
 
 
 async def test_an_event_is_found_by_its_id_or_the_beginning_of_it(operator: Operator) -> None:
-    """With the `$` or without, which a shell takes for its own."""
+    """With or without the `$`, which shells interpret."""
     node = operator.node
     room_id = await named(operator, "Kitchen")
     event_id = await node.say(room_id, node.user("alice"), "hello")
@@ -92,7 +92,7 @@ async def test_an_event_is_found_by_its_id_or_the_beginning_of_it(operator: Oper
 
 
 async def test_rooms_are_searched_page_by_page(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many are looked at together, and in one order; what is too much is said."""
+    """In one order, whatever the batch size. The number of searched rooms is limited."""
     monkeypatch.setattr(finding, "AT_ONCE", 2)
     parts = operator.node.homeserver
     rooms = sorted(
@@ -105,6 +105,6 @@ async def test_rooms_are_searched_page_by_page(operator: Operator, monkeypatch: 
     assert ([one.row.room_id for one in found], on) == (kitchens[2:], None)
     [by_id], _ = await search(parts, rooms[0][3:20].upper(), "", 5)
     assert by_id.row.room_id == rooms[0]
-    monkeypatch.setattr(finding, "MOST_SEARCHED", 2)
-    with pytest.raises(LocalError, match="are not searched at once"):
+    monkeypatch.setattr(finding, "MAX_SEARCHED", 2)
+    with pytest.raises(LocalError, match="stopped after 2 rooms"):
         await search(parts, "nowhere", "", 2)

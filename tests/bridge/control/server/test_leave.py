@@ -7,9 +7,9 @@ from storage.errors import LocalError
 from tests.bridge.control.server.conftest import Operator
 
 
-async def test_all_of_ours_leave(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few at a time, in the order of their ids; those of other servers stay."""
-    monkeypatch.setattr(leaving, "MOST_AT_ONCE", 2)
+async def test_all_local_users_leave(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In batches sorted by id. Users of other servers stay."""
+    monkeypatch.setattr(leaving, "MAX_AT_ONCE", 2)
     node, there = operator.node, operator.there
     alice, bob, carol, dave = (node.user(name) for name in ("alice", "bob", "carol", "dave"))
     room_id = await node.create("12", alice)
@@ -31,8 +31,8 @@ async def test_all_of_ours_leave(operator: Operator, monkeypatch: pytest.MonkeyP
     assert (await operator.ask("rooms-leave", room=room_id))["users"] == []
 
 
-async def test_one_of_ours_leaves(operator: Operator) -> None:
-    """And nobody whom it is not for this node to move."""
+async def test_one_local_user_leaves(operator: Operator) -> None:
+    """Users of other servers are refused."""
     node = operator.node
     alice, bob = node.user("alice"), node.user("bob")
     room_id = await node.create("12", alice)
@@ -50,8 +50,8 @@ async def test_one_of_ours_leaves(operator: Operator) -> None:
         await operator.ask("rooms-leave", room=room_id, user="@x:there.test")
 
 
-async def test_an_invite_into_a_room_elsewhere_is_rejected(operator: Operator) -> None:
-    """This node knows the room by its id alone."""
+async def test_an_invite_to_a_remote_room_is_rejected(operator: Operator) -> None:
+    """This node knows the room only by its id."""
     node, there = operator.node, operator.there
     bob, carol = node.user("bob"), there.user("carol")
     room_id = await there.create("12", carol, join_rule="invite")
@@ -62,19 +62,19 @@ async def test_an_invite_into_a_room_elsewhere_is_rejected(operator: Operator) -
     left = await operator.ask("rooms-leave", room=room_id)
     assert [(one["user_id"], one["problem"]) for one in left["users"]] == [(bob, None)]
     await there.until_member(room_id, bob, "leave")
-    with pytest.raises(LocalError, match="in no room"):
+    with pytest.raises(LocalError, match="not joined a room"):
         await operator.ask("rooms-leave", room=room_id)
 
 
-async def test_who_cannot_leave_keeps_nobody_from_it(
+async def test_a_user_who_cannot_leave_does_not_stop_the_others(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What kept him is told."""
+    """The error is in the answer."""
     node = operator.node
     alice, bob = node.user("alice"), node.user("bob")
     room_id = await node.create("12", alice)
     await node.membership.join(room_id, bob)
-    # What the table says and the room does not: the rules refuse to let her leave who is not in it.
+    # The table disagrees with the room, so the auth rules reject Alice's leave event.
     await node.membership.leave(room_id, alice)
     async with node.database.transaction() as connection:
         await connection.execute("UPDATE current_state SET membership = 'join' WHERE state_key = $1", alice)

@@ -7,7 +7,7 @@ from tests.bridge.control.server.conftest import Operator
 
 
 async def test_another_node_is_checked(operator: Operator) -> None:
-    """It is found, reached, believed, and believes us; that it is spoken with in the open is told."""
+    """Discovery, connection and authentication in both directions. Plain HTTP is a warning."""
     answer = await operator.ask("peers-check", server="there.test")
     assert answer["verdict"] == "warning"
     texts = " ".join(finding["text"] for finding in answer["findings"])
@@ -15,8 +15,8 @@ async def test_another_node_is_checked(operator: Operator) -> None:
     assert "in plain HTTP" in texts
 
 
-async def test_a_node_that_is_down_is_told(operator: Operator) -> None:
-    """With what it answers."""
+async def test_a_node_that_is_down_is_a_fault(operator: Operator) -> None:
+    """The finding has its response."""
     operator.there.is_down = True
     answer = await operator.ask("peers-check", server="there.test")
     faults = [finding for finding in answer["findings"] if finding["verdict"] == "fault"]
@@ -25,17 +25,17 @@ async def test_a_node_that_is_down_is_told(operator: Operator) -> None:
     assert faults[0]["advice"]
 
 
-async def test_a_node_checks_itself(operator: Operator) -> None:
-    """By the keys that are published under its name."""
+async def test_a_node_can_check_itself(operator: Operator) -> None:
+    """With the keys that are published under its name."""
     answer = await operator.ask("peers-check", self=True)
     assert answer["server"] == "here.test"
     assert answer["verdict"] != "fault"
     assert await operator.ask("peers-check", server="here.test") == answer
 
 
-async def test_what_is_to_be_checked_must_be_said(operator: Operator) -> None:
-    """And what is no server name is a finding, not a crash."""
-    with pytest.raises(LocalError, match="Which server"):
+async def test_a_server_name_is_required(operator: Operator) -> None:
+    """An invalid server name is a finding, not an exception."""
+    with pytest.raises(LocalError, match="needs one server"):
         await operator.ask("peers-check")
     answer = await operator.ask("peers-check", server="https://there.test/")
     assert answer["verdict"] == "fault"

@@ -13,8 +13,7 @@ from tests.bridge.control.server.test_queue import TIMEOUT, shared_room, until_b
 
 
 async def test_every_known_server_is_listed(operator: Operator) -> None:
-    """Those of the configuration, those of rooms, those that do not answer; in trouble first, we ourselves
-    never."""
+    """From the configuration, from rooms and from outages; failing servers first, this node never."""
     await shared_room(operator)
     async with operator.node.database.transaction() as connection:
         await write_outage(connection, "down.test", OutageRow(5, 3, 9))
@@ -30,8 +29,8 @@ async def test_every_known_server_is_listed(operator: Operator) -> None:
     assert len((await operator.ask("peers-list", limit=1))["peers"]) == 1
 
 
-async def test_a_name_in_another_case_is_no_other_server(operator: Operator) -> None:
-    """The configuration may write it as it likes; and whom it refuses is told."""
+async def test_server_names_are_compared_without_case(operator: Operator) -> None:
+    """The list also shows servers that the policy does not admit."""
     await shared_room(operator)
     settings = operator.node.homeserver.settings
     object.__setattr__(settings, "peers", {"THERE.test": PeerSettings(), "new.test": PeerSettings()})
@@ -42,12 +41,12 @@ async def test_a_name_in_another_case_is_no_other_server(operator: Operator) -> 
 
 
 @pytest.mark.parametrize("how", [{"server": "there.test"}, {"all": True}])
-async def test_a_server_is_tried_again_at_once(operator: Operator, how: dict[str, object]) -> None:
-    """When it was put right nobody waits for the end of the back-off."""
+async def test_a_server_is_retried_at_once(operator: Operator, how: dict[str, object]) -> None:
+    """Without waiting for the end of the back-off."""
     here, there = operator.node, operator.there
     room_id = await shared_room(operator)
     there.is_down = True
-    said = await here.say(room_id, here.user("alice"), "one")
+    event = await here.say(room_id, here.user("alice"), "one")
     await until_backing_off(operator)
     # As after many failures, and without the five seconds that are between two attempts.
     schedule = here.outbox._senders["there.test"]._machine._schedule  # type: ignore[union-attr] # it runs
@@ -57,11 +56,11 @@ async def test_a_server_is_tried_again_at_once(operator: Operator, how: dict[str
     answer = await operator.ask("peers-retry", **how)
     assert answer == {"tried": [{"server": "there.test", "waiting": True}], "not_admitted": []}
     async with asyncio.timeout(TIMEOUT):
-        await there.until(lambda event_id, _: event_id == said)
+        await there.until(lambda event_id, _: event_id == event)
 
 
-async def test_whom_it_makes_no_sense_to_try_is_refused(operator: Operator) -> None:
-    """In a sentence each."""
+async def test_a_retry_that_is_not_possible_is_refused(operator: Operator) -> None:
+    """Each reason has its own message."""
     for server, problem in {
         "no server": "is not a server name",
         "here.test": "is this node itself",
@@ -75,5 +74,5 @@ async def test_whom_it_makes_no_sense_to_try_is_refused(operator: Operator) -> N
         {"server": "idle.test", "waiting": False}
     ]
     object.__setattr__(operator.node.homeserver.settings, "policy", policy((), is_open=False))
-    with pytest.raises(LocalError, match="does not let this node speak with"):
+    with pytest.raises(LocalError, match="does not allow federation with"):
         await operator.ask("peers-retry", server="there.test")

@@ -14,7 +14,7 @@ TIMEOUT = 30.0
 
 
 async def until_backing_off(operator: Operator) -> None:
-    """An attempt has failed."""
+    """Wait until an attempt has failed."""
     async with asyncio.timeout(TIMEOUT):
         while operator.node.outbox.contact("there.test").failure is None or (
             operator.node.outbox.view()["there.test"].state is not State.BACKING_OFF
@@ -23,26 +23,26 @@ async def until_backing_off(operator: Operator) -> None:
 
 
 async def shared_room(operator: Operator) -> str:
-    """With somebody of both servers, and everything sent."""
+    """Create a room with a user of each server."""
     here, there = operator.node, operator.there
     room_id = await here.create("12", here.user("alice"))
     await there.membership.join(room_id, there.user("carol"), ["here.test"])
     return room_id
 
 
-async def test_nothing_waits(operator: Operator) -> None:
-    """And nothing is made up."""
+async def test_empty_queues(operator: Operator) -> None:
+    """Neither servers nor counts are returned."""
     assert await operator.ask("queue") == {"servers": [], "total": 0, "pdus": 0, "edus": 0}
-    with pytest.raises(LocalError, match=r"Nothing waits for there\.test"):
+    with pytest.raises(LocalError, match=r"The queue for there\.test is empty"):
         await operator.ask("queue", server="there.test")
 
 
-async def test_what_waits_for_a_server_is_shown(operator: Operator) -> None:
-    """How much, since when, why, until when, and the first of it."""
+async def test_the_queue_of_a_server_is_shown(operator: Operator) -> None:
+    """With its size, age, last failure, next attempt and first entries."""
     here, there = operator.node, operator.there
     room_id = await shared_room(operator)
     there.is_down = True
-    said = await here.say(room_id, here.user("alice"), "one")
+    sent = await here.say(room_id, here.user("alice"), "one")
     await until_backing_off(operator)
     later = await here.say(room_id, here.user("alice"), "two")
     message = ToDevice(here.user("alice"), "org.test", "m1", {there.user("carol"): {"*": {}}})
@@ -56,7 +56,7 @@ async def test_what_waits_for_a_server_is_shown(operator: Operator) -> None:
     assert server["retry_at"] > server["failing_since"] >= server["oldest_at"]
     one = await operator.ask("queue", server="there.test", limit=2)
     assert [(pdu["event_id"], pdu["in_flight"]) for pdu in one["first_pdus"]] == [
-        (said, True),
+        (sent, True),
         (later, False),
     ]
     assert one["first_pdus"][0]["type"] == "m.room.message"
@@ -65,13 +65,13 @@ async def test_what_waits_for_a_server_is_shown(operator: Operator) -> None:
     assert len((await operator.ask("queue", server="there.test", limit=1))["first_pdus"]) == 1
 
 
-async def test_a_server_that_got_everything_is_known(operator: Operator) -> None:
-    """When it was reached last."""
+async def test_a_server_with_an_empty_queue_is_shown(operator: Operator) -> None:
+    """With the time when it was last reached."""
     here, there = operator.node, operator.there
     room_id = await shared_room(operator)
-    said = await here.say(room_id, here.user("alice"), "one")
+    sent = await here.say(room_id, here.user("alice"), "one")
     async with asyncio.timeout(TIMEOUT):
-        await there.until(lambda event_id, _: event_id == said)
+        await there.until(lambda event_id, _: event_id == sent)
         while here.outbox.contact("there.test").reached_at is None or (await operator.ask("queue"))["total"]:
             await asyncio.sleep(0.01)
     one = await operator.ask("queue", server="there.test")

@@ -1,12 +1,14 @@
-"""What others say, told to the operator."""
+"""Errors of rooms and peers, converted for the operator."""
 
-from bridge.control.server.arguments import sentence, told
+from bridge.control.server.arguments import describe_error, to_local_error
 from federation.matrix.errors import MatrixError, PeerError
 
 
-def test_whose_refusal_it_is_is_said() -> None:
-    """The other server's, or the rules'."""
-    assert sentence(PeerError("a.test", "answered 404")) == "a.test answered 404."
-    assert sentence(MatrixError("M_FORBIDDEN", "You are banned.", 403)) == "You are banned. (M_FORBIDDEN)"
-    refused = told(PeerError("a.test", "answered 404"), "Ask there.")
+def test_an_error_names_its_source() -> None:
+    """A peer, or the error code of a rule."""
+    assert describe_error(PeerError("a.test", "answered 404")) == "a.test answered 404."
+    assert (
+        describe_error(MatrixError("M_FORBIDDEN", "You are banned.", 403)) == "You are banned. (M_FORBIDDEN)"
+    )
+    refused = to_local_error(PeerError("a.test", "answered 404"), "Ask there.")
     assert (refused.problem, refused.advice) == ("a.test answered 404.", "Ask there.")

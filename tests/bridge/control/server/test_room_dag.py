@@ -9,7 +9,8 @@ from tests.federation.nodes import signer_of
 
 
 async def forked(operator: Operator) -> tuple[str, str, str, str]:
-    """A room in which two servers spoke at once: its id, the event before, and what each said."""
+    """Create a room with two concurrent messages of two servers. Returns the room's id, the event before
+    them, and both messages."""
     here, there = operator.node, operator.there
     alice, carol = here.user("alice"), there.user("carol")
     room_id = await here.create("12", alice)
@@ -18,8 +19,8 @@ async def forked(operator: Operator) -> tuple[str, str, str, str]:
     view = await there.graph.room(room_id)
     assert view is not None
     [before] = view.forward_extremities
-    said = await here.say(room_id, alice, "mine")
-    await there.until(lambda event_id, _: event_id == said)
+    sent = await here.say(room_id, alice, "mine")
+    await there.until(lambda event_id, _: event_id == sent)
     keys = [("m.room.power_levels", ""), ("m.room.member", carol)]
     state = await there.graph.current_events(room_id, keys)
     template = Template(
@@ -35,11 +36,11 @@ async def forked(operator: Operator) -> tuple[str, str, str, str]:
     theirs = build(template, view.version, signer_of("there.test"))
     assert isinstance(theirs, Pdu)
     await here.graph.receive("there.test", [theirs.event])
-    return room_id, before, said, theirs.event_id
+    return room_id, before, sent, theirs.event_id
 
 
-async def test_forks_and_their_ends_are_seen(operator: Operator) -> None:
-    """Newest first, each before those that it follows; and what comes next joins them again."""
+async def test_a_fork_is_shown(operator: Operator) -> None:
+    """Each event is before its prev events, and the next message joins the branches."""
     room_id, before, mine, theirs = await forked(operator)
     dag = await operator.ask("rooms-dag", room=room_id)
     events = {event["event_id"]: event for event in dag["events"]}
@@ -56,8 +57,8 @@ async def test_forks_and_their_ends_are_seen(operator: Operator) -> None:
     assert set(newest["prev_events"]) == {mine, theirs}
 
 
-async def test_a_part_of_the_graph_says_where_it_goes_on(operator: Operator) -> None:
-    """From an event on, which must be one of the room."""
+async def test_a_part_of_the_graph_has_the_prev_events_beyond_it(operator: Operator) -> None:
+    """It can begin with any event of the room."""
     room_id, before, mine, _ = await forked(operator)
     dag = await operator.ask("rooms-dag", room=room_id, start=before, limit=1)
     [event] = dag["events"]
@@ -70,20 +71,20 @@ async def test_a_part_of_the_graph_says_where_it_goes_on(operator: Operator) -> 
         await operator.ask("rooms-dag", room=elsewhere, start=mine)
 
 
-async def test_a_gap_is_seen(operator: Operator) -> None:
-    """Whoever joins a room has not got what was said before."""
+async def test_a_gap_is_shown(operator: Operator) -> None:
+    """A server that joins a room has no earlier events."""
     here, there = operator.node, operator.there
     carol = there.user("carol")
     room_id = await there.create("12", carol)
-    said = await there.say(room_id, carol, "before you came")
+    sent = await there.say(room_id, carol, "before you came")
     await here.membership.join(room_id, here.user("bob"), ["there.test"])
     dag = await operator.ask("rooms-dag", room=room_id)
     assert [event["type"] for event in dag["events"]] == ["m.room.member"]
-    assert dag["beyond"] == {said: None}
+    assert dag["beyond"] == {sent: None}
 
 
-async def test_what_was_refused_says_by_which_rule(operator: Operator) -> None:
-    """A rejected event is a part of the graph."""
+async def test_a_rejected_event_has_its_rule(operator: Operator) -> None:
+    """It is part of the graph."""
     room_id, before, _, _ = await forked(operator)
     there = operator.there
     eve = there.user("eve")

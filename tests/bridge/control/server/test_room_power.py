@@ -1,11 +1,11 @@
-"""Power levels in few lines."""
+"""The summary of power levels."""
 
-from bridge.control.server.rooms import MOST_USERS_WITH_POWER, power
+from bridge.control.server.rooms import MAX_POWER_USERS, power
 from federation.matrix.room_version import ROOM_VERSIONS
 
 
-def test_what_holds_where_nothing_is_said() -> None:
-    """The defaults of the specification."""
+def test_without_an_event_the_defaults_apply() -> None:
+    """Those of the specification."""
     assert power(None, ROOM_VERSIONS["11"]) == {
         "is_set": False,
         "users": {},
@@ -20,18 +20,18 @@ def test_what_holds_where_nothing_is_said() -> None:
     }
 
 
-def test_the_mightiest_are_shown() -> None:
-    """As many as a person reads, and how many more there are."""
-    users = {f"@{number:03}:a.test": number for number in range(MOST_USERS_WITH_POWER + 5)}
-    said = power({"users": users, "ban": 70, "state_default": "60"}, ROOM_VERSIONS["11"])
-    assert list(said["users"].values()) == list(range(MOST_USERS_WITH_POWER + 4, 4, -1))
-    assert said["users_left_out"] == 5
-    assert (said["ban"], said["state_default"]) == (70, 50)
+def test_the_users_with_the_highest_levels_are_shown() -> None:
+    """Up to a limit, with the number of others."""
+    users = {f"@{number:03}:a.test": number for number in range(MAX_POWER_USERS + 5)}
+    summary = power({"users": users, "ban": 70, "state_default": "60"}, ROOM_VERSIONS["11"])
+    assert list(summary["users"].values()) == list(range(MAX_POWER_USERS + 4, 4, -1))
+    assert summary["users_left_out"] == 5
+    assert (summary["ban"], summary["state_default"]) == (70, 50)
 
 
-def test_levels_are_read_as_the_room_reads_them() -> None:
-    """In an old version "60" is one; and what is none is passed over."""
+def test_levels_are_parsed_as_in_the_room_version() -> None:
+    """Old versions accept "60". Invalid levels are ignored."""
     content = {"users": {"@a:b": "60", "@c:d": None, "@e:f": {}}, "state_default": "60", "kick": [1]}
-    said = power(content, ROOM_VERSIONS["9"])
-    assert (said["users"], said["state_default"], said["kick"]) == ({"@a:b": 60}, 60, 50)
+    summary = power(content, ROOM_VERSIONS["9"])
+    assert (summary["users"], summary["state_default"], summary["kick"]) == ({"@a:b": 60}, 60, 50)
     assert power({"users": ["@a:b"]}, ROOM_VERSIONS["12"])["users"] == {}

@@ -7,8 +7,8 @@ from storage.errors import LocalError
 from tests.bridge.control.server.conftest import Operator
 
 
-async def test_the_state_is_listed_and_its_parts_are_shown(operator: Operator) -> None:
-    """Without contents as long as all of it is asked for."""
+async def test_the_state_is_listed(operator: Operator) -> None:
+    """The content is included if a type is given."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     await node.membership.join(room_id, node.user("bob"))
@@ -28,17 +28,17 @@ async def test_the_state_is_listed_and_its_parts_are_shown(operator: Operator) -
     assert (rules["content"], rules["sender"]) == ({"join_rule": "public"}, alice)
 
 
-async def test_what_the_state_has_not_is_told(operator: Operator) -> None:
-    """With what it has instead."""
+async def test_a_missing_entry_is_an_error(operator: Operator) -> None:
+    """The message says what the state has instead."""
     room_id = await operator.node.create("12", operator.node.user("alice"))
     with pytest.raises(LocalError, match=r"has no m\.room\.name\."):
         await operator.ask("rooms-state", room=room_id, type="m.room.name")
-    with pytest.raises(LocalError, match=r"with the key 'x'\. It has 1"):
+    with pytest.raises(LocalError, match=r"with the state key 'x'\. It has 1"):
         await operator.ask("rooms-state", room=room_id, type="m.room.member", key="x")
 
 
-async def test_what_was_redacted_is_not_shown(operator: Operator) -> None:
-    """`palaver events show --raw` shows it to whoever must see it."""
+async def test_redacted_content_is_not_shown(operator: Operator) -> None:
+    """`palaver events show --raw` shows it."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     event = await node.graph.send_event(room_id, "m.room.topic", {"topic": "Secret"}, alice, "")
@@ -48,9 +48,9 @@ async def test_what_was_redacted_is_not_shown(operator: Operator) -> None:
     assert topic["content"] == {}
 
 
-async def test_an_answer_has_a_size(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit any more is listed without its content."""
-    monkeypatch.setattr(rooms, "MOST_STATE_BYTES", 1_000)
+async def test_the_size_of_an_answer_is_limited(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further entries have no content."""
+    monkeypatch.setattr(rooms, "MAX_STATE_BYTES", 1_000)
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     for key in ("a", "b"):

@@ -1,11 +1,11 @@
-"""What rooms say of themselves."""
+"""Summaries of rooms."""
 
 from bridge.control.server.lookup import summaries
 from tests.bridge.control.server.conftest import Operator
 
 
-async def test_rooms_are_described_at_once(operator: Operator) -> None:
-    """In the order asked for; one that is not there is left out."""
+async def test_summaries_are_in_the_given_order(operator: Operator) -> None:
+    """Rooms that do not exist are omitted."""
     node = operator.node
     alice = node.user("alice")
     named, plain = await node.create("12", alice), await node.create("10", alice)
@@ -17,8 +17,8 @@ async def test_rooms_are_described_at_once(operator: Operator) -> None:
     assert found[plain].name is None
 
 
-async def test_a_name_that_was_redacted_is_not_said(operator: Operator) -> None:
-    """Who has a name taken away does not want to read it in a list."""
+async def test_a_redacted_name_is_omitted(operator: Operator) -> None:
+    """Lists must not show it."""
     node = operator.node
     alice = node.user("alice")
     room_id = await node.create("12", alice)
@@ -28,11 +28,11 @@ async def test_a_name_that_was_redacted_is_not_said(operator: Operator) -> None:
     assert (await summaries(node.homeserver, [room_id]))[room_id].name is None
 
 
-async def test_a_room_without_a_beginning_does_not_hide_the_others(operator: Operator) -> None:
-    """That cannot be; and if it is, an operator must see it."""
+async def test_a_room_without_a_create_event_is_listed(operator: Operator) -> None:
+    """It should not exist, but must not break the list."""
     node = operator.node
     room_id = await node.create("12", node.user("alice"))
     async with node.database.transaction() as connection:
         await connection.execute("DELETE FROM current_state WHERE type = 'm.room.create'")
     [summary] = (await summaries(node.homeserver, [room_id])).values()
-    assert summary.said == {"room_id": room_id, "room_version": "12"}
+    assert summary.fields == {"room_id": room_id, "room_version": "12"}

@@ -8,7 +8,7 @@ from tests.bridge.control.server.conftest import Operator
 
 
 async def test_rooms_are_listed_page_by_page(operator: Operator) -> None:
-    """With what tells them apart, and how many are in them."""
+    """With their settings and numbers of members."""
     node, there = operator.node, operator.there
     alice = node.user("alice")
     for version in ("10", "12"):
@@ -35,7 +35,7 @@ async def test_rooms_are_listed_page_by_page(operator: Operator) -> None:
 
 
 async def test_rooms_are_searched(operator: Operator) -> None:
-    """In what they say of themselves; and one that everybody has left is found too."""
+    """By their fields. Rooms without members are found too."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     await node.create("12", alice)
@@ -48,7 +48,7 @@ async def test_rooms_are_searched(operator: Operator) -> None:
 
 @pytest.mark.parametrize("version", ["10", "12"])
 async def test_a_room_is_shown(operator: Operator, version: str) -> None:
-    """Everything that an operator asks first."""
+    """With the settings, members, power levels and latest events."""
     node, there = operator.node, operator.there
     alice, bob, carol = node.user("alice"), node.user("bob"), there.user("carol")
     room_id = await node.create(version, alice, levels={"ban": 60})
@@ -60,7 +60,7 @@ async def test_a_room_is_shown(operator: Operator, version: str) -> None:
     await node.graph.send_event(room_id, "m.room.server_acl", {"allow": ["*"]}, alice, "")
     await there.membership.join(room_id, carol, ["here.test"])
     await node.membership.invite(room_id, alice, bob)
-    said = await node.say(room_id, alice, "hello")
+    sent = await node.say(room_id, alice, "hello")
     async with node.database.transaction() as connection:
         await insert_alias(connection, Alias("#kitchen:here.test", room_id, alice, 1))
         await publish_room(connection, room_id)
@@ -75,14 +75,14 @@ async def test_a_room_is_shown(operator: Operator, version: str) -> None:
     assert room["local_users"] == {alice: "join", bob: "invite"}
     assert room["power_levels"]["ban"] == 60
     assert room["power_levels"]["users"] == ({} if version == "12" else {alice: 100})
-    assert room["extremity_ids"] == [said]
-    assert room["latest_events"][0]["event_id"] == said
+    assert room["extremity_ids"] == [sent]
+    assert room["latest_events"][0]["event_id"] == sent
     assert [event["type"] for event in room["latest_events"]][:2] == ["m.room.message", "m.room.member"]
     assert "hello" not in str(room["latest_events"])
 
 
-async def test_a_room_that_was_replaced_says_by_which(operator: Operator) -> None:
-    """Whatever its state says else, or does not."""
+async def test_a_replaced_room_names_its_replacement(operator: Operator) -> None:
+    """Other settings may be missing."""
     node, alice = operator.node, operator.node.user("alice")
     room_id = await node.create("12", alice)
     await node.graph.send_event(room_id, "m.room.tombstone", {"replacement_room": "!new"}, alice, "")
@@ -91,9 +91,9 @@ async def test_a_room_that_was_replaced_says_by_which(operator: Operator) -> Non
 
 
 async def test_a_large_room_is_shown_in_part(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What there is more of is counted."""
-    monkeypatch.setattr(rooms, "MOST_USERS", 2)
-    monkeypatch.setattr(rooms, "MOST_SERVERS", 1)
+    """The rest is counted."""
+    monkeypatch.setattr(rooms, "MAX_USERS", 2)
+    monkeypatch.setattr(rooms, "MAX_SERVERS", 1)
     node, there = operator.node, operator.there
     room_id = await node.create("12", node.user("alice"))
     for name in ("bob", "carol"):

@@ -19,7 +19,7 @@ from bridge.connectors.offices.rooms.masking import (
     masked,
 )
 from bridge.connectors.offices.tokens import make_token
-from bridge.text.redaction import HIDDEN, SECRET_SHAPES, redact_text
+from bridge.text.redaction import HIDDEN, SECRET_PATTERNS, redact_text
 from federation.matrix.canonical_json import encode
 
 SECRET = "hunter2secret"
@@ -126,7 +126,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
     assert len(found.hidden) == 2
 
 
-@given(st.one_of(*(st.from_regex(shape) for shape, _ in SECRET_SHAPES)))
+@given(st.one_of(*(st.from_regex(shape) for shape, _ in SECRET_PATTERNS)))
 def test_no_shape_of_a_secret_is_passed_over(text: str) -> None:
     """Texts without any sign of one are not searched for the shapes: whoever adds one adds its sign."""
     assert redact_text(text) == text or masked({"a": text}).hidden == ("/a",)
