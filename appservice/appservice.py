@@ -25,8 +25,8 @@ from appservice.observer import AppserviceObserver
 from appservice.people.ghosts import GhostUsers
 from appservice.registration.namespaces import Namespaces
 from appservice.registration.registration import Registration, Wanted
-from federation.transactions.edu_values import PresenceOfUser, ToDevice
-from federation.transactions.ephemeral import TYPING_BELIEVED_MS, EphemeralNews, TypingNow
+from federation.transactions.edu_dispatcher import REMOTE_TYPING_TIMEOUT_MS, EduDispatcher, TypingUsers
+from federation.transactions.edus import ToDevice, UserPresence
 from storage.concurrency import BackgroundTasks
 from storage.database import Database
 
@@ -40,7 +40,7 @@ class Incoming:
 
     intake: Intake
     stream: IntakeStream
-    news: EphemeralNews
+    news: EduDispatcher
 
 
 @asynccontextmanager
@@ -57,7 +57,9 @@ async def open_incoming(
         stream = IntakeStream(database)
         stream.start()
         stack.push_async_callback(stream.close)
-        news = EphemeralNews(namespaces.domain, database, now_ms=now_ms, woken=stream.publish, report=report)
+        news = EduDispatcher(
+            namespaces.domain, database, now_ms=now_ms, wake_readers=stream.publish, report=report
+        )
         stack.push_async_callback(news.close)
         intake = Intake(
             registration,
@@ -73,19 +75,19 @@ async def open_incoming(
         yield Incoming(intake, stream, news)
 
 
-def pass_on(news: EphemeralNews, said: Told | ToDevice) -> None:
+def pass_on(news: EduDispatcher, said: Told | ToDevice) -> None:
     """To those who listen. What a homeserver tells its application services is whole: who is not among those
     who type has stopped."""
     match said:
-        case TypingNow():
-            for user in set(news.typing_in(said.room_id)) - set(said.user_ids):
-                news.type_here(said.room_id, user, typing=False, lasts_ms=0)
+        case TypingUsers():
+            for user in set(news.typing_users(said.room_id)) - set(said.user_ids):
+                news.set_typing(said.room_id, user, typing=False, timeout_ms=0)
             for user in said.user_ids:
-                news.type_here(said.room_id, user, typing=True, lasts_ms=TYPING_BELIEVED_MS)
-        case PresenceOfUser():
-            news.be_present(said)
+                news.set_typing(said.room_id, user, typing=True, timeout_ms=REMOTE_TYPING_TIMEOUT_MS)
+        case UserPresence():
+            news.set_presence(said)
         case _:
-            news.tell(said)
+            news.notify(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from federation.peers.request_authenticator import RequestAuthenticator
 from federation.rooms.engine import RoomGraph
 from federation.rooms.pending_joins import PendingJoins
 from federation.rooms.requests import RoomRequestHandler
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from federation.transactions.inbox import Inbox
 from federation.transactions.incoming_edus import IncomingEdus
 from storage.concurrency import BackgroundTasks
@@ -251,12 +251,12 @@ async def open_homeserver(
         )
         spaces = Spaces(name, database, client, graph, summaries, now_ms=now_ms)
         stack.push_async_callback(spaces.close)
-        news = EphemeralNews(
+        news = EduDispatcher(
             name,
             database,
             now_ms=now_ms,
-            seen_by=outbox.seen_by,
-            woken=graph.stream.wake,
+            on_events_seen=outbox.seen_by,
+            wake_readers=graph.stream.wake,
             report=report,
         )
         stack.push_async_callback(news.close)

@@ -16,8 +16,8 @@ from appservice.intake.transaction import Told, Transaction, wrong_id
 from federation.events.room_event import StreamedEvent
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError, limit_exceeded
-from federation.transactions.edu_values import ToDevice
-from federation.transactions.ephemeral import MOST_DEVICE_MESSAGES
+from federation.transactions.edu_dispatcher import MAX_DEVICE_MESSAGES
+from federation.transactions.edus import ToDevice
 from storage.appservice import events
 from storage.appservice import rooms as guest_rooms
 from storage.appservice.events import NewEvent, NewTransaction, ReceiveResult, Redaction
@@ -129,7 +129,7 @@ class Intake:
             if self._is_ours(user)
             for device, content in devices.items()
         ]
-        await insert_messages(connection, rows, MOST_DEVICE_MESSAGES)
+        await insert_messages(connection, rows, MAX_DEVICE_MESSAGES)
 
     def _kind(self, received: ReceivedEvent) -> Kind:
         """As the stream of a homeserver tells them apart: an invite of one of ours, by somebody else, is to

@@ -15,7 +15,7 @@ from federation.events.stripped_state import read as read_stripped
 from federation.matrix.canonical_json import NotCanonical, decode, encode
 from federation.matrix.identifiers import fits, is_room_id, is_user_id
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION
-from federation.transactions.edu_values import MAX_INTEGER, is_event
+from federation.transactions.edus import MAX_INTEGER, is_event_id_text
 
 MAX_BYTES: Final = 65_536
 """Of an event, with all that servers add to it for each other; so what is kept of it is less. As much again
@@ -42,7 +42,7 @@ def read(value: object) -> ReceivedEvent | str:
         return "an event is no object"
     ids = tuple(value.get(name) for name in ("event_id", "room_id", "sender"))
     event_id, room_id, sender = ids
-    if not is_event(event_id) or not isinstance(event_id, str):
+    if not is_event_id_text(event_id) or not isinstance(event_id, str):
         return "an event has no id"
     if not isinstance(room_id, str) or not is_room_id(room_id):
         return "an event is in no room"
@@ -122,7 +122,7 @@ def _redacts(value: Mapping[str, Any], type_: str, content: Mapping[str, Any]) -
     if type_ != REDACTION:
         return None
     named = [one["redacts"] for one in (content, value) if "redacts" in one]
-    if not named or not is_event(named[0]) or any(one != named[0] for one in named):
+    if not named or not is_event_id_text(named[0]) or any(one != named[0] for one in named):
         return None
     return str(named[0])
 

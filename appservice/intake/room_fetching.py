@@ -18,7 +18,7 @@ from appservice.homeserver.client import HomeserverClient
 from appservice.intake.received_event import ReceivedEvent, read
 from appservice.intake.state_entries import to_entry, to_key
 from federation.matrix.errors import MatrixError
-from federation.transactions.edu_values import is_event
+from federation.transactions.edus import is_event_id_text
 from storage.appservice import rooms
 from storage.appservice.events import fetch_known_ids, lock_registration
 from storage.appservice.rooms import StateEntry, StateFetch
@@ -146,7 +146,9 @@ async def _told(database: Database, event_ids: Iterable[str]) -> set[str]:
 
 def _is_event(event: Any) -> bool:
     return (
-        isinstance(event, dict) and is_event(event.get("event_id")) and isinstance(event.get("content"), dict)
+        isinstance(event, dict)
+        and is_event_id_text(event.get("event_id"))
+        and isinstance(event.get("content"), dict)
     )
 
 

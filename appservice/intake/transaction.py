@@ -15,17 +15,17 @@ from appservice.intake.received_event import read as read_event
 from federation.matrix.canonical_json import NotCanonical, NotJson, decode, encode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, fits, is_room_id, is_user_id
-from federation.transactions.edu_reading import read_presence
-from federation.transactions.edu_values import (
+from federation.transactions.edu_dispatcher import TypingUsers
+from federation.transactions.edu_parsing import parse_presence
+from federation.transactions.edus import (
     MAX_RECEIPTS,
     MAX_TO_DEVICE_BYTES,
-    PresenceOfUser,
     Receipt,
     ToDevice,
-    is_event,
+    UserPresence,
+    is_event_id_text,
     is_natural,
 )
-from federation.transactions.ephemeral import TypingNow
 
 MOST_EPHEMERAL: Final = 1_000
 """How many entries of one transaction are read. They are worth something for a moment; Synapse sends 100."""
@@ -43,7 +43,7 @@ _KEY_COUNTS: Final = (
     "org.matrix.msc3202.device_one_time_key_counts",
 )
 
-Told = TypingNow | Receipt | PresenceOfUser
+Told = TypingUsers | Receipt | UserPresence
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ def _ephemeral(value: object) -> Iterator[Told]:
             yield from _presence(value.get("sender"), content)
 
 
-def _typing(room_id: object, content: Mapping[str, Any]) -> Iterator[TypingNow]:
+def _typing(room_id: object, content: Mapping[str, Any]) -> Iterator[TypingUsers]:
     # "user_ids: Required. The list of user IDs typing in this room, if any."
     user_ids = content.get("user_ids")
     if isinstance(room_id, str) and is_room_id(room_id) and isinstance(user_ids, list):
         users = {user for user in user_ids[:MOST_TYPING] if isinstance(user, str) and is_user_id(user)}
-        yield TypingNow(room_id, tuple(sorted(users)))
+        yield TypingUsers(room_id, tuple(sorted(users)))
 
 
 def _receipts(room_id: object, content: Mapping[str, Any]) -> Iterator[Receipt]:
@@ -146,19 +146,19 @@ def _receipts(room_id: object, content: Mapping[str, Any]) -> Iterator[Receipt]:
     for event_id, by_type in content.items():
         # `m.read.private` is nobody's business but the reader's.
         by_user = by_type.get("m.read") if isinstance(by_type, dict) else None
-        if not is_event(event_id) or not isinstance(by_user, dict):
+        if not is_event_id_text(event_id) or not isinstance(by_user, dict):
             continue
         for user_id, data in by_user.items():
             if not is_user_id(user_id) or not isinstance(data, dict) or not is_natural(data.get("ts")):
                 continue
             thread_id = data.get("thread_id")
-            if thread_id is None or thread_id == "main" or is_event(thread_id):
+            if thread_id is None or thread_id == "main" or is_event_id_text(thread_id):
                 yield Receipt(room_id, user_id, event_id, data["ts"], thread_id)
 
 
-def _presence(sender: object, content: Mapping[str, Any]) -> Iterator[PresenceOfUser]:
+def _presence(sender: object, content: Mapping[str, Any]) -> Iterator[UserPresence]:
     if isinstance(sender, str) and is_user_id(sender):
-        yield from read_presence({"push": [{**content, "user_id": sender}]}, domain(sender) or "").users
+        yield from parse_presence({"push": [{**content, "user_id": sender}]}, domain(sender) or "").users
 
 
 def _to_device(value: object) -> ToDevice | str:

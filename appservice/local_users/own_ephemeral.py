@@ -11,8 +11,8 @@ from mautrix.api import Method, Path, PathBuilder
 
 from appservice.homeserver.client import HomeserverClient
 from federation.matrix.errors import MatrixError
-from federation.transactions.edu_values import PresenceOfUser, Receipt
-from federation.transactions.ephemeral import Ephemeral, EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher, EduUpdate
+from federation.transactions.edus import Receipt, UserPresence
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Database
@@ -52,7 +52,7 @@ class OwnMoments:
         self,
         client: HomeserverClient,
         database: Database,
-        news: EphemeralNews,
+        news: EduDispatcher,
         *,
         ensure_user: Callable[[str], Awaitable[None]],
         now_ms: Callable[[], int],
@@ -66,7 +66,7 @@ class OwnMoments:
         self._report = report
         # Until when the homeserver takes somebody to be typing.
         self._typing: LRUCache[tuple[str, str], int] = LRUCache(MOST_REMEMBERED)
-        self._presence: LRUCache[str, tuple[PresenceOfUser, int]] = LRUCache(MOST_REMEMBERED)
+        self._presence: LRUCache[str, tuple[UserPresence, int]] = LRUCache(MOST_REMEMBERED)
         self._read: LRUCache[Key, str] = LRUCache(MOST_REMEMBERED)
         self._waiting: dict[Key, _Telling] = {}
         self._something = asyncio.Event()
@@ -86,7 +86,7 @@ class OwnMoments:
     # -- what ghosts do --
 
     def type(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> None:
-        self._news.type_here(room_id, user, typing=typing, lasts_ms=lasts_ms)
+        self._news.set_typing(room_id, user, typing=typing, timeout_ms=lasts_ms)
         now, until = self._now_ms(), self._typing.get((room_id, user)) or 0
         if typing:
             if until - now >= lasts_ms / 2:
@@ -100,14 +100,14 @@ class OwnMoments:
         path = Path.v3.rooms[room_id].typing[user]
         self._wait(("typing", room_id, user), _Telling(Method.PUT, path, content, user, now + lasts_ms))
 
-    def be(self, user: PresenceOfUser) -> None:
+    def be(self, user: UserPresence) -> None:
         known, told = self._presence.get(user.user_id) or (None, 0)
         now = self._now_ms()
         if user == known and now - told < PRESENCE_TOLD_AGAIN_MS:
             return
         self._presence[user.user_id] = (user, now)
         if user != known:
-            self._news.be_present(user)
+            self._news.set_presence(user)
         content: dict[str, Any] = {"presence": user.presence}
         if user.status_msg is not None:
             content["status_msg"] = user.status_msg
@@ -122,7 +122,7 @@ class OwnMoments:
         async with self._database.transaction() as connection:
             await write_receipts(connection, [_row(receipt)])
         self._read[key] = receipt.event_id
-        self._news.tell(receipt)
+        self._news.notify(receipt)
         content = {} if receipt.thread_id is None else {"thread_id": receipt.thread_id}
         path = Path.v3.rooms[receipt.room_id].receipt["m.read"][receipt.event_id]
         self._wait(key, _Telling(Method.POST, path, content, receipt.user_id))
@@ -160,7 +160,7 @@ class OwnMoments:
             self._waiting.setdefault(key, telling)
             await asyncio.sleep(ASKED_AGAIN)
 
-    def _hear(self, said: Ephemeral) -> None:
+    def _hear(self, said: EduUpdate) -> None:
         assert isinstance(said, Receipt), "what is told under m.receipt"
         key = said.room_id, said.user_id, said.thread_id or ""
         known = self._heard.get(key)

@@ -16,7 +16,7 @@ from appservice.people.ghosts import GhostUsers
 from appservice.registration.namespaces import Namespaces
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_room_alias, is_room_id, is_server_name
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 
 CREATE: Final = "m.room.create"
@@ -36,7 +36,7 @@ class Parts:
     namespaces: Namespaces
     ghosts: GhostUsers
     rooms: KnownRooms
-    news: EphemeralNews
+    news: EduDispatcher
     stream: IntakeStream
     now_ms: Callable[[], int]
     report: Callable[[str], None]

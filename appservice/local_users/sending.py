@@ -28,7 +28,7 @@ from federation.matrix.canonical_json import is_same
 from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import MAX_BYTES, fits
 from federation.rooms.server_acl import check_own_server_allowed
-from federation.transactions.edu_values import is_event
+from federation.transactions.edus import is_event_id_text
 from storage.concurrency import KeyedLock, SingleFlight
 
 MAIN: Final = ""
@@ -194,7 +194,7 @@ class Sending(HasParts):
         except MatrixError as refused:
             raise await self._refusal(saying.room_id, saying.sender, refused) from None
         event_id = found.get("event_id")
-        if not isinstance(event_id, str) or not is_event(event_id):
+        if not isinstance(event_id, str) or not is_event_id_text(event_id):
             raise HomeserverAway(self._parts.client.url, "it does not say which event it has made")
         return event_id
 
@@ -231,7 +231,7 @@ class Sending(HasParts):
     async def _is_state(self, room_id: str, user: str, event_id: str) -> bool:
         """Of an event that is in the room; 404 for all others."""
         unknown = MatrixError("M_NOT_FOUND", "There is no such event in that room.", 404)
-        if not is_event(event_id) or not is_writable(event_id):
+        if not is_event_id_text(event_id) or not is_writable(event_id):
             raise unknown
         event = await self._parts.rooms.event(event_id)
         if event is not None:

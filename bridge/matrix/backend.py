@@ -23,8 +23,8 @@ from federation.events.room_event import (
 from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
 from federation.rooms.creation import CreatedRoom, CreateRoomRequest
-from federation.transactions.edu_values import PresenceOfUser, Receipt
-from federation.transactions.ephemeral import DeviceMessage, Listener, PresenceState
+from federation.transactions.edu_dispatcher import DeviceMessage, Listener, PresenceState
+from federation.transactions.edus import Receipt, UserPresence
 
 if TYPE_CHECKING:
     from federation.stream.event_stream import Subscription
@@ -276,13 +276,13 @@ class MatrixBackend(Protocol):
 
     def typing(self, room_id: str) -> Collection[str]: ...
 
-    def presence(self, user: str) -> PresenceOfUser | None: ...
+    def presence(self, user: str) -> UserPresence | None: ...
 
     def receipts(self, room_id: str) -> Awaitable[Sequence[Receipt]]: ...
 
     def listen(self, edu_type: str, listener: Listener) -> Callable[[], None]:
-        """Call the listener for each EDU of a type, as `federation.transactions.ephemeral` has them. Returns
-        a function that ends it."""
+        """Call the listener for each EDU of a type (see `federation.transactions.edu_dispatcher`). Returns a
+        function that ends it."""
         ...
 
     def send_edu(

@@ -27,7 +27,7 @@ from bridge.agents.agent import AgentStatus
 from bridge.text.terminal import harmless
 from federation.directory.profile import MOST_CHARACTERS, NAME
 from federation.matrix.identifiers import MAX_BYTES, domain, escape, fits, is_server_name, localpart, unescape
-from federation.transactions.ephemeral import PresenceState
+from federation.transactions.edu_dispatcher import PresenceState
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from federation.memberships.remote_membership import NobodyHelped
 from federation.outbox.outbox import Outbox
 from federation.rooms.engine import RoomGraph
 from federation.stream.event_stream import Subscription
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 from storage.rooms.sent_transactions import prune_sent
 from storage.rooms.stream import list_cursors
@@ -51,7 +51,7 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         directory: Directory,
         media: Media,
         outbox: Outbox,
-        news: EphemeralNews,
+        news: EduDispatcher,
         now_ms: Callable[[], int],
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:

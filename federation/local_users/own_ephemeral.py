@@ -11,10 +11,10 @@ from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.errors import MatrixError
 from federation.outbox.outbox import Outbox
 from federation.rooms.engine import RoomGraph
-from federation.transactions import edu_making as making
-from federation.transactions.edu_making import Outgoing
-from federation.transactions.edu_values import MAX_OWN_EDU_BYTES, PresenceOfUser, Receipt, Typing
-from federation.transactions.ephemeral import Ephemeral, EphemeralNews, TypingNow
+from federation.transactions import outgoing_edus as making
+from federation.transactions.edu_dispatcher import EduDispatcher, EduUpdate, TypingUsers
+from federation.transactions.edus import MAX_CUSTOM_EDU_BYTES, Receipt, Typing, UserPresence
+from federation.transactions.outgoing_edus import OutgoingEdu
 from storage.concurrency import BackgroundTasks
 from storage.database import Database
 from storage.federation.edus import ReceiptRow, write_receipts
@@ -43,7 +43,7 @@ class OwnEphemeral:
         database: Database,
         rooms: RoomGraph,
         outbox: Outbox,
-        news: EphemeralNews,
+        news: EduDispatcher,
         *,
         now_ms: Callable[[], int],
         report: Callable[[str], None] = lambda problem: None,
@@ -55,7 +55,7 @@ class OwnEphemeral:
         self._news = news
         self._now_ms = now_ms
         self._typing_told: dict[str, dict[str, int]] = {}
-        self._presence: LRUCache[str, PresenceOfUser] = LRUCache(MOST_PRESENT)
+        self._presence: LRUCache[str, UserPresence] = LRUCache(MOST_PRESENT)
         self._presence_told: dict[str, int] = {}
         self._changed: set[str] = set()
         self._read: LRUCache[tuple[str, str, str | None], Receipt] = LRUCache(MOST_READ)
@@ -74,19 +74,19 @@ class OwnEphemeral:
     # -- operations --
 
     async def type(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> None:
-        self._news.type_here(room_id, user, typing=typing, lasts_ms=lasts_ms)
-        if not typing or user not in self._news.typing_in(room_id):
+        self._news.set_typing(room_id, user, typing=typing, timeout_ms=lasts_ms)
+        if not typing or user not in self._news.typing_users(room_id):
             return
         told, now = self._typing_told.setdefault(room_id, {}), self._now_ms()
         if user not in told or now - told[user] >= TYPING_TOLD_AGAIN_MS:
             told[user] = now
             await self._tell_typing(room_id, user, typing=True)
 
-    def be(self, user: PresenceOfUser) -> None:
+    def be(self, user: UserPresence) -> None:
         if user == self._presence.get(user.user_id):
             return
         self._presence[user.user_id] = user
-        self._news.be_present(user)
+        self._news.set_presence(user)
         self._changed.add(user.user_id)
         self._something.set()
 
@@ -109,7 +109,7 @@ class OwnEphemeral:
         async with self._database.transaction() as connection:
             await write_receipts(connection, [row])
         self._read[key] = receipt
-        self._news.tell(receipt)
+        self._news.notify(receipt)
         self._unsent[key] = receipt
         self._something.set()
 
@@ -126,18 +126,18 @@ class OwnEphemeral:
             raise MatrixError(
                 "M_BAD_JSON", f"The EDU cannot be encoded as canonical JSON: {problem}.", 400
             ) from None
-        if size > MAX_OWN_EDU_BYTES:
+        if size > MAX_CUSTOM_EDU_BYTES:
             raise MatrixError(
-                "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_OWN_EDU_BYTES} bytes.", 413
+                "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_CUSTOM_EDU_BYTES} bytes.", 413
             )
-        edu = Outgoing(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
+        edu = OutgoingEdu(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
         self._outbox.pass_on(await self._rooms.servers_in_room(room_id), edu)
 
     # -- to other servers --
 
-    def _typing_changed(self, said: Ephemeral) -> None:
+    def _typing_changed(self, said: EduUpdate) -> None:
         """Notify other servers of users who have stopped typing or whose typing has timed out."""
-        assert isinstance(said, TypingNow), "the update of m.typing"
+        assert isinstance(said, TypingUsers), "the update of m.typing"
         told = self._typing_told.get(said.room_id, {})
         for user in told.keys() - said.user_ids:
             del told[user]

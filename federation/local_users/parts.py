@@ -18,7 +18,7 @@ from federation.memberships.outgoing import Membership
 from federation.memberships.remote_membership import NobodyHelped
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import RoomView
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 
 MEMBER: Final = "m.room.member"
@@ -34,7 +34,7 @@ class Parts:
     profiles: Profiles
     directory: Directory
     media: Media
-    news: EphemeralNews
+    news: EduDispatcher
     own: OwnEphemeral
     now_ms: Callable[[], int]
 

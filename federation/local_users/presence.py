@@ -7,8 +7,8 @@ from federation.local_users.parts import HasParts
 from federation.matrix.canonical_json import decode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_event_id
-from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt
-from federation.transactions.ephemeral import DeviceMessage, Listener, PresenceState
+from federation.transactions.edu_dispatcher import DeviceMessage, Listener, PresenceState
+from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, UserPresence
 from storage.database import Connection
 from storage.federation.edus import delete_messages, fetch_messages, fetch_receipts
 
@@ -33,7 +33,7 @@ class Presences(HasParts):
                 "M_INVALID_PARAM", f"A status must have at most {MAX_STATUS_BYTES} bytes and no NUL.", 400
             )
         is_active = presence == "online"
-        self._parts.own.be(PresenceOfUser(user, presence, 0 if is_active else None, is_active, status))
+        self._parts.own.be(UserPresence(user, presence, 0 if is_active else None, is_active, status))
 
     async def mark_read(
         self, room_id: str, user: str, event_id: str, *, thread_id: str | None = None
@@ -48,9 +48,9 @@ class Presences(HasParts):
         await self._parts.own.read(receipt)
 
     def typing(self, room_id: str) -> Collection[str]:
-        return self._parts.news.typing_in(room_id)
+        return self._parts.news.typing_users(room_id)
 
-    def presence(self, user: str) -> PresenceOfUser | None:
+    def presence(self, user: str) -> UserPresence | None:
         return self._parts.news.presence_of(user)
 
     async def receipts(self, room_id: str) -> list[Receipt]:

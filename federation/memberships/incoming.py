@@ -21,7 +21,7 @@ from federation.memberships.room_state import MembershipState
 from federation.rooms.engine import RoomGraph
 from federation.rooms.ports import State
 from federation.rooms.verify_events import are_signed
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 from storage.rooms.outside_memberships import OutsideMembership, insert_invite
 
@@ -45,7 +45,7 @@ class MembershipRequestHandler:
         *,
         now_ms: Callable[[], int],
         may_be_invited: InvitePolicy,
-        listener: EphemeralNews | None = None,
+        listener: EduDispatcher | None = None,
         signed: Callable[[str, Mapping[str, Any]], None] = lambda origin, event: None,
         in_full: int = send_join_answer.MOST_MEMBERS_IN_FULL,
     ) -> None:

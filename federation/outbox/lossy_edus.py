@@ -1,6 +1,6 @@
 """Queued EDUs for one server that are kept in memory only: typing, receipts and presence.
 
-A newer EDU replaces a queued one with the same key, expired EDUs are not sent, and beyond a limit the
+A newer EDU coalesce_key a queued one with the same key, expired EDUs are not sent, and beyond a limit the
 oldest are dropped.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federation.outbox.send_queue import MOST_EPHEMERAL, EduRef
-from federation.transactions.edu_making import Outgoing
+from federation.transactions.outgoing_edus import OutgoingEdu
 
 MOST_HELD: Final = 2 * MOST_EPHEMERAL
 """More than can be queued in a `SendQueue` and in flight at the same time."""
@@ -17,7 +17,7 @@ MOST_HELD: Final = 2 * MOST_EPHEMERAL
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    edu: Outgoing
+    edu: OutgoingEdu
     until_ms: int
 
 
@@ -30,11 +30,11 @@ class PassingEdus:
         # The positions of EDUs that may still be replaced.
         self._by_name: dict[str, int] = {}
 
-    def put(self, edu: Outgoing, now_ms: int) -> EduRef | None:
+    def put(self, edu: OutgoingEdu, now_ms: int) -> EduRef | None:
         """Add an EDU and return its reference, or None if it replaced a queued one."""
-        assert edu.lives_ms is not None, "an EDU that must be delivered is queued in the database"
-        position = self._by_name.get(edu.replaces) if edu.replaces is not None else None
-        waiting = _Waiting(edu, now_ms + edu.lives_ms)
+        assert edu.max_age_ms is not None, "an EDU that must be delivered is queued in the database"
+        position = self._by_name.get(edu.coalesce_key) if edu.coalesce_key is not None else None
+        waiting = _Waiting(edu, now_ms + edu.max_age_ms)
         if position is not None:
             self._held[position] = waiting
             return None
@@ -42,8 +42,8 @@ class PassingEdus:
             self.forget([EduRef(next(iter(self._held)), ephemeral=True)])
         self._last += 1
         self._held[self._last] = waiting
-        if edu.replaces is not None:
-            self._by_name[edu.replaces] = self._last
+        if edu.coalesce_key is not None:
+            self._by_name[edu.coalesce_key] = self._last
         return EduRef(self._last, ephemeral=True)
 
     def take(self, refs: Iterable[EduRef], now_ms: int) -> list[tuple[str, Mapping[str, Any]]]:
@@ -67,6 +67,6 @@ class PassingEdus:
         return len(self._held)
 
     def _unname(self, position: int, waiting: _Waiting) -> None:
-        name = waiting.edu.replaces
+        name = waiting.edu.coalesce_key
         if name is not None and self._by_name.get(name) == position:
             del self._by_name[name]

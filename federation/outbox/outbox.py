@@ -28,7 +28,7 @@ from federation.outbox.retry_schedule import Contact, Contacts
 from federation.outbox.send_queue import EduRef, PduRef
 from federation.outbox.sender import LINGER, DestinationSender
 from federation.rooms.ports import CommittedEvent
-from federation.transactions.edu_making import Outgoing
+from federation.transactions.outgoing_edus import OutgoingEdu
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
@@ -179,15 +179,17 @@ class Outbox:
             if event.origin is not None:
                 self.seen_by(event.origin, event.pdu.prev_events)
 
-    async def queue_edu(self, connection: Connection, destinations: Collection[str], edu: Outgoing) -> None:
+    async def queue_edu(
+        self, connection: Connection, destinations: Collection[str], edu: OutgoingEdu
+    ) -> None:
         """Queue an EDU that must be delivered, in the caller's database transaction."""
-        assert edu.lives_ms is None, "an EDU that may be lost is sent with send_lossy"
+        assert edu.max_age_ms is None, "an EDU that may be lost is sent with send_lossy"
         to = sorted(self._reachable(destinations))
         content = encode(dict(edu.content))
         for row in await outbox.queue_edu(connection, to, edu.edu_type, content, self._now_ms()):
             self._tell_after_commit(connection, row.destination, Queued(edus=(EduRef(row.position),)))
 
-    def pass_on(self, destinations: Collection[str], edu: Outgoing) -> None:
+    def pass_on(self, destinations: Collection[str], edu: OutgoingEdu) -> None:
         """Send an EDU that may be lost. Servers that do not respond do not receive it."""
         for destination in self._reachable(destinations):
             sender = self._sender(destination)
@@ -295,7 +297,7 @@ class Outbox:
                 except Exception as error:
                     has_failed = True
                     self._observer.problem(
-                        f"The sender to {destination} failed; another one replaces it.", error
+                        f"The sender to {destination} failed; another one coalesce_key it.", error
                     )
                     await asyncio.sleep(RESTART)
         except ConnectionLost:

@@ -18,7 +18,7 @@ from federation.outbox.lossy_edus import PassingEdus
 from federation.outbox.messages import Backlog, Loaded, Outage, Send, Surveyed
 from federation.outbox.send_queue import LOAD, EduRef, Lane, PduRef
 from federation.outbox.transaction_body import body, id_of
-from federation.transactions.edu_making import packed
+from federation.transactions.outgoing_edus import pack_edus
 from storage.connect import ConnectionLost
 from storage.database import Connection, Database
 from storage.federation import outbox
@@ -138,7 +138,7 @@ class DestinationQueue:
             transaction_id = self.first_sent.transaction_id or secrets.token_hex(16)
         self.first_sent = FirstSent(send.number, self.first_sent.at_ms, transaction_id)
         refs = {pdu.position: pdu for pdu in send.pdus}
-        contents = packed(
+        contents = pack_edus(
             [
                 *((edu.edu_type, decode(edu.content)) for edu in edus),
                 *passing.take((edu for edu in send.edus if edu.ephemeral), now_ms),

@@ -40,7 +40,7 @@ from federation.outbox.retry_schedule import Contacts
 from federation.outbox.send_failure import Failure, FailureKind, failure_of
 from federation.outbox.send_queue import PduRef
 from federation.outbox.transaction_body import objections, target
-from federation.transactions.edu_making import Outgoing
+from federation.transactions.outgoing_edus import OutgoingEdu
 from federation.transactions.transaction import PROCESSED
 from storage.concurrency import BackgroundTasks
 
@@ -101,7 +101,7 @@ class DestinationSender:
         self._inbox.append(message)
         self._wake.set()
 
-    def pass_on(self, edu: Outgoing) -> None:
+    def pass_on(self, edu: OutgoingEdu) -> None:
         """Send an EDU that may be lost."""
         ref = self._passing.put(edu, self._now())
         if ref is not None:

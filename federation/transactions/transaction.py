@@ -25,29 +25,29 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class NotATransaction:
+class InvalidTransaction:
     """Why the request body is not a valid transaction. `errcode` is a Matrix error code."""
 
     errcode: str
     problem: str
 
 
-def read(body: object) -> Transaction | NotATransaction:
+def parse_transaction(body: object) -> Transaction | InvalidTransaction:
     """Check the form of the body, but not the events and EDUs in it. `origin` in the body is ignored: the
     sender is the server that signed the request."""
     if not isinstance(body, dict):
-        return NotATransaction("M_BAD_JSON", "The transaction must be an object.")
+        return InvalidTransaction("M_BAD_JSON", "The transaction must be an object.")
     pdus, edus = body.get("pdus", []), body.get("edus", [])
     if not isinstance(pdus, list) or not isinstance(edus, list):
-        return NotATransaction("M_BAD_JSON", "pdus and edus must be lists.")
+        return InvalidTransaction("M_BAD_JSON", "pdus and edus must be lists.")
     if len(pdus) > MAX_PDUS:
-        return NotATransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_PDUS} PDUs.")
+        return InvalidTransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_PDUS} PDUs.")
     if len(edus) > MAX_EDUS:
-        return NotATransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_EDUS} EDUs.")
+        return InvalidTransaction("M_TOO_LARGE", f"A transaction must not contain more than {MAX_EDUS} EDUs.")
     return Transaction(tuple(pdus), tuple(edus))
 
 
-def answer(results: Mapping[EventId, Receipt]) -> bytes:
+def encode_results(results: Mapping[EventId, Receipt]) -> bytes:
     """Return the response with a result for each PDU: "The value is an error message if the PDU failed".
 
     A soft-failed event was accepted, and its sender need not know more. `PROCESSED` is read by other Palaver

@@ -9,8 +9,8 @@ from appservice import guest as incoming
 from appservice.appservice import Incoming, open_incoming, pass_on
 from appservice.intake import intake
 from appservice.intake.transaction import read
-from federation.transactions.edu_values import PresenceOfUser
-from federation.transactions.ephemeral import Ephemeral, TypingNow
+from federation.transactions.edu_dispatcher import EduUpdate, TypingUsers
+from federation.transactions.edus import UserPresence
 from storage.database import Database
 from storage.rooms import stream as consumers
 from tests.appservice.events import ALICE, message, transaction
@@ -27,7 +27,7 @@ async def taken_in(given: Incoming, name: str, *events: object, **more: object) 
 async def test_what_the_homeserver_says_is_read_and_heard(database: Database) -> None:
     """Events from the stream, and what is worth something for a moment by those who listen: once the
     transaction has been committed."""
-    heard: asyncio.Queue[Ephemeral] = asyncio.Queue()
+    heard: asyncio.Queue[EduUpdate] = asyncio.Queue()
     typing = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE]}}
     presence = {"type": "m.presence", "sender": ALICE, "content": {"presence": "online"}}
     async with (
@@ -40,26 +40,26 @@ async def test_what_the_homeserver_says_is_read_and_heard(database: Database) ->
         waiting = asyncio.create_task(subscription.next())
         await taken_in(given, "1", message("$1"), ephemeral=[typing, presence])
         assert [entry.event.event_id for entry in await waiting] == ["$1"]
-        assert await heard.get() == TypingNow(ROOM, (ALICE,))
+        assert await heard.get() == TypingUsers(ROOM, (ALICE,))
         present = await heard.get()
-        assert isinstance(present, PresenceOfUser)
+        assert isinstance(present, UserPresence)
         assert given.news.presence_of(ALICE) == present
-        assert given.news.typing_in(ROOM) == (ALICE,)
+        assert given.news.typing_users(ROOM) == (ALICE,)
 
 
 async def test_who_is_not_among_those_who_type_has_stopped(database: Database) -> None:
     """A homeserver names all of them each time, and nobody is told twice of the same."""
     bob = "@bob:their.server"
-    heard: list[Ephemeral] = []
+    heard: list[EduUpdate] = []
     async with open_incoming("palaver", OURS, database, now_ms=lambda: 1_000) as given:
         given.news.listen("m.typing", heard.append)
-        pass_on(given.news, TypingNow(ROOM, (ALICE,)))
-        pass_on(given.news, TypingNow(ROOM, (ALICE,)))
-        assert heard == [TypingNow(ROOM, (ALICE,))]
-        pass_on(given.news, TypingNow(ROOM, (bob,)))
-        assert heard[-1] == TypingNow(ROOM, (bob,))
-        pass_on(given.news, TypingNow(ROOM, ()))
-        assert heard[-1] == TypingNow(ROOM, ())
+        pass_on(given.news, TypingUsers(ROOM, (ALICE,)))
+        pass_on(given.news, TypingUsers(ROOM, (ALICE,)))
+        assert heard == [TypingUsers(ROOM, (ALICE,))]
+        pass_on(given.news, TypingUsers(ROOM, (bob,)))
+        assert heard[-1] == TypingUsers(ROOM, (bob,))
+        pass_on(given.news, TypingUsers(ROOM, ()))
+        assert heard[-1] == TypingUsers(ROOM, ())
 
 
 async def test_what_is_out_of_date_is_forgotten_by_itself(

@@ -9,8 +9,8 @@ from typing import Any
 
 from bridge.matrix.backend import MatrixBackend
 from bridge.matrix.ghost import HomeserverGhostNames
-from federation.transactions.edu_making import to_device
-from federation.transactions.edu_values import ToDevice
+from federation.transactions.edus import ToDevice
+from federation.transactions.outgoing_edus import to_device
 from tests.connectors.ground import Ground
 from tests.connectors.neighbours import Neighbours
 from tests.connectors.onlooker import Onlooker

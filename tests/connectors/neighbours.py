@@ -9,7 +9,7 @@ from typing import Any
 from federation.directory.public_rooms import from_body
 from federation.matrix.errors import MatrixError
 from federation.rooms.creation import CreateRoomRequest, InitialState
-from federation.transactions.ephemeral import Ephemeral, edu_type
+from federation.transactions.edu_dispatcher import EduUpdate, edu_type
 from tests.federation.local_users.homes import Home
 from tests.support.driven_node.program import encoded, plain
 from tests.support.driven_node.resident import Resident
@@ -95,7 +95,7 @@ class Neighbours:
             room_id = event["room_id"]
             self.seen.invited[room_id] = plain(await self.home.rooms.state(room_id))
 
-    def _hear(self, said: Ephemeral) -> None:
+    def _hear(self, said: EduUpdate) -> None:
         told = plain(said)
         match edu_type(said):
             case "m.typing":

@@ -22,7 +22,7 @@ async def main(url: str, transactions: Path) -> None:
     async with graph_on(database, Room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
         for number, line in enumerate(transactions.read_bytes().splitlines()):
-            await inbox.take_in("b.example", str(number), orjson.loads(line))
+            await inbox.receive("b.example", str(number), orjson.loads(line))
             sys.stdout.write(f"{number}\n")
             sys.stdout.flush()
 

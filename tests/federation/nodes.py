@@ -36,7 +36,7 @@ from federation.observer import HomeserverObserver
 from federation.outbox.outbox import Outbox
 from federation.peers.policy import policy
 from federation.rooms.engine import RoomGraph
-from federation.transactions.ephemeral import Ephemeral
+from federation.transactions.edu_dispatcher import EduUpdate
 from federation.transactions.inbox import Inbox
 from storage.database import Database
 from tests.federation.http.running import Recorder
@@ -72,14 +72,14 @@ def now_ms() -> int:
 class Heard:
     """What a node's people are told that is worth something for a moment."""
 
-    edus: list[Ephemeral] = field(default_factory=list)
+    edus: list[EduUpdate] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __call__(self, said: Ephemeral) -> None:
+    def __call__(self, said: EduUpdate) -> None:
         self.edus.append(said)
         self._changed.set()
 
-    async def until(self, condition: Callable[[Ephemeral], object]) -> None:
+    async def until(self, condition: Callable[[EduUpdate], object]) -> None:
         """Such a thing has come."""
         while not any(map(condition, self.edus)):
             self._changed.clear()

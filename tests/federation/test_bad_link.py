@@ -9,8 +9,8 @@ import pytest
 from federation.matrix.errors import MatrixError
 from federation.rooms.receive import MOST_REFUSALS
 from federation.rooms.send import AT_ONCE
-from federation.transactions import edu_making as making
-from federation.transactions.edu_values import ToDevice
+from federation.transactions import outgoing_edus as making
+from federation.transactions.edus import ToDevice
 from tests.federation.far_apart import FarApart, far_apart
 from tests.federation.http.running import Recorder
 from tests.federation.random_walk import RandomWalk

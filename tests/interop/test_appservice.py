@@ -186,7 +186,7 @@ async def test_what_people_say_reaches_the_intake_once_and_in_order(
         room_id = await alice.create_room(name="Kitchen", invite=[ours.ghost])
         await ours.join(room_id)
         await alice.typing(room_id)
-        await first.until(lambda said: said.get("told") == "TypingNow")
+        await first.until(lambda said: said.get("told") == "TypingUsers")
         for number in range(COUNT):
             await alice.say(room_id, str(number))
         await alice.say(room_id, DEADLY)

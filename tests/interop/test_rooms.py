@@ -10,8 +10,8 @@ from federation.http.server.tls import TlsFiles
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.message_content import edit, reaction, reply, text
 from federation.rooms.creation import CreateRoomRequest
-from federation.transactions.edu_values import PresenceOfUser, Receipt
-from federation.transactions.ephemeral import Ephemeral, TypingNow
+from federation.transactions.edu_dispatcher import EduUpdate, TypingUsers
+from federation.transactions.edus import Receipt, UserPresence
 from tests.federation.local_users.homes import bodies
 from tests.federation.nodes import Node, nodes
 from tests.support.matrix_client import MatrixClient
@@ -111,15 +111,15 @@ async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse
     bob: MatrixClient = await synapse.person()
     room_id = (await rooms.create_room(CreateRoomRequest(creator=user, preset="public_chat"))).room_id
     await bob.join(room_id, via=[node.name])
-    heard: asyncio.Queue[Ephemeral] = asyncio.Queue()
+    heard: asyncio.Queue[EduUpdate] = asyncio.Queue()
     for type_ in ("m.typing", "m.presence", "m.receipt"):
         rooms.listen(type_, heard.put_nowait)
 
-    async def until(said: type, of: str) -> Ephemeral:
+    async def until(said: type, of: str) -> EduUpdate:
         async with asyncio.timeout(TIMEOUT):
             while True:
                 one = await heard.get()
-                who = one.user_ids if isinstance(one, TypingNow) else (getattr(one, "user_id", None),)
+                who = one.user_ids if isinstance(one, TypingUsers) else (getattr(one, "user_id", None),)
                 if isinstance(one, said) and of in who:
                     return one
 
@@ -132,15 +132,15 @@ async def test_what_is_worth_something_for_a_moment(node: Node, synapse: Synapse
     await rooms.set_presence(user, "online", status="cooking")
     await bob.wait_until(lambda seen: seen.presence.get(user, {}).get("status_msg") == "cooking")
     await bob.typing(room_id)
-    await until(TypingNow, bob.user_id)
+    await until(TypingUsers, bob.user_id)
     assert bob.user_id in rooms.typing(room_id)
     await bob.read(room_id, message)
     read = await until(Receipt, bob.user_id)
     assert isinstance(read, Receipt)
     assert read.event_id == message
     await bob.set_presence("online", "hungry")
-    there = await until(PresenceOfUser, bob.user_id)
-    assert isinstance(there, PresenceOfUser)
+    there = await until(UserPresence, bob.user_id)
+    assert isinstance(there, UserPresence)
     assert there.presence == "online"
     answer = await bob.say(room_id, "Yes")
     async with asyncio.timeout(TIMEOUT):

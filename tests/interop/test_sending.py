@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from federation.http.server.tls import TlsFiles
-from federation.transactions.edu_making import receipt, typing
-from federation.transactions.edu_values import Receipt, Typing
-from federation.transactions.ephemeral import TypingNow
+from federation.transactions.edu_dispatcher import TypingUsers
+from federation.transactions.edus import Receipt, Typing
+from federation.transactions.outgoing_edus import receipt, typing
 from tests.federation.nodes import Node, nodes
 from tests.support.postgres import Server
 from tests.support.synapse import Synapse
@@ -47,7 +47,7 @@ async def test_typing_and_receipts_cross_both_ways(node: Node, synapse: Synapse)
     await bob.typing(room_id)
     await bob.read(room_id, said)
     async with asyncio.timeout(60):
-        await node.heard.until(lambda edu: edu == TypingNow(room_id, (bob.user_id,)))
+        await node.heard.until(lambda edu: edu == TypingUsers(room_id, (bob.user_id,)))
         await node.heard.until(lambda edu: isinstance(edu, Receipt) and edu.event_id == said)
 
 

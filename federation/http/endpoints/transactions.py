@@ -9,7 +9,7 @@ from federation.http.services import V1, begin
 async def send(request: web.Request) -> web.Response:
     services, asked = await begin(request)
     transaction_id = request.match_info["txn_id"]
-    return json_answer(await services.inbox.take_in(asked.origin, transaction_id, asked.content))
+    return json_answer(await services.inbox.receive(asked.origin, transaction_id, asked.content))
 
 
 ROUTES = (web.put(f"{V1}/send/{{txn_id:[^/]+}}", send),)

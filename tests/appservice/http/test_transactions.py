@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federation.transactions.ephemeral import TypingNow
+from federation.transactions.edu_dispatcher import TypingUsers
 from tests.appservice.events import ALICE, ROOM, message
 from tests.appservice.http.guest import Port
 
@@ -20,7 +20,7 @@ async def test_a_transaction_is_on_disk_when_it_is_answered(port: Port, path: st
         answer = await port.ask("PUT", f"{path}/a%20b", body)
         assert (answer.status, answer.json) == (200, {})
         assert await port.guest.all() == ["$1", "$2"]
-    assert port.guest.told == [TypingNow(ROOM, (ALICE,))]
+    assert port.guest.told == [TypingUsers(ROOM, (ALICE,))]
 
 
 async def test_both_paths_are_one(port: Port) -> None:

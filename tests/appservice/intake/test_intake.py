@@ -16,7 +16,7 @@ from appservice.intake.intake import Intake
 from appservice.intake.transaction import read
 from federation.events.room_event import StreamedEvent
 from federation.matrix.errors import MatrixError
-from federation.transactions.ephemeral import TypingNow
+from federation.transactions.edu_dispatcher import TypingUsers
 from storage.appservice.events import lock_registration
 from storage.appservice.rooms import fetch_entries
 from storage.database import Database
@@ -40,7 +40,7 @@ async def test_events_are_in_the_stream_in_their_order(guest: Appservice) -> Non
 async def test_a_transaction_that_comes_again_has_no_second_effect(guest: Appservice) -> None:
     """Nor anything of it: whoever sends it did not hear that it was taken in."""
     await guest.take_in("1", message("$1"), ephemeral=[TYPING])
-    assert guest.told == [TypingNow(ROOM, (ALICE,))]
+    assert guest.told == [TypingUsers(ROOM, (ALICE,))]
     assert not await guest.take_in("1", message("$1", age=99), ephemeral=[TYPING])
     assert await guest.all() == ["$1"]
     assert len(guest.told) == 1

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from appservice.intake.transaction import DeviceLists, Transaction, read, wrong_id
 from federation.matrix.errors import MatrixError
-from federation.transactions.edu_values import PresenceOfUser, Receipt, ToDevice
-from federation.transactions.ephemeral import TypingNow
+from federation.transactions.edu_dispatcher import TypingUsers
+from federation.transactions.edus import Receipt, ToDevice, UserPresence
 from tests.appservice.events import ALICE, GHOST, ROOM, message, transaction
 
 TYPING = {"type": "m.typing", "room_id": ROOM, "content": {"user_ids": [ALICE, 7, "bob"]}}
@@ -79,9 +79,9 @@ def test_ephemeral_events_are_read_under_either_name(name: str) -> None:
     """Typing, receipts, presence. What others read in private is nobody's business."""
     found = read(transaction(**{name: [TYPING, RECEIPT, PRESENCE, 7, {"type": "m.typing"}]}))
     assert found.ephemeral == (
-        TypingNow(ROOM, (ALICE,)),
+        TypingUsers(ROOM, (ALICE,)),
         Receipt(ROOM, ALICE, "$1", 5, "main"),
-        PresenceOfUser(ALICE, "online", 3, currently_active=True),
+        UserPresence(ALICE, "online", 3, currently_active=True),
     )
     assert found.left_out == ()
 

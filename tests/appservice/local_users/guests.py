@@ -17,7 +17,7 @@ from appservice.homeserver.client import HomeserverClient, open_session
 from appservice.intake.known_rooms import KnownRooms
 from appservice.local_users.parts import Parts
 from appservice.people.ghosts import GhostUsers
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
 from storage.database import Database
 from tests.appservice.guests import OURS, Appservice
 from tests.appservice.homeservers import TOKEN, Homeserver, homeserver
@@ -299,7 +299,7 @@ async def parts_on(
         node_user=OURS.node_user,
     )
     stack.push_async_callback(known.close)
-    news = EphemeralNews(OURS.domain, database, now_ms=lambda: rooms.now, woken=guest.stream.publish)
+    news = EduDispatcher(OURS.domain, database, now_ms=lambda: rooms.now, wake_readers=guest.stream.publish)
     stack.push_async_callback(news.close)
     return Parts(
         server_name=OURS.domain,

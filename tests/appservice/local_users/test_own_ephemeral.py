@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from appservice.local_users.own_ephemeral import PRESENCE_TOLD_AGAIN_MS, OwnMoments
-from federation.transactions.edu_values import PresenceOfUser, Receipt
-from federation.transactions.ephemeral import EphemeralNews
+from federation.transactions.edu_dispatcher import EduDispatcher
+from federation.transactions.edus import Receipt, UserPresence
 from storage.database import Database
 from storage.federation.edus import fetch_receipts
 from tests.appservice.homeservers import Homeserver, homeserver
@@ -28,7 +28,7 @@ class Moments:
         self.away = 0
         self.refuses = False
         self._changed = asyncio.Event()
-        self.news = EphemeralNews("their.server", database, now_ms=lambda: self.now)
+        self.news = EduDispatcher("their.server", database, now_ms=lambda: self.now)
         self.own: OwnMoments
 
     def begin(self, at: Homeserver) -> None:
@@ -80,23 +80,23 @@ async def test_typing_is_told_when_it_changes(moments: Moments) -> None:
         own.type(ROOM, COOK, typing=True, lasts_ms=30_000)
     path = f"rooms/{ROOM}/typing/{COOK}"
     assert await moments.until(1) == [path]
-    assert moments.news.typing_in(ROOM) == (COOK,)
+    assert moments.news.typing_users(ROOM) == (COOK,)
     moments.now += 16_000
     own.type(ROOM, COOK, typing=True, lasts_ms=30_000)
     await moments.until(2)
     for _ in range(2):
         own.type(ROOM, COOK, typing=False, lasts_ms=30_000)
     await moments.until(3)
-    own.be(PresenceOfUser(COOK, "online", 0, True, "cooking"))
+    own.be(UserPresence(COOK, "online", 0, True, "cooking"))
     assert await moments.until(4) == [path, path, path, f"presence/{COOK}/status"]
-    assert moments.news.typing_in(ROOM) == ()
+    assert moments.news.typing_users(ROOM) == ()
 
 
 async def test_presence_is_told_again_before_it_is_forgotten(moments: Moments) -> None:
     """If it is said again; those here are told of a change."""
     told: list[Any] = []
     moments.news.listen("m.presence", told.append)
-    online = PresenceOfUser(COOK, "online", 0, True, "cooking")
+    online = UserPresence(COOK, "online", 0, True, "cooking")
     for _ in range(3):
         moments.own.be(online)
     await moments.until(1)
@@ -114,7 +114,7 @@ async def test_of_what_changes_quickly_the_last_is_told(moments: Moments) -> Non
     moments.away = 1
     moments.own.type(ROOM, COOK, typing=True, lasts_ms=1)
     for word in ("a", "b", "c"):
-        moments.own.be(PresenceOfUser(COOK, "online", 0, True, word))
+        moments.own.be(UserPresence(COOK, "online", 0, True, word))
     moments.now += 1_000
     await moments.until(1)
     assert [path for path, _ in moments.heard] == [f"presence/{COOK}/status"]
@@ -134,7 +134,7 @@ async def test_receipts_are_kept_and_told(moments: Moments) -> None:
     await moments.own.read(Receipt(ROOM, COOK, "$2", 6, "main"))
     await moments.until(2)
     for ts, event_id in ((9, "$3"), (7, "$4")):
-        moments.news.tell(Receipt(ROOM, ALICE, event_id, ts, None))
+        moments.news.notify(Receipt(ROOM, ALICE, event_id, ts, None))
     assert {row.event_id for row in moments.own.unkept(ROOM)} >= {"$3"}
     assert moments.own.unkept("!other:x") == []
     async with asyncio.timeout(20):
@@ -158,14 +158,14 @@ async def test_it_goes_on_after_an_unforeseen_error(
         raise ValueError("broken")
 
     monkeypatch.setattr(moments.own, "_ensure_user", fail)
-    moments.own.be(PresenceOfUser(COOK, "online", 0, True))
+    moments.own.be(UserPresence(COOK, "online", 0, True))
     async with asyncio.timeout(20):
         while failures > 1:
             await asyncio.sleep(0)
-    moments.own.be(PresenceOfUser(ALICE, "online", 0, True))
+    moments.own.be(UserPresence(ALICE, "online", 0, True))
     assert await moments.until(1) == [f"presence/{ALICE}/status"]
     monkeypatch.setattr("appservice.local_users.own_ephemeral.write_receipts", fail)
-    moments.news.tell(Receipt(ROOM, ALICE, "$1", 1, None))
+    moments.news.notify(Receipt(ROOM, ALICE, "$1", 1, None))
     async with asyncio.timeout(20):
         while moments.own.unkept(ROOM):
             await asyncio.sleep(0.01)
@@ -175,8 +175,8 @@ async def test_it_goes_on_after_an_unforeseen_error(
 async def test_a_refusal_is_told_to_the_operator(moments: Moments) -> None:
     """And is no harm to what follows."""
     moments.refuses = True
-    moments.own.be(PresenceOfUser(COOK, "online", 0, True))
-    moments.own.be(PresenceOfUser(ALICE, "online", 0, True))
+    moments.own.be(UserPresence(COOK, "online", 0, True))
+    moments.own.be(UserPresence(ALICE, "online", 0, True))
     await moments.until(2)
     async with asyncio.timeout(20):
         while len(moments.reported) < 2:

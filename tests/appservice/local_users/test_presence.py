@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt, ToDevice
+from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, ToDevice, UserPresence
 from tests.appservice.local_users.played import ALICE, COOK, EVE, Side
 
 
@@ -37,7 +37,7 @@ async def test_who_types_is_in_the_room(played: Side) -> None:
 async def test_presence_is_what_it_can_be(played: Side) -> None:
     """And is of our users."""
     await played.side.set_presence(COOK, "unavailable", status="thinking")
-    assert played.side.presence(COOK) == PresenceOfUser(COOK, "unavailable", None, False, "thinking")
+    assert played.side.presence(COOK) == UserPresence(COOK, "unavailable", None, False, "thinking")
     assert played.side.presence(EVE) is None
     await until_told(played, 1)
     assert played.rooms.moments[0][1] == {"presence": "unavailable", "status_msg": "thinking"}
@@ -57,7 +57,7 @@ async def test_how_far_somebody_has_read_is_kept(played: Side) -> None:
     await played.side.mark_read(room_id, COOK, ids[0])
     await played.side.mark_read(room_id, COOK, untold, thread_id=ids[1])
     # The clock stands still in this test, so that nothing is older than anything else.
-    played.side._parts.news.tell(Receipt(room_id, ALICE, ids[1], 7, "main"))
+    played.side._parts.news.notify(Receipt(room_id, ALICE, ids[1], 7, "main"))
     receipts = await played.side.receipts(room_id)
     assert {(one.user_id, one.thread_id, one.event_id) for one in receipts} == {
         (COOK, None, ids[0]),

@@ -9,8 +9,8 @@ from bridge.agents.agent import AgentStatus
 from bridge.matrix import ghost
 from bridge.matrix.ghost import NoGhost
 from federation.matrix.identifiers import is_current_user_id
-from federation.transactions.edu_reading import read
-from federation.transactions.edu_values import Edu, Presence
+from federation.transactions.edu_parsing import parse_edu
+from federation.transactions.edus import Edu, Presence
 
 NODES = st.sampled_from(["kitchen.local", "host:7676", "[::1]:7676", "EXAMPLE.org"])
 IDS = st.text(st.characters(exclude_characters="@\0", exclude_categories=["Cs"]), min_size=1, max_size=15)
@@ -156,7 +156,7 @@ def test_every_status_has_a_presence(status: AgentStatus) -> None:
     """Which other homeservers can read; who would begin at once is online."""
     presence = ghost.PRESENCE[status]
     assert (presence.state == "online") == status.is_available
-    edu: Edu | object = read(
+    edu: Edu | object = parse_edu(
         {
             "edu_type": "m.presence",
             "content": {

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from federation.matrix.capabilities import BackendCapability
-from federation.transactions.edu_values import MAX_STATUS_BYTES, PresenceOfUser, Receipt, ToDevice
-from federation.transactions.ephemeral import Ephemeral, TypingNow
+from federation.transactions.edu_dispatcher import EduUpdate, TypingUsers
+from federation.transactions.edus import MAX_STATUS_BYTES, Receipt, ToDevice, UserPresence
 from tests.connectors.difference import Difference
 from tests.connectors.ground import Ground, refused
 from tests.connectors.onlooker import TIMEOUT
@@ -17,15 +17,15 @@ class Heard:
     """What a listener was told."""
 
     def __init__(self, ground: Ground, *types: str) -> None:
-        self.said: list[Ephemeral] = []
+        self.said: list[EduUpdate] = []
         self._changed = asyncio.Event()
         self._ends = [ground.side.listen(type_, self._hear) for type_ in types]
 
-    def _hear(self, said: Ephemeral) -> None:
+    def _hear(self, said: EduUpdate) -> None:
         self.said.append(said)
         self._changed.set()
 
-    async def until(self, condition: Callable[[Ephemeral], object]) -> None:
+    async def until(self, condition: Callable[[EduUpdate], object]) -> None:
         async with asyncio.timeout(TIMEOUT):
             while not any(map(condition, self.said)):
                 self._changed.clear()
@@ -51,10 +51,10 @@ class PresencesBehave:
         room_id, alice, bob = await ground.meeting()
         heard = Heard(ground, "m.typing")
         await bob.typing(room_id)
-        await heard.until(lambda one: one == TypingNow(room_id, (bob.user_id,)))
+        await heard.until(lambda one: one == TypingUsers(room_id, (bob.user_id,)))
         assert tuple(ground.side.typing(room_id)) == (bob.user_id,)
         await bob.typing(room_id, False)
-        await heard.until(lambda one: one == TypingNow(room_id, ()))
+        await heard.until(lambda one: one == TypingUsers(room_id, ()))
         assert tuple(ground.side.typing(room_id)) == ()
         for typing in (True, False):
             await ground.side.set_typing(room_id, alice, typing=typing)
@@ -83,7 +83,7 @@ class PresencesBehave:
         await bob.set_presence("unavailable", "thinking")
         await heard.until(
             lambda one: (
-                isinstance(one, PresenceOfUser)
+                isinstance(one, UserPresence)
                 and (one.user_id, one.presence, one.status_msg) == (bob.user_id, "unavailable", "thinking")
             )
         )
@@ -113,7 +113,7 @@ class PresencesBehave:
             told_of = None if Difference.READ_IN_NO_THREAD in ground.differences else thread_id
             wanted = (room_id, bob.user_id, event_id, told_of)
 
-            def is_it(one: Ephemeral, wanted: object = wanted) -> bool:
+            def is_it(one: EduUpdate, wanted: object = wanted) -> bool:
                 return (
                     isinstance(one, Receipt)
                     and (one.room_id, one.user_id, one.event_id, one.thread_id) == wanted

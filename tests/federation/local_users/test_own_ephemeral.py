@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from federation.local_users.own_ephemeral import PRESENCE_TOLD_AGAIN_MS, TYPING_TOLD_AGAIN_MS, OwnEphemeral
-from federation.transactions.edu_values import PresenceOfUser, Receipt
-from federation.transactions.ephemeral import Ephemeral, EphemeralNews, OtherFrom, TypingNow
+from federation.transactions.edu_dispatcher import EduDispatcher, EduUpdate, ReceivedCustomEdu, TypingUsers
+from federation.transactions.edus import Receipt, UserPresence
 from storage.federation.edus import fetch_receipts
 from tests.federation.local_users.homes import Home, homes
 from tests.support.postgres import Server
@@ -28,9 +28,9 @@ class Ours:
     room_id: str
     user: str
     own: OwnEphemeral
-    news: EphemeralNews
+    news: EduDispatcher
     reports: "asyncio.Queue[str]"
-    heard: "asyncio.Queue[Ephemeral]" = field(default_factory=asyncio.Queue)
+    heard: "asyncio.Queue[EduUpdate]" = field(default_factory=asyncio.Queue)
     now: int = 1_000_000
 
 
@@ -54,7 +54,7 @@ async def made_of(here: Home, there: Home) -> AsyncIterator[Ours]:
     def now_ms() -> int:
         return made.now
 
-    news = EphemeralNews("here.test", here.database, now_ms=now_ms)
+    news = EduDispatcher("here.test", here.database, now_ms=now_ms)
     own = OwnEphemeral(
         here.database,
         here.graph,
@@ -79,7 +79,7 @@ async def test_typing_is_sent_and_repeated(ours: Ours) -> None:
     sent too."""
     for _ in range(3):
         await ours.own.type(ours.room_id, ours.user, typing=True, lasts_ms=30_000)
-    assert await ours.heard.get() == TypingNow(ours.room_id, (ours.user,))
+    assert await ours.heard.get() == TypingUsers(ours.room_id, (ours.user,))
     told_at = ours.own._typing_told[ours.room_id]
     assert told_at == {ours.user: ours.now}
     ours.now += TYPING_TOLD_AGAIN_MS
@@ -87,15 +87,15 @@ async def test_typing_is_sent_and_repeated(ours: Ours) -> None:
     assert told_at == {ours.user: ours.now}
     for _ in range(2):
         await ours.own.type(ours.room_id, ours.user, typing=False, lasts_ms=30_000)
-    assert await ours.heard.get() == TypingNow(ours.room_id, ())
+    assert await ours.heard.get() == TypingUsers(ours.room_id, ())
     assert ours.own._typing_told == {}
 
 
 async def test_presence_is_sent_once_for_several_changes(ours: Ours) -> None:
     """To the servers of the user's rooms; it is repeated before it times out and when the user joins a
     room."""
-    online = PresenceOfUser(ours.user, "online")
-    ours.own.be(PresenceOfUser(ours.user, "unavailable"))
+    online = UserPresence(ours.user, "online")
+    ours.own.be(UserPresence(ours.user, "unavailable"))
     ours.own.be(online)
     ours.own.be(online)
     assert await ours.heard.get() == online
@@ -108,8 +108,8 @@ async def test_presence_is_sent_once_for_several_changes(ours: Ours) -> None:
     ours.own.meet("@never:here.test")
     ours.own.meet(ours.user)
     assert await ours.heard.get() == online
-    ours.own.be(PresenceOfUser(ours.user, "offline"))
-    assert await ours.heard.get() == PresenceOfUser(ours.user, "offline")
+    ours.own.be(UserPresence(ours.user, "offline"))
+    assert await ours.heard.get() == UserPresence(ours.user, "offline")
     ours.now += PRESENCE_TOLD_AGAIN_MS
     ours.own.repeat()
     assert ours.own._changed == set()
@@ -162,12 +162,12 @@ async def test_presence_is_repeated_after_an_unexpected_exception(
     own.start()
     try:
         async with asyncio.timeout(30):
-            own.be(PresenceOfUser(ours.user, "online", 0, True))
-            assert isinstance(await ours.heard.get(), PresenceOfUser)
+            own.be(UserPresence(ours.user, "online", 0, True))
+            assert isinstance(await ours.heard.get(), UserPresence)
             fails = True
             await failed.wait()
             now += PRESENCE_TOLD_AGAIN_MS
-            assert isinstance(await ours.heard.get(), PresenceOfUser)
+            assert isinstance(await ours.heard.get(), UserPresence)
     finally:
         await own.close()
 
@@ -179,5 +179,5 @@ async def test_a_custom_edu_replaces_the_queued_one(ours: Ours) -> None:
     newest: dict[object, object] = {}
     while newest != {"a": 2, "b": 1}:
         said = await ours.heard.get()
-        assert isinstance(said, OtherFrom)
+        assert isinstance(said, ReceivedCustomEdu)
         newest[said.edu.content["name"]] = said.edu.content["n"]

@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.transactions.edu_making import to_device
-from federation.transactions.edu_values import (
-    MAX_OWN_EDU_BYTES,
+from federation.transactions.edu_dispatcher import EduUpdate, ReceivedCustomEdu, TypingUsers
+from federation.transactions.edus import (
+    MAX_CUSTOM_EDU_BYTES,
     MAX_STATUS_BYTES,
-    PresenceOfUser,
     Receipt,
     ToDevice,
+    UserPresence,
 )
-from federation.transactions.ephemeral import Ephemeral, OtherFrom, TypingNow
+from federation.transactions.outgoing_edus import to_device
 from tests.federation.local_users.homes import TIMEOUT, Home
 
 
@@ -22,15 +22,15 @@ class Heard:
     """Collects what a listener receives."""
 
     def __init__(self, home: Home, *types: str) -> None:
-        self.said: list[Ephemeral] = []
+        self.said: list[EduUpdate] = []
         self._changed = asyncio.Event()
         self._ends = [home.rooms.listen(type_, self._hear) for type_ in types]
 
-    def _hear(self, said: Ephemeral) -> None:
+    def _hear(self, said: EduUpdate) -> None:
         self.said.append(said)
         self._changed.set()
 
-    async def until(self, condition: Callable[[Ephemeral], object]) -> Ephemeral:
+    async def until(self, condition: Callable[[EduUpdate], object]) -> EduUpdate:
         async with asyncio.timeout(TIMEOUT):
             while not (found := [one for one in self.said if condition(one)]):
                 self._changed.clear()
@@ -59,12 +59,12 @@ async def test_typing_is_seen_until_it_ends(pair: tuple[Home, Home]) -> None:
     for says_so in (True, False):
         await here.rooms.set_typing(room_id, alice, typing=True, lasts_ms=60_000)
         for one in heard:
-            await one.until(lambda said: said == TypingNow(room_id, (alice,)))
+            await one.until(lambda said: said == TypingUsers(room_id, (alice,)))
         assert there.rooms.typing(room_id) == (alice,)
         # Typing with a timeout of a millisecond.
         await here.rooms.set_typing(room_id, alice, typing=not says_so, lasts_ms=1)
         for one in heard:
-            await one.until(lambda said: said == TypingNow(room_id, ()))
+            await one.until(lambda said: said == TypingUsers(room_id, ()))
             one.said.clear()
     assert here.rooms.typing(room_id) == there.rooms.typing(room_id) == ()
     with pytest.raises(MatrixError, match="403 M_FORBIDDEN"):
@@ -78,14 +78,14 @@ async def test_presence_reaches_servers_of_shared_rooms(pair: tuple[Home, Home])
     heard = Heard(there, "m.presence")
     await here.rooms.set_presence(alice, "online", status="cooking")
     await here.rooms.set_presence(stranger, "online")
-    assert here.rooms.presence(alice) == PresenceOfUser(alice, "online", 0, True, "cooking")
+    assert here.rooms.presence(alice) == UserPresence(alice, "online", 0, True, "cooking")
     bob = await there.user("bob")
     room_id = await there.room(bob)
     await here.rooms.join(room_id, alice, via=["there.test"])
-    online = await heard.until(lambda said: isinstance(said, PresenceOfUser) and said.user_id == alice)
+    online = await heard.until(lambda said: isinstance(said, UserPresence) and said.user_id == alice)
     assert online == there.rooms.presence(alice) == here.rooms.presence(alice)
     await here.rooms.set_presence(alice, "offline")
-    await heard.until(lambda said: said == PresenceOfUser(alice, "offline"))
+    await heard.until(lambda said: said == UserPresence(alice, "offline"))
     assert there.rooms.presence(stranger) is None
     for wrong in ({"presence": "dnd"}, {"presence": "online", "status": "x" * (MAX_STATUS_BYTES + 1)}):
         with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
@@ -132,15 +132,15 @@ async def test_custom_edus_reach_the_servers_of_a_room(pair: tuple[Home, Home]) 
     room_id, alice, _ = await meeting(pair)
     heard = Heard(there, "io.cis.agent.heartbeat")
     await here.rooms.send_edu(room_id, "io.cis.agent.heartbeat", {"agent": alice}, name=alice)
-    said = await heard.until(lambda said: isinstance(said, OtherFrom))
-    assert isinstance(said, OtherFrom)
+    said = await heard.until(lambda said: isinstance(said, ReceivedCustomEdu))
+    assert isinstance(said, ReceivedCustomEdu)
     assert (said.origin, said.edu.content) == ("here.test", {"agent": alice})
     heard.end()
     heard.end()
     for type_, content, code in (
         ("m.typing", {}, "M_INVALID_PARAM"),
         ("io.x", {"a": 0.5}, "M_BAD_JSON"),
-        ("io.x", {"a": "x" * MAX_OWN_EDU_BYTES}, "M_TOO_LARGE"),
+        ("io.x", {"a": "x" * MAX_CUSTOM_EDU_BYTES}, "M_TOO_LARGE"),
     ):
         with pytest.raises(MatrixError, match=code):
             await here.rooms.send_edu(room_id, type_, content)

@@ -4,8 +4,8 @@ import pytest
 
 from federation.outbox.lossy_edus import MOST_HELD, PassingEdus
 from federation.outbox.send_queue import EduRef
-from federation.transactions.edu_making import TYPING_LIVES_MS, Outgoing, receipt, to_device, typing
-from federation.transactions.edu_values import Receipt, ToDevice, Typing
+from federation.transactions.edus import Receipt, ToDevice, Typing
+from federation.transactions.outgoing_edus import TYPING_MAX_AGE_MS, OutgoingEdu, receipt, to_device, typing
 
 ROOM, BOB = "!room:a.example", "@bob:b.example"
 TYPES, STOPS = typing(Typing(ROOM, BOB, True)), typing(Typing(ROOM, BOB, False))
@@ -41,7 +41,7 @@ def test_an_expired_edu_is_not_sent() -> None:
     edus = PassingEdus()
     ref = edus.put(TYPES, 0)
     assert ref is not None
-    assert edus.take([ref], TYPING_LIVES_MS) == []
+    assert edus.take([ref], TYPING_MAX_AGE_MS) == []
     assert edus.take([EduRef(99, ephemeral=True)], 0) == []
 
 
@@ -57,7 +57,7 @@ def test_a_removed_edu_is_not_sent() -> None:
 def test_an_edu_without_a_key_is_not_replaced() -> None:
     """All of them are sent."""
     edus = PassingEdus()
-    beat = Outgoing("io.cis.agent.heartbeat", {}, None, 1_000)
+    beat = OutgoingEdu("io.cis.agent.heartbeat", {}, None, 1_000)
     assert [edus.put(beat, 0), edus.put(beat, 0)] == [EduRef(1, ephemeral=True), EduRef(2, ephemeral=True)]
     edus.forget([EduRef(1, ephemeral=True)])
     assert len(edus.take([EduRef(2, ephemeral=True)], 0)) == 1
@@ -72,7 +72,7 @@ def test_an_edu_that_must_be_delivered_is_refused() -> None:
 def test_beyond_the_limit_the_oldest_are_dropped() -> None:
     """An unreachable server uses bounded memory."""
     edus = PassingEdus()
-    refs = [edus.put(Outgoing("t", {"n": number}, None, 1_000), 0) for number in range(MOST_HELD + 2)]
+    refs = [edus.put(OutgoingEdu("t", {"n": number}, None, 1_000), 0) for number in range(MOST_HELD + 2)]
     held = [ref for ref in refs if ref is not None]
     assert len(edus) == MOST_HELD
     assert [content["n"] for _, content in edus.take(held[:4], 0)] == [2, 3]

@@ -14,8 +14,8 @@ from federation.outbox.destination import MOST_BACKLOG, State
 from federation.outbox.messages import Fate
 from federation.outbox.retry_schedule import NO_CONTACT, Contact
 from federation.rooms.ports import CommittedEvent
-from federation.transactions.edu_making import receipt, to_device, typing
-from federation.transactions.edu_values import Receipt, ToDevice, Typing
+from federation.transactions.edus import Receipt, ToDevice, Typing
+from federation.transactions.outgoing_edus import receipt, to_device, typing
 from storage.database import Database, connect_once
 from storage.federation import outbox as table
 from storage.federation.outbox import fetch_outage

@@ -10,8 +10,8 @@ from federation.outbox.lossy_edus import PassingEdus
 from federation.outbox.messages import Backlog, Loaded, Outage, Send, Surveyed
 from federation.outbox.queue import DestinationQueue, Fresh
 from federation.outbox.send_queue import EduRef, PduRef
-from federation.transactions.edu_making import typing
-from federation.transactions.edu_values import Typing
+from federation.transactions.edus import Typing
+from federation.transactions.outgoing_edus import typing
 from storage.database import Database
 from storage.federation import outbox
 from storage.federation.outbox import StoredPdu

@@ -131,7 +131,7 @@ async def test_a_transaction_is_written_with_what_it_brings(database: Database) 
         inbox = Inbox(database, here.graph, NoEdus(), audit=trail.transaction)
         body = {"pdus": raw(room.say(BOB), room.say(BOB)), "edus": [{}]}
         for _ in range(2):
-            await inbox.take_in(PEER, "7", body)
+            await inbox.receive(PEER, "7", body)
         [row] = await trail.rows()
         assert row[1:] == (
             PEER, "in", "transaction", None, room.room_id, "7", "done", "2 accepted; 1 EDUs"
@@ -142,7 +142,7 @@ async def test_a_transaction_is_written_with_what_it_brings(database: Database) 
 
         said = room.say(BOB)
         with pytest.raises(OSError, match="full"):
-            await Inbox(database, here.graph, NoEdus(), audit=failing).take_in(PEER, "8", {"pdus": raw(said)})
+            await Inbox(database, here.graph, NoEdus(), audit=failing).receive(PEER, "8", {"pdus": raw(said)})
         assert await here.graph.events([said.event_id]) == {}
 
 

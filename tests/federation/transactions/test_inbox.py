@@ -52,7 +52,7 @@ async def test_the_response_has_a_result_for_each_event(database: Database) -> N
         bad = room.propose("m.room.topic", "@nobody:b.example", {}, "")
         edus = Edus()
         body = {"pdus": raw(bad, good), "edus": [{"edu_type": "m.typing"}]}
-        answer = json.loads(await Inbox(database, here.graph, edus).take_in("b.example", "1", body))
+        answer = json.loads(await Inbox(database, here.graph, edus).receive("b.example", "1", body))
         assert answer["pdus"][good.event_id] == {}
         assert answer["pdus"][bad.event_id]["error"].startswith("rule ")
         assert edus.received == [("b.example", {"edu_type": "m.typing"})]
@@ -65,13 +65,13 @@ async def test_a_repeated_transaction_gets_the_stored_response(database: Databas
     async with graph_on(database, room) as here:
         await join(here, room)
         inbox, edus = Inbox(database, here.graph, NoEdus()), Edus()
-        first = await inbox.take_in("b.example", "1", {"pdus": raw(room.say(BOB))})
+        first = await inbox.receive("b.example", "1", {"pdus": raw(room.say(BOB))})
         again = Inbox(database, here.graph, edus)
         other = room.say(BOB)
-        assert await again.take_in("b.example", "1", {"pdus": raw(other), "edus": [{}]}) == first
+        assert await again.receive("b.example", "1", {"pdus": raw(other), "edus": [{}]}) == first
         assert edus.received == []
         assert await here.graph.events([other.event_id]) == {}
-        assert json.loads(await again.take_in("a.example", "1", {"pdus": raw(other)})) == {
+        assert json.loads(await again.receive("a.example", "1", {"pdus": raw(other)})) == {
             **PROCESSED,
             "pdus": {other.event_id: {}},
         }
@@ -83,12 +83,12 @@ async def test_a_repeated_transaction_changes_nothing(database: Database) -> Non
     async with graph_on(database, room) as here:
         await join(here, room)
         inbox = Inbox(database, here.graph, NoEdus())
-        first = await inbox.take_in("b.example", "1", {"pdus": raw(room.say(BOB))})
+        first = await inbox.receive("b.example", "1", {"pdus": raw(room.say(BOB))})
         others = [room.say(BOB) for _ in range(3)]
         for body in ({"pdus": raw(others[0])}, {"pdus": raw(others[2])}, {}):
-            assert await inbox.take_in("b.example", "1", body) == first
+            assert await inbox.receive("b.example", "1", body) == first
         assert await here.graph.events([other.event_id for other in others]) == {}
-        again = json.loads(await inbox.take_in("b.example", "2", {"pdus": raw(*others, others[0])}))
+        again = json.loads(await inbox.receive("b.example", "2", {"pdus": raw(*others, others[0])}))
         assert again["pdus"] == {other.event_id: {} for other in others}
 
 
@@ -100,13 +100,13 @@ async def test_the_latest_events_are_repeated_after_a_restart(database: Database
     async with graph_on(database, room) as here, pool_on(database.address) as pool:
         await join(here, room)
         said = [room.say(BOB) for _ in range(number)]
-        first = await Inbox(database, here.graph, NoEdus()).take_in("b.example", "1", {"pdus": raw(*said)})
+        first = await Inbox(database, here.graph, NoEdus()).receive("b.example", "1", {"pdus": raw(*said)})
         async with graph_on(pool, room) as again:
             inbox = Inbox(pool, again.graph, NoEdus())
-            assert await inbox.take_in("b.example", "1", {"pdus": raw(*said)}) == first
+            assert await inbox.receive("b.example", "1", {"pdus": raw(*said)}) == first
         async with graph_on(pool, room) as again:
             other = json.loads(
-                await Inbox(pool, again.graph, NoEdus()).take_in("a.example", "1", {"pdus": raw(*said)})
+                await Inbox(pool, again.graph, NoEdus()).receive("a.example", "1", {"pdus": raw(*said)})
             )
             assert other["pdus"] == {one.event_id: {} for one in said}
 
@@ -133,7 +133,7 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(
         async def transactions_for(transaction_id: str, *pdus: Pdu) -> int:
             begun.clear()
             body = {"pdus": raw(*pdus)}
-            given = json.loads(await inbox.take_in("b.example", transaction_id, body))["pdus"]
+            given = json.loads(await inbox.receive("b.example", transaction_id, body))["pdus"]
             assert given == {pdu.event_id: {} for pdu in pdus}
             events = await here.graph.events([pdu.event_id for pdu in pdus])
             assert list(events) == [pdu.event_id for pdu in pdus]
@@ -153,7 +153,7 @@ async def test_messages_at_the_head_of_a_room_need_no_transaction(
         async with graph_on(pool, room) as there:
             four = room.say(BOB)
             other = Inbox(pool, there.graph, NoEdus())
-            assert json.loads(await other.take_in("b.example", "5", {"pdus": raw(four)}))["pdus"]
+            assert json.loads(await other.receive("b.example", "5", {"pdus": raw(four)}))["pdus"]
         five = room.say(BOB)
         assert await transactions_for("6", five) == 1
         six = room.say(BOB)
@@ -187,7 +187,7 @@ async def test_a_database_connection_lost_while_receiving(database: Database, nu
 
         said = [room.say(BOB) for _ in range(number)]
         inbox = Inbox(database, here.graph, NoEdus(), audit=audit)
-        answer = await inbox.take_in("b.example", "1", {"pdus": raw(*said)})
+        answer = await inbox.receive("b.example", "1", {"pdus": raw(*said)})
         assert json.loads(answer)["pdus"] == {one.event_id: {} for one in said}
         assert len(answered) == 2
         assert await streamed(here.graph, begin) == said
@@ -197,7 +197,7 @@ async def test_the_response_to_an_empty_transaction_is_stored_too(database: Data
     """A repeated empty transaction gets the same response."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
-        assert [await inbox.take_in("a.example", "1", {}) for _ in range(2)] == [NOTHING] * 2
+        assert [await inbox.receive("a.example", "1", {}) for _ in range(2)] == [NOTHING] * 2
 
 
 async def test_one_transaction_per_server_at_a_time(database: Database) -> None:
@@ -205,17 +205,17 @@ async def test_one_transaction_per_server_at_a_time(database: Database) -> None:
     async with graph_on(database, public_room("12")) as here:
         edus = Edus(waiting=asyncio.Event())
         inbox = Inbox(database, here.graph, edus)
-        first = asyncio.create_task(inbox.take_in("a.example", "1", {"edus": [{}]}))
+        first = asyncio.create_task(inbox.receive("a.example", "1", {"edus": [{}]}))
         while "a.example" not in inbox._in_flight:
             await asyncio.sleep(0)
         with pytest.raises(MatrixError) as refused:
-            await inbox.take_in("a.example", "2", {})
+            await inbox.receive("a.example", "2", {})
         assert (refused.value.status, refused.value.errcode) == (429, "M_LIMIT_EXCEEDED")
-        assert await inbox.take_in("b.example", "1", {}) == NOTHING
+        assert await inbox.receive("b.example", "1", {}) == NOTHING
         assert edus.waiting is not None
         edus.waiting.set()
         await first
-        assert await inbox.take_in("a.example", "2", {}) == NOTHING
+        assert await inbox.receive("a.example", "2", {}) == NOTHING
 
 
 async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: Database) -> None:
@@ -227,10 +227,10 @@ async def test_an_edu_that_could_not_be_stored_fails_the_transaction(database: D
         inbox = Inbox(database, here.graph, edus)
         body = {"pdus": raw(said), "edus": [{}]}
         with pytest.raises(OSError, match="full"):
-            await inbox.take_in("b.example", "1", body)
+            await inbox.receive("b.example", "1", body)
         assert await here.graph.events([said.event_id]) == {}
         edus.failing = False
-        assert json.loads(await inbox.take_in("b.example", "1", body)) == {
+        assert json.loads(await inbox.receive("b.example", "1", body)) == {
             **PROCESSED,
             "pdus": {said.event_id: {}},
         }
@@ -242,18 +242,18 @@ async def test_an_invalid_transaction_is_refused(database: Database) -> None:
         inbox = Inbox(database, here.graph, NoEdus())
         for body, errcode in (({"pdus": [{}] * 51}, "M_TOO_LARGE"), (5, "M_BAD_JSON")):
             with pytest.raises(MatrixError) as refused:
-                await inbox.take_in("a.example", "1", body)
+                await inbox.receive("a.example", "1", body)
             assert (refused.value.status, refused.value.errcode) == (400, errcode)
         for transaction_id in ("\0", "x" * 256):
             with pytest.raises(MatrixError, match="M_INVALID_PARAM"):
-                await inbox.take_in("a.example", transaction_id, {})
+                await inbox.receive("a.example", transaction_id, {})
 
 
 async def test_recent_responses_are_not_pruned(database: Database) -> None:
     """Only responses older than `RESPONSE_RETENTION` are deleted."""
     async with graph_on(database, public_room("12")) as here:
         inbox = Inbox(database, here.graph, NoEdus())
-        await inbox.take_in("a.example", "1", {})
+        await inbox.receive("a.example", "1", {})
         assert await inbox.prune() == 0
 
 
@@ -289,7 +289,7 @@ async def test_a_killed_process_loses_and_duplicates_nothing(database: Database,
         assert len(known) == answered * 10
         inbox = Inbox(pool, here.graph, NoEdus())
         for number, body in enumerate(transactions):
-            answer = json.loads(await inbox.take_in("b.example", str(number), body))
+            answer = json.loads(await inbox.receive("b.example", str(number), body))
             assert set(map(str, answer["pdus"].values())) == {"{}"}
         stream = await streamed(here.graph, 0, 2000)
         assert stream[1:] == said

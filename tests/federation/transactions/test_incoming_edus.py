@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from federation.transactions.edu_making import device_list_update, presence, receipt, to_device, typing
-from federation.transactions.edu_values import (
+from federation.transactions.edus import (
+    CustomEdu,
     DeviceListUpdate,
-    Other,
     Presence,
-    PresenceOfUser,
     Receipt,
     Receipts,
     SigningKeyUpdate,
     ToDevice,
     Typing,
+    UserPresence,
 )
 from federation.transactions.incoming_edus import IncomingEdus
+from federation.transactions.outgoing_edus import device_list_update, presence, receipt, to_device, typing
 from storage.database import Connection, Database
 from storage.federation.edus import ReceiptRow, fetch_receipts
 from tests.federation.standing import denying
@@ -35,22 +35,22 @@ class Listener:
     heard: list[object] = field(default_factory=list)
     broken: bool = False
 
-    def typing(self, typing: Typing) -> None:
+    def handle_typing(self, typing: Typing) -> None:
         self.heard.append(typing)
 
-    def receipts(self, receipts: Receipts) -> None:
+    def handle_receipts(self, receipts: Receipts) -> None:
         self.heard.append(receipts)
 
-    def presence(self, presence: Presence) -> None:
+    def handle_presence(self, presence: Presence) -> None:
         self.heard.append(presence)
 
-    def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
+    def handle_device_update(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
         self.heard.append(update)
 
-    def other(self, origin: str, edu: Other) -> None:
+    def handle_custom(self, origin: str, edu: CustomEdu) -> None:
         self.heard.append((origin, edu))
 
-    async def to_device(self, connection: Connection, message: ToDevice) -> None:
+    async def handle_to_device(self, connection: Connection, message: ToDevice) -> None:
         if self.broken:
             raise OSError("the disk is full")
         assert connection.is_in_transaction()
@@ -114,7 +114,7 @@ async def test_the_acl_applies_to_typing_and_receipts(receiving: Receiving) -> N
     acl = receiving.room.state()["m.room.server_acl", ""]
     await receiving.graph.graph.receive("a.example", [dict(acl.event)])
     room_id = receiving.room.room_id
-    online = PresenceOfUser(BOB, "online")
+    online = UserPresence(BOB, "online")
     heard = await receiving.receive(
         typing(Typing(room_id, BOB, True)), receipt(Receipt(room_id, BOB, "$e", 5)), presence(online)
     )
@@ -131,7 +131,7 @@ async def test_device_updates_and_custom_edus_reach_the_listener(receiving: Rece
     assert heard == [
         DeviceListUpdate(BOB, "D", 1, (), False, None, None),
         SigningKeyUpdate(BOB, None, None),
-        (ORIGIN, Other("io.cis.agent.heartbeat", {"a": 1})),
+        (ORIGIN, CustomEdu("io.cis.agent.heartbeat", {"a": 1})),
     ]
 
 

@@ -1,7 +1,7 @@
 """Size limits of EDUs."""
 
 from federation.events.format import MAX_PDU_BYTES
-from federation.transactions import edu_values as limits
+from federation.transactions import edus as limits
 
 
 def test_the_limit_of_to_device_messages_is_that_of_events() -> None:

@@ -5,13 +5,22 @@ import json
 import pytest
 
 from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
-from federation.transactions.transaction import MAX_EDUS, MAX_PDUS, NotATransaction, Transaction, answer, read
+from federation.transactions.transaction import (
+    MAX_EDUS,
+    MAX_PDUS,
+    InvalidTransaction,
+    Transaction,
+    encode_results,
+    parse_transaction,
+)
 
 
 def test_pdus_and_edus_are_optional_lists() -> None:
     """Their items are not checked here."""
-    assert read({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction((1,), ("x",))
-    assert read({}) == Transaction((), ())
+    assert parse_transaction({"origin": "liar.example", "pdus": [1], "edus": ["x"]}) == Transaction(
+        (1,), ("x",)
+    )
+    assert parse_transaction({}) == Transaction((), ())
 
 
 @pytest.mark.parametrize(
@@ -26,14 +35,14 @@ def test_pdus_and_edus_are_optional_lists() -> None:
 )
 def test_an_invalid_transaction_is_refused(body: object, errcode: str) -> None:
     """The error has Matrix's error code."""
-    refused = read(body)
-    assert isinstance(refused, NotATransaction)
+    refused = parse_transaction(body)
+    assert isinstance(refused, InvalidTransaction)
     assert refused.errcode == errcode
 
 
 def test_limits_are_inclusive() -> None:
     """50 PDUs and 100 EDUs are allowed."""
-    assert isinstance(read({"pdus": [{}] * 50, "edus": [{}] * 100}), Transaction)
+    assert isinstance(parse_transaction({"pdus": [{}] * 50, "edus": [{}] * 100}), Transaction)
 
 
 def test_the_response_has_an_error_for_each_refused_event() -> None:
@@ -44,7 +53,7 @@ def test_the_response_has_an_error_for_each_refused_event() -> None:
         "$c": Rejected("5.3.7", "Otherwise, reject."),
         "$d": Dropped("step 1"),
     }
-    assert json.loads(answer(results)) == {
+    assert json.loads(encode_results(results)) == {
         "io.palaver.processed": True,
         "pdus": {
             "$a": {},

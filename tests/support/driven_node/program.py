@@ -33,7 +33,7 @@ from federation.directory.public_rooms import from_body
 from federation.matrix.errors import MatrixError, PeerError
 from federation.media.thumbnail_size import Method
 from federation.rooms.creation import CreateRoomRequest, InitialState
-from federation.transactions.ephemeral import Ephemeral, edu_type
+from federation.transactions.edu_dispatcher import EduUpdate, edu_type
 
 PR_SET_PDEATHSIG = 1
 LONGEST_LINE = 64 << 20
@@ -94,7 +94,7 @@ class Driven:
 
     # -- told unasked --
 
-    def _heard(self, said: Ephemeral) -> None:
+    def _heard(self, said: EduUpdate) -> None:
         tell({"heard": edu_type(said), "said": plain(said)})
 
     async def follow(self, name: str) -> None:

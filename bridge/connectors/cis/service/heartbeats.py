@@ -22,7 +22,7 @@ from bridge.connectors.cis.service.observer import CisObserver
 from bridge.connectors.cis.settings import CisSettings
 from bridge.matrix.backend import MatrixBackend
 from federation.matrix.errors import MatrixError
-from federation.transactions.ephemeral import Ephemeral, OtherFrom
+from federation.transactions.edu_dispatcher import EduUpdate, ReceivedCustomEdu
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
 
@@ -138,8 +138,8 @@ class HeardBeats:
         self._end()
         await self._background.close()
 
-    def _hear(self, said: Ephemeral) -> None:
-        if not isinstance(said, OtherFrom):
+    def _hear(self, said: EduUpdate) -> None:
+        if not isinstance(said, ReceivedCustomEdu):
             return
         match self._read(said):
             case NodeHeartbeat() as beat:
@@ -154,7 +154,7 @@ class HeardBeats:
                 self._observer.acted(Act(said.origin, heartbeats.TYPE, verdict_of(refusal), detail=detail))
         self._something.set()
 
-    def _read(self, said: OtherFrom) -> NodeHeartbeat | Heartbeat | InvalidPayload | Forbidden:
+    def _read(self, said: ReceivedCustomEdu) -> NodeHeartbeat | Heartbeat | InvalidPayload | Forbidden:
         access = self._settings.access(said.origin)
         if access is None or not access.is_homeserver:
             return UNKNOWN_PEER

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from federation.outbox.destination import State
-from federation.transactions.edu_making import to_device
-from federation.transactions.edu_values import ToDevice
+from federation.transactions.edus import ToDevice
+from federation.transactions.outgoing_edus import to_device
 from storage.errors import LocalError
 from tests.bridge.control.server.conftest import Operator
 

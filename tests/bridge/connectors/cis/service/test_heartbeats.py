@@ -15,8 +15,8 @@ from bridge.connectors.cis.protocol import event_fields as timestamps
 from bridge.connectors.cis.service.heartbeats import HeardBeats
 from bridge.connectors.cis.settings import CisSettings
 from bridge.peers.peer import Peer, PeerAccess, PeerProfile
-from federation.transactions.edu_values import Other
-from federation.transactions.ephemeral import OtherFrom
+from federation.transactions.edu_dispatcher import ReceivedCustomEdu
+from federation.transactions.edus import CustomEdu
 from storage.database import Database
 from tests.bridge.connectors.cis.cis_nodes import TIMEOUT, CisNodes, Eyes, peers_of
 from tests.support.agents import NOW, Clock, address, routing_table
@@ -50,7 +50,7 @@ class Ears:
     met: list[NodeHeartbeat] = field(default_factory=list)
 
     def say(self, origin: str, content: Mapping[str, Any]) -> None:
-        self.side.hear(OtherFrom(origin, Other(TYPE, content)))
+        self.side.hear(ReceivedCustomEdu(origin, CustomEdu(TYPE, content)))
 
     async def until(self, agent: str, status: AgentStatus) -> Agent:
         async with asyncio.timeout(TIMEOUT):
@@ -171,7 +171,7 @@ async def test_one_edu_for_each_interval_however_many_agents(nodes: CisNodes) ->
     living, kitchen = await nodes.begin("a.test", "b.test", heartbeat_ms=60_000)
     heard: list[Mapping[str, Any]] = []
     kitchen.node.rooms.listen(
-        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, OtherFrom) else None
+        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, ReceivedCustomEdu) else None
     )
     await living.hands.come(*(f"w{number}" for number in range(20)))
     await kitchen.sees("w19@a.test")
@@ -200,7 +200,7 @@ async def test_agents_that_only_some_may_know_are_not_listed(nodes: CisNodes) ->
     )
     heard: list[Mapping[str, Any]] = []
     kitchen.node.rooms.listen(
-        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, OtherFrom) else None
+        TYPE, lambda said: heard.append(said.edu.content) if isinstance(said, ReceivedCustomEdu) else None
     )
     await living.hands.come("secret", namespaces=("alpha",))
     await kitchen.sees("secret@a.test")

@@ -35,7 +35,7 @@ class Receipts:
 
 
 @dataclass(frozen=True, slots=True)
-class PresenceOfUser:
+class UserPresence:
     """`presence` is `online`, `unavailable` or `offline`; `last_active_ago` is in milliseconds."""
 
     user_id: str
@@ -47,7 +47,7 @@ class PresenceOfUser:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    users: tuple[PresenceOfUser, ...]
+    users: tuple[UserPresence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class SigningKeyUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class CustomEdu:
     """An EDU of a type that the specification does not define. Its content has not been validated."""
 
     edu_type: str
     content: Mapping[str, Any] = field(repr=False)
 
 
-Edu = Typing | Receipts | Presence | DeviceListUpdate | ToDevice | SigningKeyUpdate | Other
+Edu = Typing | Receipts | Presence | DeviceListUpdate | ToDevice | SigningKeyUpdate | CustomEdu
 
 
 MAX_TO_DEVICE_BYTES: Final = 65_536
@@ -107,7 +107,7 @@ MAX_STATUS_BYTES: Final = 1_024
 MAX_MESSAGE_ID_BYTES: Final = 255
 """The specification says 32 code points, but no known server refuses longer ones."""
 
-MAX_OWN_EDU_BYTES: Final = 8 * 1024 * 1024
+MAX_CUSTOM_EDU_BYTES: Final = 8 * 1024 * 1024
 """Limit for custom EDUs, which only Palaver servers handle and which may be lost. Together with fifty PDUs
 such an EDU fits into the maximum request body of a peer."""
 
@@ -115,15 +115,15 @@ such an EDU fits into the maximum request body of a peer."""
 MAX_INTEGER: Final = 2**53 - 1
 
 
-class Unreadable(Exception):
+class InvalidEdu(Exception):
     """The EDU is invalid; the message says why. It is not raised out of this package."""
 
 
-def text_in(content: Mapping[str, Any], name: str) -> str:
+def require_text(content: Mapping[str, Any], name: str) -> str:
     """Return a string of at most 255 bytes without NUL, which Postgres cannot store."""
     value = content.get(name)
     if not isinstance(value, str) or "\0" in value or not fits(value):
-        raise Unreadable(f"{name} is not a string, is too long, or contains NUL")
+        raise InvalidEdu(f"{name} is not a string, is too long, or contains NUL")
     return value
 
 
@@ -132,10 +132,10 @@ def optional_object(content: Mapping[str, Any], name: str) -> Mapping[str, Any] 
     return value if isinstance(value, dict) else None
 
 
-def integer_in(content: Mapping[str, Any], name: str) -> int:
+def require_integer(content: Mapping[str, Any], name: str) -> int:
     value = content.get(name)
     if not is_natural(value):
-        raise Unreadable(f"{name} is not a non-negative integer")
+        raise InvalidEdu(f"{name} is not a non-negative integer")
     assert isinstance(value, int), "a natural number is an integer"
     return value
 
@@ -144,25 +144,25 @@ def is_natural(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
-def user_of(origin: str, content: Mapping[str, Any], name: str) -> str:
+def require_user(origin: str, content: Mapping[str, Any], name: str) -> str:
     """Return the user id in this field, whose domain must be the sending server."""
     user = content.get(name)
-    if not belongs_to(origin, user):
-        raise Unreadable(f"{name} is not a user of the sending server")
+    if not is_user_of(origin, user):
+        raise InvalidEdu(f"{name} is not a user of the sending server")
     assert isinstance(user, str), "a user of a server has a user id"
     return user
 
 
-def belongs_to(origin: str, user: object) -> bool:
+def is_user_of(origin: str, user: object) -> bool:
     return isinstance(user, str) and is_user_id(user) and domain(user) == origin
 
 
-def room_in(content: Mapping[str, Any], name: str) -> str:
+def require_room_id(content: Mapping[str, Any], name: str) -> str:
     room_id = content.get(name)
     if not isinstance(room_id, str) or not is_room_id(room_id):
-        raise Unreadable(f"{name} is not a room id")
+        raise InvalidEdu(f"{name} is not a room id")
     return room_id
 
 
-def is_event(value: object) -> bool:
+def is_event_id_text(value: object) -> bool:
     return isinstance(value, str) and is_event_id(value)

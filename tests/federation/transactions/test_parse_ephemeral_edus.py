@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from federation.transactions.edu_reading import Malformed, read
-from federation.transactions.edu_values import (
+from federation.transactions.edu_parsing import MalformedEdu, parse_edu
+from federation.transactions.edus import (
     MAX_PRESENCES,
     MAX_RECEIPTS,
     Presence,
-    PresenceOfUser,
     Receipt,
     Receipts,
     Typing,
+    UserPresence,
 )
 
 ORIGIN = "b.example"
@@ -26,8 +26,8 @@ def edu(edu_type: str, content: Any) -> dict[str, Any]:
 
 def test_typing_is_parsed() -> None:
     """A typing EDU has a room, a user and a flag."""
-    read_ = read(edu("m.typing", {"room_id": ROOM, "user_id": BOB, "typing": True}), ORIGIN)
-    assert read_ == Typing(ROOM, BOB, True)
+    parsed = parse_edu(edu("m.typing", {"room_id": ROOM, "user_id": BOB, "typing": True}), ORIGIN)
+    assert parsed == Typing(ROOM, BOB, True)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_typing_is_parsed() -> None:
 def test_invalid_typing_is_malformed(change: dict[str, Any], problem: str) -> None:
     """The user must belong to the sending server, and every field is required."""
     content = {"room_id": ROOM, "user_id": BOB, "typing": True, **change}
-    malformed = read(edu("m.typing", content), ORIGIN)
-    assert isinstance(malformed, Malformed)
+    malformed = parse_edu(edu("m.typing", content), ORIGIN)
+    assert isinstance(malformed, MalformedEdu)
     assert problem in malformed.problem
 
 
@@ -58,7 +58,7 @@ def test_receipts_are_parsed_by_room_and_user() -> None:
         "!other:a.example": {"m.read": {BOB: receipt(7, thread_id="$t")}},
         "!third:a.example": {"m.read": {BOB: receipt(8, thread_id="main")}},
     }
-    assert read(edu("m.receipt", content), ORIGIN) == Receipts(
+    assert parse_edu(edu("m.receipt", content), ORIGIN) == Receipts(
         (
             Receipt(ROOM, BOB, "$e", 5),
             Receipt("!other:a.example", BOB, "$e", 7, "$t"),
@@ -87,7 +87,7 @@ def test_receipts_are_parsed_by_room_and_user() -> None:
 def test_an_invalid_receipt_is_left_out(content: dict[str, Any]) -> None:
     """Private, foreign users' and malformed receipts are left out; valid ones in the same EDU stay."""
     beside = {"!good:a.example": {"m.read": {BOB: receipt()}}}
-    assert read(edu("m.receipt", {**content, **beside}), ORIGIN) == Receipts(
+    assert parse_edu(edu("m.receipt", {**content, **beside}), ORIGIN) == Receipts(
         (Receipt("!good:a.example", BOB, "$e", 5),)
     )
 
@@ -95,7 +95,7 @@ def test_an_invalid_receipt_is_left_out(content: dict[str, Any]) -> None:
 def test_the_number_of_receipts_is_limited() -> None:
     """Receipts beyond `MAX_RECEIPTS` are ignored."""
     content = {f"!{number}:a.example": {"m.read": {BOB: receipt()}} for number in range(MAX_RECEIPTS + 1)}
-    receipts = read(edu("m.receipt", content), ORIGIN)
+    receipts = parse_edu(edu("m.receipt", content), ORIGIN)
     assert isinstance(receipts, Receipts)
     assert len(receipts.receipts) == MAX_RECEIPTS
 
@@ -119,11 +119,11 @@ def test_presence_is_parsed_user_by_user() -> None:
         },
         {"user_id": "@b3:b.example", "presence": "unavailable", "status_msg": "x" * 2000},
     ]
-    assert read(edu("m.presence", {"push": push}), ORIGIN) == Presence(
+    assert parse_edu(edu("m.presence", {"push": push}), ORIGIN) == Presence(
         (
-            PresenceOfUser(BOB, "online", 5, True, "hm"),
-            PresenceOfUser("@b2:b.example", "offline"),
-            PresenceOfUser("@b3:b.example", "unavailable"),
+            UserPresence(BOB, "online", 5, True, "hm"),
+            UserPresence("@b2:b.example", "offline"),
+            UserPresence("@b3:b.example", "unavailable"),
         )
     )
 
@@ -141,15 +141,15 @@ def test_presence_is_parsed_user_by_user() -> None:
 def test_invalid_presence_is_left_out(update: Any) -> None:
     """An update for another server's user, or with an unknown state, is left out."""
     beside = {"user_id": BOB, "presence": "online"}
-    assert read(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence(
-        (PresenceOfUser(BOB, "online"),)
+    assert parse_edu(edu("m.presence", {"push": [update, beside]}), ORIGIN) == Presence(
+        (UserPresence(BOB, "online"),)
     )
 
 
 def test_the_number_of_presence_updates_is_limited() -> None:
     """At most `MAX_PRESENCES` users are read; a `push` that is not a list is malformed."""
     push = [{"user_id": f"@{number}:b.example", "presence": "online"} for number in range(MAX_PRESENCES + 1)]
-    presence = read(edu("m.presence", {"push": push}), ORIGIN)
+    presence = parse_edu(edu("m.presence", {"push": push}), ORIGIN)
     assert isinstance(presence, Presence)
     assert len(presence.users) == MAX_PRESENCES
-    assert isinstance(read(edu("m.presence", {"push": {}}), ORIGIN), Malformed)
+    assert isinstance(parse_edu(edu("m.presence", {"push": {}}), ORIGIN), MalformedEdu)

@@ -12,45 +12,45 @@ from typing import Any, Final
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.identifiers import fits, is_room_id, is_user_id
 from federation.rooms.server_acl import ServerAcl
-from federation.transactions.edu_values import (
+from federation.transactions.edus import (
     MAX_PRESENCES,
     MAX_RECEIPTS,
     MAX_STATUS_BYTES,
     MAX_TO_DEVICE_BYTES,
+    CustomEdu,
     DeviceListUpdate,
     Edu,
-    Other,
+    InvalidEdu,
     Presence,
-    PresenceOfUser,
     Receipt,
     Receipts,
     SigningKeyUpdate,
     ToDevice,
     Typing,
-    Unreadable,
-    belongs_to,
-    integer_in,
-    is_event,
+    UserPresence,
+    is_event_id_text,
     is_natural,
+    is_user_of,
     optional_object,
-    room_in,
-    text_in,
-    user_of,
+    require_integer,
+    require_room_id,
+    require_text,
+    require_user,
 )
 
 _STATES: Final = frozenset({"online", "unavailable", "offline"})
 
 
-def read_typing(content: Mapping[str, Any], origin: str) -> Typing:
+def parse_typing(content: Mapping[str, Any], origin: str) -> Typing:
     # `m.typing`: "room_id: Required. The room where the user's typing status has been updated. typing:
     # Required. Whether the user is typing in the room or not. user_id: Required."
     typing = content.get("typing")
     if not isinstance(typing, bool):
-        raise Unreadable("typing is not a boolean")
-    return Typing(room_in(content, "room_id"), user_of(origin, content, "user_id"), typing)
+        raise InvalidEdu("typing is not a boolean")
+    return Typing(require_room_id(content, "room_id"), require_user(origin, content, "user_id"), typing)
 
 
-def read_receipts(content: Mapping[str, Any], origin: str) -> Receipts:
+def parse_receipts(content: Mapping[str, Any], origin: str) -> Receipts:
     # `m.receipt`: room id → `m.read` → user id → {data: {ts, thread_id?}, event_ids: [id]}.
     return Receipts(tuple(islice(_receipts(content, origin), MAX_RECEIPTS)))
 
@@ -63,7 +63,7 @@ def _receipts(content: Mapping[str, Any], origin: str) -> Iterator[Receipt]:
         if not is_room_id(room_id) or not isinstance(by_user, dict):
             continue
         for user_id, read in by_user.items():
-            receipt = _receipt(room_id, user_id, read) if belongs_to(origin, user_id) else None
+            receipt = _receipt(room_id, user_id, read) if is_user_of(origin, user_id) else None
             if receipt is not None:
                 yield receipt
 
@@ -76,30 +76,30 @@ def _receipt(room_id: str, user_id: str, read: object) -> Receipt | None:
     if not isinstance(data, dict) or not isinstance(event_ids, list) or not event_ids:
         return None
     thread_id = data.get("thread_id")
-    if not is_event(event_ids[-1]) or not is_natural(data.get("ts")):
+    if not is_event_id_text(event_ids[-1]) or not is_natural(data.get("ts")):
         return None
-    if thread_id is not None and not (thread_id == "main" or is_event(thread_id)):
+    if thread_id is not None and not (thread_id == "main" or is_event_id_text(thread_id)):
         return None
     return Receipt(room_id, user_id, event_ids[-1], data["ts"], thread_id)
 
 
-def read_presence(content: Mapping[str, Any], origin: str) -> Presence:
+def parse_presence(content: Mapping[str, Any], origin: str) -> Presence:
     # `m.presence`: "push: Required. A list of presence updates that the receiving server is likely to be
     # interested in."
     push = content.get("push")
     if not isinstance(push, list):
-        raise Unreadable("push is not a list")
+        raise InvalidEdu("push is not a list")
     read = (_presence(update, origin) for update in push[:MAX_PRESENCES])
     return Presence(tuple(user for user in read if user is not None))
 
 
-def _presence(update: object, origin: str) -> PresenceOfUser | None:
-    if not isinstance(update, dict) or not belongs_to(origin, update.get("user_id")):
+def _presence(update: object, origin: str) -> UserPresence | None:
+    if not isinstance(update, dict) or not is_user_of(origin, update.get("user_id")):
         return None
     presence, ago, status = (update.get(name) for name in ("presence", "last_active_ago", "status_msg"))
     if not isinstance(presence, str) or presence not in _STATES:
         return None
-    return PresenceOfUser(
+    return UserPresence(
         update["user_id"],
         presence,
         ago if is_natural(ago) else None,
@@ -116,16 +116,16 @@ def _is_status(status: object) -> bool:
     )
 
 
-def read_device_list_update(content: Mapping[str, Any], origin: str) -> DeviceListUpdate:
+def parse_device_list_update(content: Mapping[str, Any], origin: str) -> DeviceListUpdate:
     # `m.device_list_update`: "device_id: Required. stream_id: Required. An ID sent by the server for this
     # update, unique for a given user_id. […] prev_id: The stream_ids of any prior m.device_list_update EDUs
     # sent for this user which have not been referred to already in an EDU's prev_id field."
     prev_ids = content.get("prev_id", [])
     name = content.get("device_display_name")
     return DeviceListUpdate(
-        user_of(origin, content, "user_id"),
-        text_in(content, "device_id"),
-        integer_in(content, "stream_id"),
+        require_user(origin, content, "user_id"),
+        require_text(content, "device_id"),
+        require_integer(content, "stream_id"),
         tuple(prev for prev in prev_ids if is_natural(prev)) if isinstance(prev_ids, list) else (),
         content.get("deleted") is True,
         name if isinstance(name, str) else None,
@@ -133,7 +133,7 @@ def read_device_list_update(content: Mapping[str, Any], origin: str) -> DeviceLi
     )
 
 
-def read_to_device(content: Mapping[str, Any], origin: str) -> ToDevice:
+def parse_to_device(content: Mapping[str, Any], origin: str) -> ToDevice:
     # `m.direct_to_device`: "sender: Required. User ID of the sender. type: Required. Event type for the
     # message. message_id: Required. Unique ID for the message, used for idempotence."
     messages = content.get("messages")
@@ -143,29 +143,32 @@ def read_to_device(content: Mapping[str, Any], origin: str) -> ToDevice:
         and all("\0" not in device and isinstance(message, dict) for device, message in devices.items())
         for user, devices in messages.items()
     ):
-        raise Unreadable("messages does not map users and devices to objects")
+        raise InvalidEdu("messages does not map users and devices to objects")
     try:
         size = len(encode(messages, strict=False))
     except NotCanonical as not_canonical:
-        raise Unreadable("messages cannot be encoded as canonical JSON") from not_canonical
+        raise InvalidEdu("messages cannot be encoded as canonical JSON") from not_canonical
     if size > MAX_TO_DEVICE_BYTES:
-        raise Unreadable(f"messages are larger than {MAX_TO_DEVICE_BYTES} bytes")
+        raise InvalidEdu(f"messages are larger than {MAX_TO_DEVICE_BYTES} bytes")
     return ToDevice(
-        user_of(origin, content, "sender"), text_in(content, "type"), text_in(content, "message_id"), messages
+        require_user(origin, content, "sender"),
+        require_text(content, "type"),
+        require_text(content, "message_id"),
+        messages,
     )
 
 
-def read_signing_key_update(content: Mapping[str, Any], origin: str) -> SigningKeyUpdate:
+def parse_signing_key_update(content: Mapping[str, Any], origin: str) -> SigningKeyUpdate:
     # `m.signing_key_update`: "user_id: Required. The user ID whose cross-signing keys have changed."
     return SigningKeyUpdate(
-        user_of(origin, content, "user_id"),
+        require_user(origin, content, "user_id"),
         optional_object(content, "master_key"),
         optional_object(content, "self_signing_key"),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedEdu:
     """An EDU that is invalid or that its sender may not send. It is ignored; the rest of the transaction is
     processed."""
 
@@ -173,31 +176,31 @@ class Malformed:
     problem: str
 
 
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Edu]]] = {
-    "m.typing": read_typing,
-    "m.receipt": read_receipts,
-    "m.presence": read_presence,
-    "m.device_list_update": read_device_list_update,
-    "m.direct_to_device": read_to_device,
-    "m.signing_key_update": read_signing_key_update,
+_PARSERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Edu]]] = {
+    "m.typing": parse_typing,
+    "m.receipt": parse_receipts,
+    "m.presence": parse_presence,
+    "m.device_list_update": parse_device_list_update,
+    "m.direct_to_device": parse_to_device,
+    "m.signing_key_update": parse_signing_key_update,
 }
 
 
-def read(edu: object, origin: str) -> Edu | Malformed:
+def parse_edu(edu: object, origin: str) -> Edu | MalformedEdu:
     """Parse `{"edu_type", "content"}` sent by the server `origin`. A type that the specification does not
     define gives a `CustomEdu`, which is passed to the listeners for that type."""
     if not isinstance(edu, dict):
-        return Malformed("", "an EDU must be an object")
+        return MalformedEdu("", "an EDU must be an object")
     edu_type, content = edu.get("edu_type"), edu.get("content")
     if not isinstance(edu_type, str) or not fits(edu_type) or not isinstance(content, dict):
-        return Malformed("", "an EDU must have an edu_type and a content")
-    reader = _READERS.get(edu_type)
+        return MalformedEdu("", "an EDU must have an edu_type and a content")
+    reader = _PARSERS.get(edu_type)
     if reader is None:
-        return Other(edu_type, content)
+        return CustomEdu(edu_type, content)
     try:
         return reader(content, origin)
-    except Unreadable as why:
-        return Malformed(edu_type, str(why))
+    except InvalidEdu as why:
+        return MalformedEdu(edu_type, str(why))
 
 
 def rooms_of(edu: Edu) -> frozenset[str]:
@@ -209,7 +212,7 @@ def rooms_of(edu: Edu) -> frozenset[str]:
     return frozenset()
 
 
-def within_acls(edu: Edu, origin: str, acls: Mapping[str, ServerAcl]) -> Edu | None:
+def apply_server_acls(edu: Edu, origin: str, acls: Mapping[str, ServerAcl]) -> Edu | None:
     """Return the part of the EDU that the server ACLs of its rooms allow, or None if they allow nothing.
 
     `acls` holds the ACL of each room in `rooms_of(edu)` that this server knows. Entries about other rooms are

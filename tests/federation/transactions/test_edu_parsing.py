@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.rooms.server_acl import NO_ACL, server_acl
-from federation.transactions.edu_reading import Malformed, read, rooms_of, within_acls
-from federation.transactions.edu_values import Other, Presence, PresenceOfUser, Receipt, Receipts, Typing
+from federation.transactions.edu_parsing import MalformedEdu, apply_server_acls, parse_edu, rooms_of
+from federation.transactions.edus import CustomEdu, Presence, Receipt, Receipts, Typing, UserPresence
 
 BOB = "@bob:b.example"
 ONE, TWO = "!one:a.example", "!two:a.example"
@@ -45,8 +45,8 @@ JSON = st.recursive(
 
 @given(edu=st.fixed_dictionaries({"edu_type": st.sampled_from(TYPES), "content": JSON}) | JSON)
 def test_no_input_raises(edu: Any) -> None:
-    """Invalid input is `Malformed`; it never raises."""
-    read(edu, "b.example")
+    """Invalid input is `MalformedEdu`; it never raises."""
+    parse_edu(edu, "b.example")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_no_input_raises(edu: Any) -> None:
     ],
 )
 def test_an_edu_is_an_object_with_a_type_and_a_content(edu: object) -> None:
-    """Anything else is `Malformed`."""
-    assert isinstance(read(edu, "b.example"), Malformed)
+    """Anything else is `MalformedEdu`."""
+    assert isinstance(parse_edu(edu, "b.example"), MalformedEdu)
 
 
 def test_an_unknown_type_is_a_custom_edu() -> None:
     """Unknown types do not fail; CIS nodes use one of their own."""
-    assert read({"edu_type": "io.cis.agent.heartbeat", "content": {"a": 1}}, "b.example") == Other(
+    assert parse_edu({"edu_type": "io.cis.agent.heartbeat", "content": {"a": 1}}, "b.example") == CustomEdu(
         "io.cis.agent.heartbeat", {"a": 1}
     )
 
@@ -77,9 +77,9 @@ def test_typing_is_dropped_where_the_acl_denies_its_server() -> None:
     """It is also dropped for a room that this server does not know."""
     typing = Typing(ONE, BOB, True)
     assert rooms_of(typing) == {ONE}
-    assert within_acls(typing, "b.example", {ONE: NO_ACL}) == typing
-    assert within_acls(typing, "b.example", {ONE: DENIED}) is None
-    assert within_acls(typing, "b.example", {}) is None
+    assert apply_server_acls(typing, "b.example", {ONE: NO_ACL}) == typing
+    assert apply_server_acls(typing, "b.example", {ONE: DENIED}) is None
+    assert apply_server_acls(typing, "b.example", {}) is None
 
 
 def test_receipts_are_filtered_room_by_room() -> None:
@@ -87,12 +87,12 @@ def test_receipts_are_filtered_room_by_room() -> None:
     one, two = Receipt(ONE, BOB, "$e", 1), Receipt(TWO, BOB, "$e", 1)
     receipts = Receipts((one, two))
     assert rooms_of(receipts) == {ONE, TWO}
-    assert within_acls(receipts, "b.example", {ONE: DENIED, TWO: NO_ACL}) == Receipts((two,))
-    assert within_acls(receipts, "b.example", {ONE: DENIED}) is None
+    assert apply_server_acls(receipts, "b.example", {ONE: DENIED, TWO: NO_ACL}) == Receipts((two,))
+    assert apply_server_acls(receipts, "b.example", {ONE: DENIED}) is None
 
 
 def test_acls_do_not_apply_to_presence() -> None:
     """Presence belongs to no room."""
-    presence = Presence((PresenceOfUser(BOB, "online"),))
+    presence = Presence((UserPresence(BOB, "online"),))
     assert rooms_of(presence) == frozenset()
-    assert within_acls(presence, "b.example", {}) == presence
+    assert apply_server_acls(presence, "b.example", {}) == presence

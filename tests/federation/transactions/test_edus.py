@@ -1,6 +1,6 @@
 """Parsed EDUs."""
 
-from federation.transactions.edu_values import ToDevice
+from federation.transactions.edus import ToDevice
 
 
 def test_the_content_of_a_to_device_message_is_not_in_its_repr() -> None:

@@ -16,16 +16,16 @@ from cachetools import LRUCache
 
 from federation.matrix.canonical_json import encode
 from federation.matrix.identifiers import domain
-from federation.transactions.edu_values import (
+from federation.transactions.edus import (
+    CustomEdu,
     DeviceListUpdate,
-    Other,
     Presence,
-    PresenceOfUser,
     Receipt,
     Receipts,
     SigningKeyUpdate,
     ToDevice,
     Typing,
+    UserPresence,
 )
 from storage.concurrency import BackgroundTasks
 from storage.connect import ConnectionLost
@@ -38,7 +38,7 @@ PresenceState = Literal["online", "unavailable", "offline"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypingNow:
+class TypingUsers:
     """All users typing in a room, sorted."""
 
     room_id: str
@@ -46,11 +46,11 @@ class TypingNow:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherFrom:
+class ReceivedCustomEdu:
     """A custom EDU and the server that sent it. Its content has not been validated."""
 
     origin: str
-    edu: Other
+    edu: CustomEdu
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +65,22 @@ class DeviceMessage:
     content: Mapping[str, Any] = field(repr=False)
 
 
-Ephemeral = TypingNow | Receipt | PresenceOfUser | DeviceListUpdate | SigningKeyUpdate | ToDevice | OtherFrom
+EduUpdate = (
+    TypingUsers | Receipt | UserPresence | DeviceListUpdate | SigningKeyUpdate | ToDevice | ReceivedCustomEdu
+)
 """When a listener receives a `ToDevice`, its messages are stored and can be read."""
-Listener = Callable[[Ephemeral], None]
+Listener = Callable[[EduUpdate], None]
 """Called from the event loop; must not block."""
 
 
-def edu_type(said: Ephemeral) -> str:
+def edu_type(update: EduUpdate) -> str:
     """Return the EDU type under which listeners register for this update."""
-    match said:
-        case TypingNow():
+    match update:
+        case TypingUsers():
             return "m.typing"
         case Receipt():
             return "m.receipt"
-        case PresenceOfUser():
+        case UserPresence():
             return "m.presence"
         case DeviceListUpdate():
             return "m.device_list_update"
@@ -86,23 +88,23 @@ def edu_type(said: Ephemeral) -> str:
             return "m.direct_to_device"
         case SigningKeyUpdate():
             return "m.signing_key_update"
-        case OtherFrom():
-            return said.edu.edu_type
+        case ReceivedCustomEdu():
+            return update.edu.edu_type
 
 
-MOST_IN_ROOM: Final = 100
-MOST: Final = 10_000
+MAX_TYPING_IN_ROOM: Final = 100
+MAX_TYPING: Final = 10_000
 """Limit for all rooms together. Typing beyond it is ignored."""
 
 
-class TypingBoard:
+class TypingTracker:
     """The users typing in each room, each until a deadline. The caller passes the time.
 
     `put`, `remove` and `expire` keep the counts; a user beyond a limit is ignored."""
 
-    def __init__(self, *, most: int = MOST, most_in_room: int = MOST_IN_ROOM) -> None:
-        self._most = most
-        self._most_in_room = most_in_room
+    def __init__(self, *, max_users: int = MAX_TYPING, max_in_room: int = MAX_TYPING_IN_ROOM) -> None:
+        self._most = max_users
+        self._most_in_room = max_in_room
         self._rooms: dict[str, dict[str, int]] = {}
         self._count = 0
         # A heap of deadlines. Entries of users whose deadline was changed or who were removed are skipped.
@@ -156,20 +158,22 @@ class TypingBoard:
         return tuple(sorted(self._rooms.get(room_id, {})))
 
 
-TYPING_BELIEVED_MS: Final = 60_000
+REMOTE_TYPING_TIMEOUT_MS: Final = 60_000
 """A server repeats the notification earlier than this while its user keeps typing."""
-MOST_PRESENT: Final = 10_000
-MOST_WAITING: Final = 5_000
+MAX_PRESENT: Final = 10_000
+MAX_PENDING_PRESENCE: Final = 5_000
 """Presence updates of users for whom it has not been checked yet whether they share a room with a local
 user."""
-MOST_DEVICE_MESSAGES: Final = 1_000
+MAX_DEVICE_MESSAGES: Final = 1_000
 """Stored to-device messages per user."""
 
 
-class EphemeralNews:
-    """`seen_by` receives the events that users of other servers have read, `woken` is called when the stream
-    has new entries, and `report` receives a sentence about each listener that raised an exception. Call
-    `close` at the end."""
+class EduDispatcher:
+    """Passes EDUs to the listeners in this process, and keeps the current typing and presence.
+
+    `on_events_seen` receives the events that users of other servers have read, `wake_readers` is called
+    when the stream has new entries, and `report` receives a sentence about each listener that raised an
+    exception. Call `close` at the end."""
 
     def __init__(
         self,
@@ -177,21 +181,21 @@ class EphemeralNews:
         database: Database,
         *,
         now_ms: Callable[[], int],
-        seen_by: Callable[[str, Iterable[str]], None] = lambda server, event_ids: None,
-        woken: Callable[[], None] = lambda: None,
+        on_events_seen: Callable[[str, Iterable[str]], None] = lambda server, event_ids: None,
+        wake_readers: Callable[[], None] = lambda: None,
         report: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._server_name = server_name
         self._database = database
-        self._seen_by = seen_by
+        self._seen_by = on_events_seen
         self._now_ms = now_ms
-        self._woken = woken
+        self._wake_readers = wake_readers
         self._report = report
         self._listeners: dict[str, list[Listener]] = {}
-        self._board = TypingBoard()
+        self._typing = TypingTracker()
         self._timer: asyncio.TimerHandle | None = None
-        self._presence: LRUCache[str, PresenceOfUser] = LRUCache(MOST_PRESENT)
-        self._waiting: dict[str, PresenceOfUser] = {}
+        self._presence: LRUCache[str, UserPresence] = LRUCache(MAX_PRESENT)
+        self._pending_presence: dict[str, UserPresence] = {}
         self._tasks = BackgroundTasks(limit=1)
 
     async def close(self) -> None:
@@ -212,67 +216,69 @@ class EphemeralNews:
 
         return end
 
-    def tell(self, said: Ephemeral) -> None:
+    def notify(self, update: EduUpdate) -> None:
         """Call the listeners for the update's type. An exception of one does not affect the others or the
         caller."""
-        for listener in tuple(self._listeners.get(edu_type(said), ())):
+        for listener in tuple(self._listeners.get(edu_type(update), ())):
             try:
-                listener(said)
+                listener(update)
             except Exception as error:
-                self._report(f"A listener for {edu_type(said)} failed: {error!r}")
+                self._report(f"A listener for {edu_type(update)} failed: {error!r}")
 
-    def typing_in(self, room_id: str) -> tuple[str, ...]:
-        return self._board.users(room_id)
+    def typing_users(self, room_id: str) -> tuple[str, ...]:
+        return self._typing.users(room_id)
 
-    def presence_of(self, user: str) -> PresenceOfUser | None:
+    def presence_of(self, user: str) -> UserPresence | None:
         return self._presence.get(user)
 
     # -- changes of local users --
 
-    def type_here(self, room_id: str, user: str, *, typing: bool, lasts_ms: int) -> bool:
+    def set_typing(self, room_id: str, user: str, *, typing: bool, timeout_ms: int) -> bool:
         """Record that the user is or is not typing, and return whether that is a change.
 
         Typing ends after `timeout_ms` unless it is repeated. Listeners are notified of both."""
         if typing:
-            changed = self._board.put(room_id, user, self._now_ms() + lasts_ms)
+            changed = self._typing.put(room_id, user, self._now_ms() + timeout_ms)
         else:
-            changed = self._board.remove(room_id, user)
+            changed = self._typing.remove(room_id, user)
         if changed:
-            self._tell_typing(room_id)
+            self._notify_typing(room_id)
         self._set_timer()
         return changed
 
-    def be_present(self, user: PresenceOfUser) -> None:
+    def set_presence(self, user: UserPresence) -> None:
         self._presence[user.user_id] = user
-        self.tell(user)
+        self.notify(user)
 
     # -- EDUs from other servers --
 
-    def typing(self, typing: Typing) -> None:
-        self.type_here(typing.room_id, typing.user_id, typing=typing.typing, lasts_ms=TYPING_BELIEVED_MS)
+    def handle_typing(self, typing: Typing) -> None:
+        self.set_typing(
+            typing.room_id, typing.user_id, typing=typing.typing, timeout_ms=REMOTE_TYPING_TIMEOUT_MS
+        )
 
-    def receipts(self, receipts: Receipts) -> None:
+    def handle_receipts(self, receipts: Receipts) -> None:
         for receipt in receipts.receipts:
             self._seen_by(domain(receipt.user_id) or "", [receipt.event_id])
-            self.tell(receipt)
+            self.notify(receipt)
 
-    def presence(self, presence: Presence) -> None:
+    def handle_presence(self, presence: Presence) -> None:
         """Keep the presence of users that share a room with a local user, which is looked up in the
         background."""
         for user in presence.users:
-            if user.user_id in self._waiting or len(self._waiting) < MOST_WAITING:
-                self._waiting[user.user_id] = user
-        if self._waiting and not self._tasks.is_full:
-            self._tasks.spawn("presence of remote users", self._look_up_present())
+            if user.user_id in self._pending_presence or len(self._pending_presence) < MAX_PENDING_PRESENCE:
+                self._pending_presence[user.user_id] = user
+        if self._pending_presence and not self._tasks.is_full:
+            self._tasks.spawn("presence of remote users", self._look_up_presence())
 
-    def device_list(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
-        self.tell(update)
+    def handle_device_update(self, update: DeviceListUpdate | SigningKeyUpdate) -> None:
+        self.notify(update)
 
-    def other(self, origin: str, edu: Other) -> None:
+    def handle_custom(self, origin: str, edu: CustomEdu) -> None:
         """Notify the listeners of a custom EDU, whose content has not been validated."""
-        self.tell(OtherFrom(origin, edu))
+        self.notify(ReceivedCustomEdu(origin, edu))
 
-    async def to_device(self, connection: Connection, message: ToDevice) -> None:
+    async def handle_to_device(self, connection: Connection, message: ToDevice) -> None:
         """Store a message in the database transaction that records its receipt. Call it once for each
         message."""
         rows = [
@@ -281,37 +287,37 @@ class EphemeralNews:
             if domain(user) == self._server_name
             for device, content in devices.items()
         ]
-        await insert_messages(connection, rows, MOST_DEVICE_MESSAGES)
-        self._database.after_commit(connection, partial(self.tell, message))
+        await insert_messages(connection, rows, MAX_DEVICE_MESSAGES)
+        self._database.after_commit(connection, partial(self.notify, message))
 
     def invited(self, invite: OutsideMembership, problem: str | None) -> None:
         """A federated invite was stored and has a position in the stream. `problem` describes invalid
         `invite_room_state`, which is not a reason to refuse the invite."""
-        self._woken()
+        self._wake_readers()
 
     # -- inside --
 
-    def _tell_typing(self, room_id: str) -> None:
-        self.tell(TypingNow(room_id, self._board.users(room_id)))
+    def _notify_typing(self, room_id: str) -> None:
+        self.notify(TypingUsers(room_id, self._typing.users(room_id)))
 
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = self._board.deadline()
+        deadline = self._typing.deadline()
         if deadline is not None:
             wait = max(0, deadline - self._now_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(wait, self._expire)
 
     def _expire(self) -> None:
-        rooms = {room_id for room_id, _ in self._board.expire(self._now_ms())}
+        rooms = {room_id for room_id, _ in self._typing.expire(self._now_ms())}
         for room_id in sorted(rooms):
-            self._tell_typing(room_id)
+            self._notify_typing(room_id)
         self._set_timer()
 
-    async def _look_up_present(self) -> None:
-        while self._waiting:
-            users, self._waiting = self._waiting, {}
+    async def _look_up_presence(self) -> None:
+        while self._pending_presence:
+            users, self._pending_presence = self._pending_presence, {}
             try:
                 async with self._database.transaction(readonly=True) as connection:
                     met = await fetch_rooms_of_users(connection, users)
@@ -319,4 +325,4 @@ class EphemeralNews:
                 continue  # the presence would be outdated by the time Postgres is back
             for user in users.values():
                 if user.user_id in met:
-                    self.be_present(user)
+                    self.set_presence(user)

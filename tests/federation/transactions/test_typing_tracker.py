@@ -1,13 +1,13 @@
 """The users typing in each room, and their deadlines."""
 
-from federation.transactions.ephemeral import TypingBoard
+from federation.transactions.edu_dispatcher import TypingTracker
 
 A, B = "@a:x", "@b:x"
 
 
 def test_typing_ends_at_its_deadline() -> None:
     """Repeating it moves the deadline and is not a change."""
-    board = TypingBoard()
+    board = TypingTracker()
     assert board.deadline() is None
     assert board.put("!r", B, 50)
     assert board.put("!r", A, 30)
@@ -23,7 +23,7 @@ def test_typing_ends_at_its_deadline() -> None:
 
 def test_a_user_who_stops_is_removed_at_once() -> None:
     """The user does not expire afterwards."""
-    board = TypingBoard()
+    board = TypingTracker()
     board.put("!r", A, 50)
     assert board.remove("!r", A)
     assert not board.remove("!r", A)
@@ -35,7 +35,7 @@ def test_a_user_who_stops_is_removed_at_once() -> None:
 
 def test_the_size_is_bounded() -> None:
     """Users, rooms and repeated notifications are all limited."""
-    board = TypingBoard(most=3, most_in_room=2)
+    board = TypingTracker(max_users=3, max_in_room=2)
     assert board.put("!r", A, 1)
     assert board.put("!r", B, 1)
     assert not board.put("!r", "@c:x", 1)

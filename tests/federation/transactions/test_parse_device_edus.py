@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from federation.transactions.edu_reading import Malformed, read
-from federation.transactions.edu_values import DeviceListUpdate, SigningKeyUpdate, ToDevice
+from federation.transactions.edu_parsing import MalformedEdu, parse_edu
+from federation.transactions.edus import DeviceListUpdate, SigningKeyUpdate, ToDevice
 
 ORIGIN = "b.example"
 BOB, ALICE = "@bob:b.example", "@alice:a.example"
@@ -24,7 +24,7 @@ def edu(edu_type: str, content: Any) -> dict[str, Any]:
 
 def test_a_device_list_update_is_parsed() -> None:
     """Only user, device and stream id are required."""
-    assert read(edu("m.device_list_update", UPDATE), ORIGIN) == DeviceListUpdate(
+    assert parse_edu(edu("m.device_list_update", UPDATE), ORIGIN) == DeviceListUpdate(
         BOB, "D", 3, (), False, None, None
     )
     full = {
@@ -34,7 +34,7 @@ def test_a_device_list_update_is_parsed() -> None:
         "device_display_name": "phone",
         "keys": {"k": 1},
     }
-    assert read(edu("m.device_list_update", full), ORIGIN) == DeviceListUpdate(
+    assert parse_edu(edu("m.device_list_update", full), ORIGIN) == DeviceListUpdate(
         BOB, "D", 3, (1, 2), True, "phone", {"k": 1}
     )
 
@@ -42,12 +42,12 @@ def test_a_device_list_update_is_parsed() -> None:
 @pytest.mark.parametrize("change", [{"user_id": ALICE}, {"device_id": None}, {"stream_id": "3"}])
 def test_an_invalid_device_list_update_is_malformed(change: dict[str, Any]) -> None:
     """The user must belong to the sending server, and the required fields must be present."""
-    assert isinstance(read(edu("m.device_list_update", {**UPDATE, **change}), ORIGIN), Malformed)
+    assert isinstance(parse_edu(edu("m.device_list_update", {**UPDATE, **change}), ORIGIN), MalformedEdu)
 
 
 def test_a_to_device_message_is_parsed() -> None:
     """Its messages are kept unchanged."""
-    assert read(edu("m.direct_to_device", MESSAGE), ORIGIN) == ToDevice(
+    assert parse_edu(edu("m.direct_to_device", MESSAGE), ORIGIN) == ToDevice(
         BOB, "m.room_key_request", "m1", {ALICE: {"*": {"body": "x"}}}
     )
 
@@ -71,11 +71,11 @@ def test_a_to_device_message_is_parsed() -> None:
 def test_an_invalid_to_device_message_is_malformed(change: dict[str, Any]) -> None:
     """This includes a message larger than an event: receivers would refuse it, and it would block the
     queue."""
-    assert isinstance(read(edu("m.direct_to_device", {**MESSAGE, **change}), ORIGIN), Malformed)
+    assert isinstance(parse_edu(edu("m.direct_to_device", {**MESSAGE, **change}), ORIGIN), MalformedEdu)
 
 
 def test_a_signing_key_update_is_parsed() -> None:
     """Keys that are objects are kept unchanged; others count as missing."""
     content = {"user_id": BOB, "master_key": {"k": 1}, "self_signing_key": 1}
-    assert read(edu("m.signing_key_update", content), ORIGIN) == SigningKeyUpdate(BOB, {"k": 1}, None)
-    assert isinstance(read(edu("m.signing_key_update", {"user_id": ALICE}), ORIGIN), Malformed)
+    assert parse_edu(edu("m.signing_key_update", content), ORIGIN) == SigningKeyUpdate(BOB, {"k": 1}, None)
+    assert isinstance(parse_edu(edu("m.signing_key_update", {"user_id": ALICE}), ORIGIN), MalformedEdu)
