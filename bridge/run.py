@@ -34,10 +34,10 @@ from bridge.peers.service import AgentPeers
 from federation.http.server.listener import Listener, ListenerSettings, bind
 from federation.http.server.tls import Tls
 from federation.http.services import Node as WireNode
-from federation.keys.own_keys import OwnKeyFiles, PublishedKeys
-from federation.keys.server_keys import described
+from federation.keys.local_keys import LocalKeyFiles, PublishedKeys
+from federation.keys.server_keys import describe
 from federation.matrix.canonical_json import encode
-from federation.matrix.networks import Rules
+from federation.matrix.networks import AdmissionRules
 from storage.concurrency import RESTARTS, BackgroundTasks
 from storage.errors import LocalError
 
@@ -93,7 +93,7 @@ class Node:
         config, stack = self.config, self._stack
         self.metrics.information.labels(self.version, config.server_name).set(1)
         stack.enter_context(DataDirectory(config.data_dir))
-        files = OwnKeyFiles(config.data_dir)
+        files = LocalKeyFiles(config.data_dir)
         self.keys = PublishedKeys(config.server_name, files, files.load_or_create(), now_ms)
         self.tls = Tls(tls_files(config))
 
@@ -187,7 +187,7 @@ class Node:
             own_keys=lambda: encode(self.keys.document()),
             readiness=self._health.readiness,
             version=self.version,
-            rules=Rules(settings.plain_networks),
+            rules=AdmissionRules(settings.plain_networks),
             delegated_name=self.config.federation.delegate,
         )
         app = self.backend.make_app(wire, settings.limits)
@@ -247,7 +247,7 @@ class Node:
         keys = self.keys.rotate()
         log.info("The signing key was rotated.", key_id=keys.current.key_id)
         self.database.pool.session.notify(KEYS_ROTATED)
-        return described(keys)
+        return describe(keys)
 
     def _reload_keys(self, _: str | None) -> None:
         """Another process of this node may have rotated them."""

@@ -27,7 +27,7 @@ from federation.directory.space_walk import Spaces
 from federation.events import Signer
 from federation.keys.key_ring import KeyRing
 from federation.keys.notary import Notary
-from federation.keys.server_keys import OwnKeys
+from federation.keys.server_keys import LocalKeys
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
 from federation.matrix.networks import NOT_PUBLIC, Network
@@ -99,7 +99,7 @@ def open_ways_out(
     stack: contextlib.AsyncExitStack,
     settings: HomeserverSettings,
     database: Database,
-    own_keys: Callable[[], OwnKeys],
+    own_keys: Callable[[], LocalKeys],
     *,
     now_ms: Callable[[], int],
     observer: HomeserverObserver,
@@ -182,7 +182,7 @@ class Homeserver:
 async def open_homeserver(
     settings: HomeserverSettings,
     database: Database,
-    own_keys: Callable[[], OwnKeys],
+    own_keys: Callable[[], LocalKeys],
     *,
     now_ms: Callable[[], int],
     observer: HomeserverObserver,

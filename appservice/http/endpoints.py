@@ -27,7 +27,7 @@ from appservice.registration.registration import PROTOCOL
 from federation.http.responses import json_answer
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import MatrixError
-from federation.matrix.identifiers import fits
+from federation.matrix.identifiers import has_valid_length
 
 AGENT: Final = "agent"
 NODE: Final = "node"
@@ -87,7 +87,11 @@ def location(room: AgentRoom, namespaces: Namespaces) -> dict[str, Any] | None:
 
 def _is_text(value: str) -> bool:
     """What an address may hold, and a query may not bring: it was decoded by somebody else."""
-    return fits(value) and "\0" not in value and not any("\ud800" <= one <= "\udfff" for one in value)
+    return (
+        has_valid_length(value)
+        and "\0" not in value
+        and not any("\ud800" <= one <= "\udfff" for one in value)
+    )
 
 
 async def live(request: web.Request) -> web.Response:
@@ -111,7 +115,9 @@ async def ping(request: web.Request) -> web.Response:
         raise MatrixError("M_BAD_JSON", "The body is not an object.")
     # "transaction_id: A transaction ID for the ping, copied directly from the POST call to the homeserver."
     transaction_id = body.get("transaction_id")
-    services.pinged(transaction_id if isinstance(transaction_id, str) and fits(transaction_id) else None)
+    services.pinged(
+        transaction_id if isinstance(transaction_id, str) and has_valid_length(transaction_id) else None
+    )
     return json_answer({})
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from federation.events.redaction import redact
-from federation.events.room_event import RoomEvent, as_json, from_json
-from federation.events.stripped_state import Stripped
-from federation.events.stripped_state import read as read_stripped
+from federation.events.room_event import RoomEvent, from_json, to_json
+from federation.events.stripped_state import StrippedEvent
+from federation.events.stripped_state import parse_state as read_stripped
 from federation.matrix.canonical_json import NotCanonical, decode, encode
-from federation.matrix.identifiers import fits, is_room_id, is_user_id
+from federation.matrix.identifiers import has_valid_length, is_room_id, is_user_id
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION
 from federation.transactions.edus import MAX_INTEGER, is_event_id_text
 
@@ -33,7 +33,7 @@ class ReceivedEvent:
     """`invite_state` is what is shown of a room to whom it invites."""
 
     event: RoomEvent
-    invite_state: tuple[Stripped, ...] = ()
+    invite_state: tuple[StrippedEvent, ...] = ()
 
 
 def read(value: object) -> ReceivedEvent | str:
@@ -49,11 +49,11 @@ def read(value: object) -> ReceivedEvent | str:
     if not isinstance(sender, str) or not is_user_id(sender):
         return "an event has no sender"
     type_, content, state_key = (value.get(name) for name in ("type", "content", "state_key"))
-    if not isinstance(type_, str) or not fits(type_):
+    if not isinstance(type_, str) or not has_valid_length(type_):
         return "an event has no type"
     if not isinstance(content, dict):
         return "the content of an event is no object"
-    if state_key is not None and not (isinstance(state_key, str) and fits(state_key)):
+    if state_key is not None and not (isinstance(state_key, str) and has_valid_length(state_key)):
         return "a state key is no text that could be one"
     unsigned = value.get("unsigned")
     unsigned = unsigned if isinstance(unsigned, Mapping) else {}
@@ -70,7 +70,7 @@ def read(value: object) -> ReceivedEvent | str:
     )
     received = ReceivedEvent(event, _invite_state(unsigned.get("invite_room_state"), room_id))
     try:
-        size = len(encode(as_json(event), strict=False))
+        size = len(encode(to_json(event), strict=False))
     except NotCanonical:
         return "an event cannot be written down"
     return received if size <= MAX_BYTES else f"an event has more than {MAX_BYTES} bytes"
@@ -94,7 +94,7 @@ def mark(key: str, sender: str) -> str:
 
 
 def to_bytes(received: ReceivedEvent) -> bytes:
-    kept = as_json(received.event)
+    kept = to_json(received.event)
     if received.invite_state:
         kept["invite_state"] = list(received.invite_state)
     return encode(kept, strict=False)
@@ -127,7 +127,7 @@ def _redacts(value: Mapping[str, Any], type_: str, content: Mapping[str, Any]) -
     return str(named[0])
 
 
-def _invite_state(entries: object, room_id: str) -> tuple[Stripped, ...]:
+def _invite_state(entries: object, room_id: str) -> tuple[StrippedEvent, ...]:
     if not isinstance(entries, list):
         return ()
     stripped = read_stripped(entries, room_id, DEFAULT_ROOM_VERSION).stripped

@@ -14,7 +14,7 @@ from appservice.intake.received_event import ReceivedEvent
 from appservice.intake.received_event import read as read_event
 from federation.matrix.canonical_json import NotCanonical, NotJson, decode, encode
 from federation.matrix.errors import MatrixError
-from federation.matrix.identifiers import domain, fits, is_room_id, is_user_id
+from federation.matrix.identifiers import domain, has_valid_length, is_room_id, is_user_id
 from federation.transactions.edu_dispatcher import TypingUsers
 from federation.transactions.edu_parsing import parse_presence
 from federation.transactions.edus import (
@@ -99,7 +99,7 @@ def read(body: bytes) -> Transaction:
 
 def wrong_id(transaction_id: str) -> str | None:
     """Why it cannot be the id of a transaction."""
-    if fits(transaction_id) and "\0" not in transaction_id and not _is_broken(transaction_id):
+    if has_valid_length(transaction_id) and "\0" not in transaction_id and not _is_broken(transaction_id):
         return None
     return "The id of a transaction has at most 255 bytes of text."
 
@@ -184,7 +184,7 @@ def _to_device(value: object) -> ToDevice | str:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and fits(value) and "\0" not in value
+    return isinstance(value, str) and bool(value) and has_valid_length(value) and "\0" not in value
 
 
 def _device_lists(value: object) -> DeviceLists:

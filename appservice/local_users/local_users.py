@@ -11,7 +11,7 @@ from appservice.local_users.presence import Presences
 from appservice.local_users.reading import Reading
 from appservice.local_users.spaces import Spaces
 from appservice.local_users.upgrade import Upgrading
-from federation.events.room_event import Wanted, everything
+from federation.events.room_event import EventFilter, match_all
 from federation.matrix.capabilities import BackendCapability
 from federation.stream.event_stream import Subscription
 from storage.rooms import stream as room_stream
@@ -54,6 +54,6 @@ class AppserviceUsers(Memberships, Upgrading, Spaces, Reading, Presences, MediaR
         return CAPABILITIES
 
     def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> AbstractAsyncContextManager[Subscription]:
         return self._parts.stream.subscription(name, from_now=from_now, wanted=wanted)

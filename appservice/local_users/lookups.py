@@ -16,7 +16,7 @@ from mautrix.api import Method, Path, PathBuilder
 
 from appservice.intake.received_event import ReceivedEvent, read
 from appservice.local_users.parts import MEMBER, HasParts, unknown_room
-from federation.events.room_event import RoomEvent, user_sees
+from federation.events.room_event import RoomEvent, is_visible_to_user
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_event_id, is_room_id
 from federation.rooms.read import HISTORY_VISIBILITY
@@ -38,7 +38,7 @@ class Sight:
     membership: object = None
 
     def lets_see(self, *, is_joined_now: bool) -> bool:
-        return user_sees(self.visibility, self.membership, is_joined_now=is_joined_now)
+        return is_visible_to_user(self.visibility, self.membership, is_joined_now=is_joined_now)
 
 
 NOTHING: Final = Sight({"history_visibility": "joined"})

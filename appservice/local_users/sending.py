@@ -24,9 +24,9 @@ from appservice.local_users.deduplication import Place, SentBefore
 from appservice.local_users.merge_extremities import PAUSES, LostJoins
 from appservice.local_users.parts import HasParts, Parts, is_writable
 from appservice.registration.tokens import transaction_key
-from federation.matrix.canonical_json import is_same
+from federation.matrix.canonical_json import is_equal
 from federation.matrix.errors import MatrixError, limit_exceeded
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 from federation.rooms.server_acl import check_own_server_allowed
 from federation.transactions.edus import is_event_id_text
 from storage.concurrency import KeyedLock, SingleFlight
@@ -127,7 +127,7 @@ class Sending(HasParts):
             stack.enter_context(self._one_more(room_id))
             await stack.enter_async_context(self._lane(saying))
             current = await self._parts.rooms.state_event(room_id, type_, state_key)
-            if current is not None and is_same(dict(current.content), dict(content)):
+            if current is not None and is_equal(dict(current.content), dict(content)):
                 return current.event_id
             event_id = await self._put(path, saying)
             sent_at = self._parts.now_ms() if ts is None else ts
@@ -294,5 +294,5 @@ def _refuse_names(transaction_id: str | None, ts: int | None) -> None:
 
 def _refuse_type(*names: str) -> None:
     """A homeserver that takes NUL in such a name fails when it writes it down."""
-    if not names[0] or not all(fits(name) and is_writable(name) for name in names):
+    if not names[0] or not all(has_valid_length(name) and is_writable(name) for name in names):
         raise MatrixError("M_BAD_JSON", f"A type and a state key are text of at most {MAX_BYTES} bytes.", 400)

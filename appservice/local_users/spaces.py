@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from appservice.local_users.sending import Sending
-from federation.events.spaces import CHILD, PARENT, child, parent
+from federation.events.spaces import CHILD, PARENT, child_content, parent_content
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.rooms.server_acl import content_of
@@ -17,8 +17,10 @@ class Spaces(Sending):
         self, space_id: str, room_id: str, user: str, *, order: str | None = None, suggested: bool = False
     ) -> None:
         via = await self._via(room_id)
-        await self.set_state(space_id, user, CHILD, child(via, order=order, suggested=suggested), room_id)
-        await self._where_allowed(room_id, user, parent(await self._via(space_id)), space_id)
+        await self.set_state(
+            space_id, user, CHILD, child_content(via, order=order, suggested=suggested), room_id
+        )
+        await self._where_allowed(room_id, user, parent_content(await self._via(space_id)), space_id)
 
     async def remove_from_space(self, space_id: str, room_id: str, user: str) -> None:
         if await self._parts.rooms.state_event(space_id, CHILD, room_id) is not None:

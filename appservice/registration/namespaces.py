@@ -10,7 +10,14 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from federation.matrix.identifiers import domain, escape, fits, is_server_name, localpart, unescape
+from federation.matrix.identifiers import (
+    domain,
+    escape,
+    has_valid_length,
+    is_server_name,
+    localpart,
+    unescape,
+)
 
 AT: Final = "@"
 RoomKind = Literal["agents", "agent-federation", "agent-broadcast", "office"]
@@ -50,7 +57,7 @@ class Namespaces:
         """The ghost of an agent of any node; None when its id would be longer than Matrix allows."""
         name = agent_id if node_id == self.node_id else f"{agent_id}{AT}{node_id}"
         user = f"@{self.user_prefix}{escape(name)}:{self.domain}"
-        return user if fits(user) else None
+        return user if has_valid_length(user) else None
 
     @property
     def node_user(self) -> str:
@@ -75,7 +82,7 @@ class Namespaces:
     def alias(self, room: AgentRoom) -> str | None:
         """None when it would be longer than Matrix allows."""
         alias = f"#{_localpart(room)}:{self.domain}"
-        return alias if fits(alias) else None
+        return alias if has_valid_length(alias) else None
 
     def room(self, alias: str) -> AgentRoom | None:
         name = self._name(alias, "#")
@@ -116,7 +123,7 @@ class Namespaces:
 
     def _name(self, text: str, sigil: str) -> str | None:
         # "The users namespace" matches users of the homeserver alone; so do aliases.
-        if not text.startswith(sigil) or domain(text) != self.domain or not fits(text):
+        if not text.startswith(sigil) or domain(text) != self.domain or not has_valid_length(text):
             return None
         return localpart(text)
 

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from federation.auth_rules import selected
+from federation.auth_rules import auth_event_keys
 from federation.events import EventId, Pdu, Signer, StateKey, Template, build
 from federation.events import graph as event_graph
-from federation.events.builder import as_event
+from federation.events.builder import unsigned_event
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion
 from federation.memberships import send_join_answer
@@ -67,7 +67,9 @@ class PlayedRoom:
     def join_template(self, user: str, now: int) -> dict[str, Any]:
         """What `make_join` answers with."""
         self._now = now
-        return as_event(self._template("m.room.member", user, {"membership": "join"}, user), self.version)
+        return unsigned_event(
+            self._template("m.room.member", user, {"membership": "join"}, user), self.version
+        )
 
     def take_in(self, join: Pdu) -> None:
         """A join that another server has made of the template. It has to be the next event."""
@@ -98,7 +100,9 @@ class PlayedRoom:
         if head is not None:
             parts |= {"prev_events": [head.event_id], "prev_depths": [head.depth]}
         template = Template(type_, sender, content, self._now, **parts)
-        rests_on = [self.state[key].event_id for key in selected(template, self.version) if key in self.state]
+        rests_on = [
+            self.state[key].event_id for key in auth_event_keys(template, self.version) if key in self.state
+        ]
         return Template(type_, sender, content, self._now, **parts, auth_events=rests_on)
 
     def _append(self, pdu: Pdu) -> None:
@@ -136,9 +140,9 @@ class PlayedRoom:
         self, earliest: Collection[EventId], latest: Sequence[EventId], limit: int
     ) -> list[Pdu]:
         """What lies between, oldest first."""
-        found = event_graph.between(latest, earliest, self._ancestors, limit=limit).found
+        found = event_graph.walk_missing_events(latest, earliest, self._ancestors, limit=limit).found
         return [self.events[event_id] for event_id in found]
 
     def backfill(self, start: Sequence[EventId], limit: int) -> list[Pdu]:
         """The events and what lies before them, newest first."""
-        return [self.events[one] for one in event_graph.backwards(start, self._ancestors, limit).found]
+        return [self.events[one] for one in event_graph.walk_backwards(start, self._ancestors, limit).found]

@@ -19,7 +19,7 @@ from federation.client.peer_settings import ConfiguredPeers
 from federation.client.requests import request_target
 from federation.client.resolver import Resolver
 from federation.events import Pdu, Signer, parse
-from federation.keys.server_keys import OwnKeys, key_from_seed, published
+from federation.keys.server_keys import LocalKeys, key_from_seed, make_key_document
 from federation.matrix.canonical_json import encode
 from federation.outbox.transaction_body import body, objections
 from tests.support.ports import loopback_addresses
@@ -37,7 +37,7 @@ class PlayedServer:
 
     def __init__(self, name: str, rooms: dict[str, PlayedRoom], authority: Path) -> None:
         self.name = name
-        self.keys = OwnKeys(key_from_seed("load", name.encode().ljust(32, b".")))
+        self.keys = LocalKeys(key_from_seed("load", name.encode().ljust(32, b".")))
         self.signer = Signer(name, self.keys.current.key_id, self.keys.current.signing_key)
         self._rooms = rooms
         self._dns = Dns()
@@ -102,7 +102,7 @@ class PlayedServer:
         return self._rooms[request.match_info["room_id"]]
 
     async def _keys(self, request: web.Request) -> web.Response:
-        return _json(published(self.name, self.keys, now_ms()))
+        return _json(make_key_document(self.name, self.keys, now_ms()))
 
     async def _take_anything(self, request: web.Request) -> web.Response:
         await request.read()

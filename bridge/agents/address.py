@@ -7,7 +7,7 @@ beyond that no other node can be told, or no database can keep.
 from dataclasses import dataclass
 from typing import Final
 
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 AT: Final = "@"
 
@@ -72,7 +72,7 @@ def wrong_node_id(text: str) -> str | None:
 def _wrong(text: str, what: str) -> str | None:
     if not text:
         return f"{what} is not empty."
-    if not fits(text):
+    if not has_valid_length(text):
         return f"{what} has at most {MAX_BYTES} bytes."
     if AT in text:
         return f"{what} holds no @."

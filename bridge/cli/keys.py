@@ -11,8 +11,8 @@ from bridge.clock import now_ms
 from bridge.config.config import Config
 from bridge.control.client import NotRunning, ask_node
 from bridge.node.data_directory import DataDirectory
-from federation.keys.own_keys import OwnKeyFiles
-from federation.keys.server_keys import described
+from federation.keys.local_keys import LocalKeyFiles
+from federation.keys.server_keys import describe
 from storage.errors import LocalError
 
 app = typer.Typer(help="Show or replace the signing key.", no_args_is_help=True)
@@ -24,10 +24,10 @@ def show(path: ConfigFile = None, as_json: Json = False) -> None:
 
     Example: palaver keys show"""
     config = loaded(path).config
-    keys = OwnKeyFiles(config.data_dir).load()
+    keys = LocalKeyFiles(config.data_dir).load()
     if keys is None:
         raise LocalError(f"There is no signing key in {config.data_dir} yet.", "`palaver run` generates one.")
-    _show(Output(as_json=as_json), described(keys))
+    _show(Output(as_json=as_json), describe(keys))
 
 
 @app.command()
@@ -54,10 +54,10 @@ async def _rotate(config: Config) -> dict[str, Any]:
         return await ask_node(config.data_dir, "rotate-keys")
     except NotRunning:
         with DataDirectory(config.data_dir):
-            files = OwnKeyFiles(config.data_dir)
+            files = LocalKeyFiles(config.data_dir)
             keys = files.load()
             if keys is None:
                 raise LocalError(
                     f"There is no signing key in {config.data_dir} yet.", "`palaver run` generates one."
                 ) from None
-            return described(files.rotate(keys, now_ms()))
+            return describe(files.rotate(keys, now_ms()))

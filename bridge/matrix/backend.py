@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from federation.events.room_event import (
     Context,
+    EventFilter,
     Invite,
     Member,
     Page,
     RoomEvent,
-    Wanted,
-    everything,
+    match_all,
 )
 from federation.matrix.capabilities import BackendCapability
 from federation.media.media import MediaInfo, OpenMedia
@@ -44,7 +44,7 @@ class MatrixBackend(Protocol):
     def capabilities(self) -> frozenset[BackendCapability]: ...
 
     def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> "AbstractAsyncContextManager[Subscription]":
         """The stream for whoever reads under this name. Entering waits for a process that reads under it.
         `from_now`: who has never read begins with what is to come, not with the first entry. `wanted` says

@@ -26,7 +26,15 @@ from bridge.agents.address import AgentAddress
 from bridge.agents.agent import AgentStatus
 from bridge.text.terminal import harmless
 from federation.directory.profile import MOST_CHARACTERS, NAME
-from federation.matrix.identifiers import MAX_BYTES, domain, escape, fits, is_server_name, localpart, unescape
+from federation.matrix.identifiers import (
+    MAX_BYTES,
+    domain,
+    escape,
+    has_valid_length,
+    is_server_name,
+    localpart,
+    unescape,
+)
 from federation.transactions.edu_dispatcher import PresenceState
 
 
@@ -54,7 +62,7 @@ def address_of(user: str) -> AgentAddress | None:
     """
     # "The sender's domain may carry a port: split at the first colon."
     name, server = localpart(user), domain(user)
-    if not user.startswith("@") or name is None or server is None or not fits(user):
+    if not user.startswith("@") or name is None or server is None or not has_valid_length(user):
         return None
     agent_id = unescape(name)
     if agent_id is None or not is_server_name(server):
@@ -73,7 +81,7 @@ def puppet_of(user: str, server_name: str) -> AgentAddress | None:
     """The agent whose puppet this user of our own server is; None if it is nobody's. What users of other
     servers are called says nothing of agents elsewhere."""
     name = localpart(user)
-    if not user.startswith("@") or name is None or domain(user) != server_name or not fits(user):
+    if not user.startswith("@") or name is None or domain(user) != server_name or not has_valid_length(user):
         return None
     text = unescape(name)
     address = AgentAddress.parse(text) if text is not None else None
@@ -90,7 +98,7 @@ def display_name(agent_id: str) -> str:
 
 def _user(name: str, server: str) -> str | NoGhost:
     user = f"@{name}:{server}"
-    if not fits(user):
+    if not has_valid_length(user):
         return NoGhost(
             f"As a Matrix user it would be called {len(user)} bytes long, and {MAX_BYTES} are allowed: choose"
             " a shorter id, or one of a-z, 0-9, '.', '_', '-', '/' and '+', which count once."

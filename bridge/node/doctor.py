@@ -31,10 +31,10 @@ from bridge.node.registration import check_double_puppet, check_registration
 from federation.http.server.development_certificate import files_in
 from federation.http.server.listener import Bind, bind
 from federation.http.server.tls import load
-from federation.keys.own_keys import OwnKeyFiles
+from federation.keys.local_keys import LocalKeyFiles
 from federation.matrix.canonical_json import NotCanonical, decode
 from federation.matrix.networks import host_of
-from federation.matrix.signatures import Verified, message, verify, verify_key
+from federation.matrix.signatures import Verified, bytes_to_sign, verify, verify_key
 from storage.connect import check_version
 from storage.database import connect_once
 from storage.embedded.home import format_size, free_space
@@ -227,7 +227,7 @@ async def disk(patient: Patient) -> Finding:
 
 
 async def signing_key(patient: Patient) -> Finding:
-    keys = OwnKeyFiles(patient.config.data_dir).load()
+    keys = LocalKeyFiles(patient.config.data_dir).load()
     if keys is None:
         return ok("signing key", "There is none yet; the first start makes it.")
     return ok("signing key", f"{keys.current.key_id}, and {len(keys.old)} before it.")
@@ -399,7 +399,9 @@ def _is_own(document: Any, server_name: str) -> bool:
         for key_id, published in document.get("verify_keys", {}).items()
         if (key := verify_key(published.get("key"), 0)) is not None
     }
-    return isinstance(verify(message(document), document.get("signatures"), server_name, keys), Verified)
+    return isinstance(
+        verify(bytes_to_sign(document), document.get("signatures"), server_name, keys), Verified
+    )
 
 
 async def metrics(patient: Patient) -> Finding:

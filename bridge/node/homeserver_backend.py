@@ -29,7 +29,7 @@ from federation.http.app import make_app, serve
 from federation.http.server.capacity import Limits
 from federation.http.server.listener import ListenerSettings
 from federation.http.services import Node
-from federation.keys.server_keys import OwnKeys
+from federation.keys.server_keys import LocalKeys
 from federation.local_users.local_users import LocalUsers
 from federation.peers.audit_trail import AuditTrail
 from storage.database import Database
@@ -79,7 +79,7 @@ class HomeserverBackend:
         self,
         config: Config,
         *,
-        keys: Callable[[], OwnKeys],
+        keys: Callable[[], LocalKeys],
         metrics: FederationMetrics,
         version: str,
         now_ms: Callable[[], int],

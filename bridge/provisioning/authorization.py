@@ -19,7 +19,7 @@ from appservice.homeserver.client import HomeserverClient
 from bridge.people.permissions import Level, Rights
 from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import domain
-from federation.matrix.networks import LOOPBACK, Address, Network, is_within, neighbourhood, read_address
+from federation.matrix.networks import LOOPBACK, Address, Network, is_within, limited_network, read_address
 from federation.peers.limits import Buckets, Rate
 from storage.concurrency import SingleFlight
 
@@ -190,7 +190,7 @@ class Authentication:
         address = _address(remote)
         if address is None or is_within(address, self._limits.shared_addresses):
             return None, self._limits.behind_proxy
-        return neighbourhood(address), self._limits.strangers
+        return limited_network(address), self._limits.strangers
 
 
 def _address(remote: str | None) -> Address | None:

@@ -13,7 +13,7 @@ import orjson
 
 from bridge.agents.address import AT, AgentAddress, is_unicode, wrong_node_id
 from bridge.tasks.errors import ErrorCode, TaskError
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 DEFAULT_TIMEOUT_MS: Final = 300_000
 """Agent federation 1.0.0: "`timeout_secs` is optional, 300 seconds by default"."""
@@ -80,7 +80,7 @@ def check(request: TaskRequest, most_bytes: int) -> TaskError | None:
     for name, text in names.items():
         if text.isascii() and 0 < len(text) <= MAX_BYTES and "\0" not in text:
             continue
-        if not text or not fits(text) or "\0" in text or not is_unicode(text):
+        if not text or not has_valid_length(text) or "\0" in text or not is_unicode(text):
             return invalid(name, f"{name} is not empty, has at most {MAX_BYTES} bytes, and no NUL.")
     if request.timeout_ms is not None and request.timeout_ms <= 0:
         return invalid("timeout_secs", "timeout_secs is more than 0.")

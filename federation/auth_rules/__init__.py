@@ -1,6 +1,6 @@
 """The authorisation rules of room versions 3 to 12. Each file is a rule of the specification, or a few."""
 
-from federation.auth_rules.auth_event_selection import selected, state_needed
+from federation.auth_rules.auth_event_selection import auth_event_keys, required_state
 from federation.auth_rules.check import check, check_against_auth_events, check_independent
 from federation.auth_rules.verdict import ALLOWED, Allowed, Refused, Verdict
 
@@ -9,9 +9,9 @@ __all__ = [
     "Allowed",
     "Refused",
     "Verdict",
+    "auth_event_keys",
     "check",
     "check_against_auth_events",
     "check_independent",
-    "selected",
-    "state_needed",
+    "required_state",
 ]

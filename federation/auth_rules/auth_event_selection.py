@@ -10,7 +10,7 @@ POWER_LEVELS: Final[StateKey] = ("m.room.power_levels", "")
 JOIN_RULES: Final[StateKey] = ("m.room.join_rules", "")
 
 
-class Event(Protocol):
+class AuthorisableEvent(Protocol):
     """What decides it: a PDU has it, and so has the template of one."""
 
     @property
@@ -23,13 +23,13 @@ class Event(Protocol):
     def content(self) -> Mapping[str, Any]: ...
 
 
-def selected(event: Event, version: RoomVersion) -> list[StateKey]:
+def auth_event_keys(event: AuthorisableEvent, version: RoomVersion) -> list[StateKey]:
     """What may be among its `auth_events`; those of them that the room's state has must be.
 
     "The `auth_events` for the `m.room.create` event in a room is empty; for other events, it should be the
     following subset of the room state".
     """
-    needed = state_needed(event, version)
+    needed = required_state(event, version)
     if version.create_event_is_room_id:
         # Version 12: "The `m.room.create` event MUST NOT be selected for `auth_events` on events. The
         # `room_id` (being the `m.room.create` event's ID) implies this instead."
@@ -37,7 +37,7 @@ def selected(event: Event, version: RoomVersion) -> list[StateKey]:
     return needed
 
 
-def state_needed(event: Event, version: RoomVersion) -> list[StateKey]:
+def required_state(event: AuthorisableEvent, version: RoomVersion) -> list[StateKey]:
     """What `check` reads of the state: the same, and the create event in every version."""
     if event.type == "m.room.create":
         return []
@@ -49,7 +49,7 @@ def state_needed(event: Event, version: RoomVersion) -> list[StateKey]:
     return needed
 
 
-def _of_member(event: Event, version: RoomVersion, needed: list[StateKey]) -> None:
+def _of_member(event: AuthorisableEvent, version: RoomVersion, needed: list[StateKey]) -> None:
     membership = event.content.get("membership")
     # "The target's current `m.room.member` event, if any."
     if event.state_key is not None and event.state_key != event.sender:

@@ -17,7 +17,7 @@ them.
 
 from collections.abc import Container, Mapping
 
-from federation.auth_rules.auth_event_selection import POWER_LEVELS, selected
+from federation.auth_rules.auth_event_selection import POWER_LEVELS, auth_event_keys
 from federation.auth_rules.levels import PowerLevels
 from federation.auth_rules.membership import check_authoriser_signature, check_federate, check_member
 from federation.auth_rules.power_levels import check_power_levels
@@ -48,7 +48,7 @@ def check_room_id(
 def check_auth_events(
     pdu: Pdu, auth_events: Mapping[EventId, Pdu], rejected: Container[EventId], version: RoomVersion
 ) -> Verdict:
-    expected = set(selected(pdu, version))
+    expected = set(auth_event_keys(pdu, version))
     seen = set()
     for event_id in pdu.auth_events:
         entry = auth_events[event_id]
@@ -206,7 +206,9 @@ def check_against_auth_events(
     return check(pdu, state, version)
 
 
-def is_applied(redaction: Pdu, target: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) -> bool:
+def is_redaction_allowed(
+    redaction: Pdu, target: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion
+) -> bool:
     """Room version 3, "Handling redactions", given the state before the redaction. Both events must have
     been seen; until then the redaction is held back."""
     if redaction.redacts(version) != target.event_id or redaction.room_id != target.room_id:

@@ -15,7 +15,7 @@ package."""
 _DEFAULTS: Final[Mapping[str, int]] = {"ban": 50, "invite": 0, "kick": 50, "redact": 50}
 
 
-class Said(Protocol):
+class StateEvent(Protocol):
     """What of an entry of the state counts here, whoever keeps the state."""
 
     @property
@@ -41,7 +41,7 @@ def read_level(value: object, version: RoomVersion) -> int | None:
         return None
 
 
-def creators(create: Said, version: RoomVersion) -> frozenset[str]:
+def creators(create: StateEvent, version: RoomVersion) -> frozenset[str]:
     """Version 12: "the `sender` of the `m.room.create` event" and "any user IDs contained in the
     `additional_creators` array in `content`"; before there is one."""
     if version.creators_have_infinite_power:
@@ -57,7 +57,9 @@ class PowerLevels:
 
     __slots__ = ("_content", "_creators", "_users", "_version")
 
-    def __init__(self, create: Said | None, power_levels: Said | None, version: RoomVersion) -> None:
+    def __init__(
+        self, create: StateEvent | None, power_levels: StateEvent | None, version: RoomVersion
+    ) -> None:
         self._version = version
         self._content: Mapping[str, Any] | None = power_levels.content if power_levels is not None else None
         users = self._content.get("users") if self._content is not None else None

@@ -28,13 +28,13 @@ def _rule(key: str, text: str, *parts: Rule, when: Callable[[RoomVersion], bool]
     return Rule(key, text, parts, when)
 
 
-def _says(text: str, *parts: Rule, when: Callable[[RoomVersion], bool] = lambda _: True) -> Rule:
+def _text(text: str, *parts: Rule, when: Callable[[RoomVersion], bool] = lambda _: True) -> Rule:
     return Rule("", text, parts, when)
 
 
-_OTHERWISE_ALLOW: Final = _says("Otherwise, allow.")
+_OTHERWISE_ALLOW: Final = _text("Otherwise, allow.")
 
-_CREATE: Final = _says(
+_CREATE: Final = _text(
     "If type is m.room.create:",
     _rule("create.prev_events", "If it has any prev_events, reject."),
     _rule(
@@ -72,7 +72,7 @@ _ROOM_ID: Final = _rule(
     when=lambda version: version.create_event_is_room_id,
 )
 
-_AUTH_EVENTS: Final = _says(
+_AUTH_EVENTS: Final = _text(
     "Considering the event's auth_events:",
     _rule(
         "auth_events.duplicate",
@@ -108,7 +108,7 @@ _FEDERATE: Final = _rule(
     " the sender domain of the event does not match the sender domain of the create event, reject.",
 )
 
-_ALIASES: Final = _says(
+_ALIASES: Final = _text(
     "If type is m.room.aliases:",
     _rule("aliases.state_key", "If event has no state_key, reject."),
     _rule("aliases.domain", "If sender's domain doesn't matches state_key, reject."),
@@ -116,15 +116,15 @@ _ALIASES: Final = _says(
     when=lambda version: version.aliases_have_their_own_rule,
 )
 
-_JOIN: Final = _says(
+_JOIN: Final = _text(
     "If membership is join:",
-    _says("If the only previous event is an m.room.create and the state_key is the creator, allow."),
+    _text("If the only previous event is an m.room.create and the state_key is the creator, allow."),
     _rule("join.sender", "If the sender does not match state_key, reject."),
     _rule("join.banned", "If the sender is banned, reject."),
-    _says("If the join_rule is invite or knock then allow if membership state is invite or join."),
-    _says(
+    _text("If the join_rule is invite or knock then allow if membership state is invite or join."),
+    _text(
         "If the join_rule is restricted or knock_restricted:",
-        _says("If membership state is join or invite, allow."),
+        _text("If membership state is join or invite, allow."),
         _rule(
             "join.authoriser",
             "If the join_authorised_via_users_server key in content is not a user with sufficient"
@@ -134,11 +134,11 @@ _JOIN: Final = _says(
         _OTHERWISE_ALLOW,
         when=lambda version: version.restricted_joins,
     ),
-    _says("If the join_rule is public, allow."),
+    _text("If the join_rule is public, allow."),
     _rule("join.otherwise", "Otherwise, reject."),
 )
 
-_THIRD_PARTY: Final = _says(
+_THIRD_PARTY: Final = _text(
     "If content has a third_party_invite property:",
     _rule("third_party.banned", "If target user is banned, reject."),
     _rule("third_party.signed", "If content.third_party_invite does not have a signed property, reject."),
@@ -154,24 +154,24 @@ _THIRD_PARTY: Final = _says(
         "third_party.sender",
         "If sender does not match sender of the m.room.third_party_invite, reject.",
     ),
-    _says(
+    _text(
         "If any signature in signed matches any public key in the m.room.third_party_invite event, allow.",
-        _says("A single public key in the public_key property."),
-        _says("A list of public keys in the public_keys property."),
+        _text("A single public key in the public_key property."),
+        _text("A list of public keys in the public_keys property."),
     ),
     _rule("third_party.otherwise", "Otherwise, reject."),
 )
 
-_INVITE: Final = _says(
+_INVITE: Final = _text(
     "If membership is invite:",
     _THIRD_PARTY,
     _rule("invite.sender", "If the sender's current membership state is not join, reject."),
     _rule("invite.target", "If target user's current membership state is join or ban, reject."),
-    _says("If the sender's power level is greater than or equal to the invite level, allow."),
+    _text("If the sender's power level is greater than or equal to the invite level, allow."),
     _rule("invite.otherwise", "Otherwise, reject."),
 )
 
-_LEAVE: Final = _says(
+_LEAVE: Final = _text(
     "If membership is leave:",
     _rule(
         "leave.self",
@@ -186,24 +186,24 @@ _LEAVE: Final = _says(
         " than the ban"
         " level, reject.",
     ),
-    _says(
+    _text(
         "If the sender's power level is greater than or equal to the kick level, and the target user's power"
         " level is less than the sender's power level, allow."
     ),
     _rule("leave.otherwise", "Otherwise, reject."),
 )
 
-_BAN: Final = _says(
+_BAN: Final = _text(
     "If membership is ban:",
     _rule("ban.sender", "If the sender's current membership state is not join, reject."),
-    _says(
+    _text(
         "If the sender's power level is greater than or equal to the ban level, and the target user's power"
         " level is less than the sender's power level, allow."
     ),
     _rule("ban.otherwise", "Otherwise, reject."),
 )
 
-_KNOCK: Final = _says(
+_KNOCK: Final = _text(
     "If membership is knock:",
     _rule(
         "knock.join_rule",
@@ -216,18 +216,18 @@ _KNOCK: Final = _says(
         when=lambda version: version.knock_restricted_joins,
     ),
     _rule("knock.sender", "If sender does not match state_key, reject."),
-    _says("If the sender's current membership is not ban, invite, or join, allow."),
+    _text("If the sender's current membership is not ban, invite, or join, allow."),
     _rule("knock.otherwise", "Otherwise, reject."),
     when=lambda version: version.knocking,
 )
 
-_MEMBER: Final = _says(
+_MEMBER: Final = _text(
     "If type is m.room.member:",
     _rule(
         "member.properties",
         "If there is no state_key property, or no membership property in content, reject.",
     ),
-    _says(
+    _text(
         "If content has a join_authorised_via_users_server key:",
         _rule(
             "member.authoriser_signature",
@@ -243,7 +243,7 @@ _MEMBER: Final = _says(
     _rule("member.unknown", "Otherwise, the membership is unknown. Reject."),
 )
 
-_POWER_LEVELS: Final = _says(
+_POWER_LEVELS: Final = _text(
     "If type is m.room.power_levels:",
     _rule(
         "levels.integers",
@@ -269,8 +269,8 @@ _POWER_LEVELS: Final = _says(
         " additional_creators array (if present) from the content of the m.room.create event, reject.",
         when=lambda version: version.creators_have_infinite_power,
     ),
-    _says("If there is no previous m.room.power_levels event in the room, allow."),
-    _says(
+    _text("If there is no previous m.room.power_levels event in the room, allow."),
+    _text(
         "For the properties users_default, events_default, state_default, ban, redact, kick, invite check if"
         " they were added, changed or removed. For each found alteration:",
         _rule(
@@ -282,21 +282,21 @@ _POWER_LEVELS: Final = _says(
             "If the new value is higher than the sender's current power level, reject.",
         ),
     ),
-    _says(
+    _text(
         "For each entry being changed in, or removed from, the events or notifications properties:",
         _rule(
             "levels.event.current",
             "If the current value is greater than the sender's current power level, reject.",
         ),
     ),
-    _says(
+    _text(
         "For each entry being added to, or changed in, the events or notifications properties:",
         _rule(
             "levels.event.new",
             "If the new value is greater than the sender's current power level, reject.",
         ),
     ),
-    _says(
+    _text(
         "For each entry being changed in, or removed from, the users property, other than the sender's own"
         " entry:",
         _rule(
@@ -304,7 +304,7 @@ _POWER_LEVELS: Final = _says(
             "If the current value is greater than or equal to the sender's current power level, reject.",
         ),
     ),
-    _says(
+    _text(
         "For each entry being added to, or changed in, the users property:",
         _rule(
             "levels.user.new",
@@ -322,7 +322,7 @@ RULES: Final[Sequence[Rule]] = (
     _ALIASES,
     _MEMBER,
     _rule("sender_joined", "If the sender's current membership state is not join, reject."),
-    _says(
+    _text(
         "If type is m.room.third_party_invite:",
         _rule(
             "third_party_invite.level",

@@ -9,7 +9,7 @@ from federation.auth_rules.rules import refuse
 from federation.auth_rules.verdict import ALLOWED, Verdict
 from federation.events import Pdu
 from federation.matrix.canonical_json import NotCanonical
-from federation.matrix.signatures import decode_base64, holds, message
+from federation.matrix.signatures import bytes_to_sign, decode_base64, is_valid_signature
 
 MAX_SIGNATURES_TRIED: Final = 1_000
 """Every signature is tried with every key, and a hostile pair of events has room for a million of such
@@ -52,11 +52,13 @@ def check_third_party(pdu: Pdu, target: str, state: RoomState) -> Verdict:
     # 5.4.1.7 If any signature in `signed` matches any public key in the `m.room.third_party_invite` event,
     # allow.
     try:
-        signed_bytes = message(signed)
+        signed_bytes = bytes_to_sign(signed)
     except NotCanonical:
         return refuse(version, "third_party.otherwise", "signed has no canonical form")
     pairs = ((public, made) for public in _public_keys(invite) for made in _signatures(signed))
-    if any(holds(public, signed_bytes, made) for public, made in islice(pairs, MAX_SIGNATURES_TRIED)):
+    if any(
+        is_valid_signature(public, signed_bytes, made) for public, made in islice(pairs, MAX_SIGNATURES_TRIED)
+    ):
         return ALLOWED
     # 5.4.1.8 Otherwise, reject.
     return refuse(version, "third_party.otherwise")

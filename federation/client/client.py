@@ -23,7 +23,7 @@ from federation.client.errors import (
 )
 from federation.client.requests import Content, RequestTarget, authorization, encode_body
 from federation.client.resolver import Resolver
-from federation.keys.server_keys import OwnKeys
+from federation.keys.server_keys import LocalKeys
 from federation.matrix.canonical_json import NotJson, decode
 from federation.matrix.errors import PeerError
 from federation.observer import HomeserverObserver
@@ -119,7 +119,7 @@ class FederationClient:
     def __init__(
         self,
         server_name: str,
-        own_keys: Callable[[], OwnKeys],
+        own_keys: Callable[[], LocalKeys],
         resolver: Resolver,
         connections: PeerConnections,
         *,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from federation.keys.server_keys import OwnKey
+from federation.keys.server_keys import LocalKey
 from federation.keys.x_matrix import XMatrix, render
 from federation.matrix.canonical_json import encode
-from federation.matrix.signatures import signature
+from federation.matrix.signatures import make_signature
 
 SEND: Final = "/_matrix/federation/v1/send/{txnId}"
 
@@ -29,12 +29,12 @@ def encode_body(content: Content) -> bytes | None:
 
 
 def authorization(
-    method: str, uri: str, origin: str, destination: str, body: bytes | None, key: OwnKey
+    method: str, uri: str, origin: str, destination: str, body: bytes | None, key: LocalKey
 ) -> str:
     """The value of the Authorization header. `body` must be canonical JSON, so that it need not be encoded
     again for the signature."""
     signed = bytes_to_sign(method, uri, origin, destination, body)
-    return render(XMatrix(origin, key.key_id, signature(signed, key.signing_key), destination))
+    return render(XMatrix(origin, key.key_id, make_signature(signed, key.signing_key), destination))
 
 
 def bytes_to_sign(method: str, uri: str, origin: str, destination: str, body: bytes | None) -> bytes:

@@ -1,25 +1,25 @@
 """Events: their form, their hashes and signatures, what redaction leaves of them, and how ours are built."""
 
-from federation.events.builder import CannotBuild, Signer, Template, build
-from federation.events.format import Malformed, Oversized, Parsed, parse, room_id_of
-from federation.events.pdu import CREATE, Pdu, StateKey, create_event_id, redacted, view
+from federation.events.builder import BuildFailure, Signer, Template, build
+from federation.events.format import Malformed, Oversized, ParseResult, parse, room_id_of
+from federation.events.pdu import CREATE, Pdu, StateKey, create_event_id, make_pdu, redact_pdu
 from federation.matrix.identifiers import EventId
 
 __all__ = [
     "CREATE",
-    "CannotBuild",
+    "BuildFailure",
     "EventId",
     "Malformed",
     "Oversized",
-    "Parsed",
+    "ParseResult",
     "Pdu",
     "Signer",
     "StateKey",
     "Template",
     "build",
     "create_event_id",
+    "make_pdu",
     "parse",
-    "redacted",
+    "redact_pdu",
     "room_id_of",
-    "view",
 ]

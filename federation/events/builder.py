@@ -43,29 +43,29 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class CannotBuild:
+class BuildFailure:
     """Why there can be no such event: a client's content is too large, or has no canonical form."""
 
     problem: str
 
 
-def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | CannotBuild:
+def build(template: Template, version: RoomVersion, signer: Signer) -> Pdu | BuildFailure:
     """The signed event, or why there is none."""
     if len(template.prev_events) > limits.MAX_OWN_PREV_EVENTS:
-        return CannotBuild(f"an event of ours follows at most {limits.MAX_OWN_PREV_EVENTS} others")
-    event = as_event(template, version)
+        return BuildFailure(f"an event of ours follows at most {limits.MAX_OWN_PREV_EVENTS} others")
+    event = unsigned_event(template, version)
     try:
         size = len(
             encode(event["content"], strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
         )
     except NotCanonical as not_canonical:
-        return CannotBuild(f"the content has no canonical form: {not_canonical}")
+        return BuildFailure(f"the content has no canonical form: {not_canonical}")
     if size > limits.MAX_OWN_CONTENT_BYTES:
-        return CannotBuild(f"the content is larger than {limits.MAX_OWN_CONTENT_BYTES} bytes")
-    return finish(event, version, signer)
+        return BuildFailure(f"the content is larger than {limits.MAX_OWN_CONTENT_BYTES} bytes")
+    return sign_event(event, version, signer)
 
 
-def finish(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -> Pdu | CannotBuild:
+def sign_event(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -> Pdu | BuildFailure:
     """Hash and sign an event that is complete but for that: ours, or the template that a resident server
     made for a join, a leave or a knock."""
     unsigned = {key: value for key, value in event.items() if key not in {"hashes", "signatures", "unsigned"}}
@@ -73,16 +73,16 @@ def finish(event: Mapping[str, Any], version: RoomVersion, signer: Signer) -> Pd
         encode(unsigned, strict=version.strict_canonical_json, max_depth=limits.MAX_NESTING)
         signed = hash_and_sign(unsigned, version, signer.server, signer.key_id, signer.key)
     except NotCanonical as not_canonical:
-        return CannotBuild(f"it has no canonical form: {not_canonical}")
+        return BuildFailure(f"it has no canonical form: {not_canonical}")
     # What we would not accept from others we do not send either.
     match parse(signed, version):
         case Pdu() as pdu:
             return pdu
         case Malformed(problem) | Oversized(_, problem):
-            return CannotBuild(problem)
+            return BuildFailure(problem)
 
 
-def as_event(template: Template, version: RoomVersion) -> dict[str, Any]:
+def unsigned_event(template: Template, version: RoomVersion) -> dict[str, Any]:
     """The event without hashes and signatures: what `make_join` and its like answer with."""
     event: dict[str, Any] = {
         "type": template.type,

@@ -20,7 +20,7 @@ from federation.matrix.signatures import (
     Verified,
     VerifyKey,
     encode_base64,
-    signature,
+    make_signature,
     verify,
     with_signature,
 )
@@ -85,7 +85,7 @@ def add_signature(
     event: Mapping[str, Any], version: RoomVersion, server: str, key_id: str, key: SigningKey
 ) -> dict[str, Any]:
     """The event with our signature beside those it has, as an invite or a restricted join asks us for."""
-    return with_signature(event, server, key_id, signature(signed_bytes(event, version), key))
+    return with_signature(event, server, key_id, make_signature(signed_bytes(event, version), key))
 
 
 def hash_and_sign(

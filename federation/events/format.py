@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from federation.events import hashes
-from federation.events.pdu import Pdu, create_event_id, strip_unsigned, view
+from federation.events.pdu import Pdu, create_event_id, make_pdu, strip_unsigned
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.identifiers import (
     MAX_BYTES,
@@ -88,9 +88,9 @@ class Oversized:
     problem: str
 
 
-Parsed = Pdu | Malformed | Oversized
+ParseResult = Pdu | Malformed | Oversized
 
-_MOST_REMEMBERED: Final = 4_000
+_CACHE_SIZE: Final = 4_000
 # 32 bytes in base64 without padding; in other forms it is looked at more closely.
 _USUAL_HASH: Final = re.compile(r"[A-Za-z0-9+/]{43}", re.ASCII)
 
@@ -105,7 +105,7 @@ def room_id_of(event: object) -> str | None:
     return room_id if isinstance(room_id, str) and _names_room(room_id) else None
 
 
-def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> Parsed:
+def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -> ParseResult:
     """Check the form of an event from a peer, strip its `unsigned`, and compute its id.
 
     `enforce_counts=False` leaves out how many events it refers to: what backfill returns was accepted long
@@ -128,7 +128,7 @@ def parse(event: object, version: RoomVersion, *, enforce_counts: bool = True) -
     overlong = overlong_field(event)
     if overlong is not None and (overlong[1] or version.strict_byte_limits):
         return Malformed(f"{overlong[0]} is longer than 255 bytes")
-    pdu = view(event, canonical, hashes.event_id(event, version), version)
+    pdu = make_pdu(event, canonical, hashes.event_id(event, version), version)
     if overlong is not None:
         return Oversized(pdu, f"{overlong[0]} is longer than 255 bytes")
     return pdu
@@ -235,12 +235,12 @@ def _names_room(room_id: str) -> bool:
 # The same few come again and again; what is too long to be one is not remembered.
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _short_names_server(sender: str) -> bool:
     return looks_like_user_id(sender) and is_server_name(domain(sender) or "")
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _short_names_room(room_id: str) -> bool:
     return is_room_id(room_id)
 

@@ -17,14 +17,14 @@ Edges = Callable[[EventId], Collection[EventId]]
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class WalkResult:
     """The events that were found, in their order, and those that would have to be loaded to go on."""
 
     found: tuple[EventId, ...]
     unknown: frozenset[EventId]
 
 
-def in_order(edges: Mapping[EventId, Collection[EventId]]) -> list[EventId]:
+def topological_order(edges: Mapping[EventId, Collection[EventId]]) -> list[EventId]:
     """The events, each after those of them that its edges lead to; otherwise in the order they are given in.
 
     What stands in a circle, which no honest hash can make, is left out.
@@ -50,7 +50,7 @@ def in_order(edges: Mapping[EventId, Collection[EventId]]) -> list[EventId]:
     return ordered
 
 
-def missing(events: Iterable[Collection[EventId]], known: Container[EventId]) -> set[EventId]:
+def missing_references(events: Iterable[Collection[EventId]], known: Container[EventId]) -> set[EventId]:
     """Those of the references that lead to nothing known."""
     return {event_id for references in events for event_id in references if event_id not in known}
 
@@ -77,14 +77,14 @@ def forward_extremities(
     return tuple(ends)
 
 
-def between(
+def walk_missing_events(
     latest: Iterable[EventId],
     earliest: Collection[EventId],
     places: Mapping[EventId, "GraphEntry"],
     *,
     limit: int,
     min_depth: int = 0,
-) -> Walk:
+) -> WalkResult:
     """`get_missing_events`: "retrieves previous events that the sender is missing. This is done by doing a
     breadth-first walk of the `prev_events` for the `latest_events`, ignoring any events in `earliest_events`
     and stopping at the `limit`." Oldest first."""
@@ -113,10 +113,12 @@ def between(
     # What was found later lies further back, wherever depths are equal: sorting keeps that order.
     found_last_first = list(reversed(found[:limit]))
     oldest_first = sorted(found_last_first, key=lambda event_id: places[event_id].depth)
-    return Walk(tuple(oldest_first), frozenset(unknown))
+    return WalkResult(tuple(oldest_first), frozenset(unknown))
 
 
-def backwards(start: Iterable[EventId], places: Mapping[EventId, "GraphEntry"], limit: int) -> Walk:
+def walk_backwards(
+    start: Iterable[EventId], places: Mapping[EventId, "GraphEntry"], limit: int
+) -> WalkResult:
     """`backfill`: the events themselves and what lies before them, newest first."""
     seen = set()
     unknown = set()
@@ -140,4 +142,4 @@ def backwards(start: Iterable[EventId], places: Mapping[EventId, "GraphEntry"], 
         found.append(event_id)
         for prev_event in places[event_id].prev_events:
             meet(prev_event)
-    return Walk(tuple(found), frozenset(unknown))
+    return WalkResult(tuple(found), frozenset(unknown))

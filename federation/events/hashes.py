@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from federation.events.redaction import redact
-from federation.matrix.canonical_json import encode, encode_again
+from federation.matrix.canonical_json import encode, encode_checked
 from federation.matrix.room_version import RoomVersion
 from federation.matrix.signatures import decode_base64, encode_base64, encode_url_safe_base64
 
@@ -56,4 +56,4 @@ def _sha256(value: Mapping[str, Any], version: RoomVersion) -> bytes:
 def canonical(value: Mapping[str, Any], version: RoomVersion) -> bytes:
     # An event has been through `encode` as a whole before parts of it are hashed, so that floats need no
     # second search. Where floats are allowed, they are written the slow way.
-    return encode_again(value) if version.strict_canonical_json else encode(value, strict=False)
+    return encode_checked(value) if version.strict_canonical_json else encode(value, strict=False)

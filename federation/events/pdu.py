@@ -72,7 +72,7 @@ class Pdu:
         return hash(self.event_id)
 
 
-def view(event: Mapping[str, Any], canonical: bytes, event_id: EventId, version: RoomVersion) -> Pdu:
+def make_pdu(event: Mapping[str, Any], canonical: bytes, event_id: EventId, version: RoomVersion) -> Pdu:
     """The PDU of an event whose form has been checked: one from our own storage, or from `parse`."""
     if version.create_event_is_room_id and event["type"] == "m.room.create" and "room_id" not in event:
         # Version 12: "The room ID is the event ID of the event with sigil `!` instead of `$`."
@@ -95,10 +95,10 @@ def view(event: Mapping[str, Any], canonical: bytes, event_id: EventId, version:
     )
 
 
-def redacted(pdu: Pdu, version: RoomVersion) -> Pdu:
+def redact_pdu(pdu: Pdu, version: RoomVersion) -> Pdu:
     """The same event with its content taken out. Its id stays, and so do its signatures."""
     event = redact(pdu.event, version)
-    return view(event, hashes.canonical(event, version), pdu.event_id, version)
+    return make_pdu(event, hashes.canonical(event, version), pdu.event_id, version)
 
 
 def create_event_id(room_id: str) -> EventId:

@@ -43,7 +43,7 @@ class Dropped:
 
 
 Verdict = Accepted | SoftFailed | Rejected
-Receipt = Verdict | Dropped
+ReceiveResult = Verdict | Dropped
 """How an event ended that another server sent."""
 
 ACCEPTED: Final = Accepted()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from federation.events import EventId, Pdu
-from federation.events.stripped_state import Stripped
+from federation.events.stripped_state import StrippedEvent
 from federation.matrix.room_version import RoomVersion
 
 EntryKind = Literal["timeline", "state", "unset", "invite"]
@@ -31,7 +31,7 @@ class RoomEvent:
     is_redacted: bool = False
 
 
-def as_json(event: RoomEvent) -> dict[str, Any]:
+def to_json(event: RoomEvent) -> dict[str, Any]:
     """As it is kept; `from_json` reads it."""
     kept: dict[str, Any] = {
         "event_id": event.event_id,
@@ -76,14 +76,14 @@ class StreamedEvent:
     position: int
     kind: EntryKind
     event: RoomEvent
-    invite_state: tuple[Stripped, ...] = field(default=(), repr=False)
+    invite_state: tuple[StrippedEvent, ...] = field(default=(), repr=False)
 
 
-Wanted: TypeAlias = Callable[[RoomEvent], bool]
+EventFilter: TypeAlias = Callable[[RoomEvent], bool]
 """By its room, type, sender or state key."""
 
 
-def everything(event: RoomEvent) -> bool:
+def match_all(event: RoomEvent) -> bool:
     """For a reader whom all concerns."""
     return True
 
@@ -121,10 +121,10 @@ class Invite:
     user_id: str
     sender: str
     event_id: EventId
-    state: tuple[Stripped, ...] = field(default=(), repr=False)
+    state: tuple[StrippedEvent, ...] = field(default=(), repr=False)
 
 
-def as_seen(shown: Pdu, original: Pdu, version: RoomVersion) -> RoomEvent:
+def to_room_event(shown: Pdu, original: Pdu, version: RoomVersion) -> RoomEvent:
     """`shown` is the original, or what redactions have left of it."""
     return RoomEvent(
         shown.event_id,
@@ -150,7 +150,9 @@ def member_of(event: RoomEvent) -> Member:
     )
 
 
-def user_sees(visibility: Mapping[str, Any] | None, membership: object, *, is_joined_now: bool) -> bool:
+def is_visible_to_user(
+    visibility: Mapping[str, Any] | None, membership: object, *, is_joined_now: bool
+) -> bool:
     """By the visibility and the user's membership on one side of the event.
 
     "3. If the visibility was set to `shared`, and the user joined the room at any point after the event was

@@ -10,10 +10,10 @@ SPACE: Final = "m.space"
 """The `type` in the create event of a space."""
 CHILD: Final = "m.space.child"
 PARENT: Final = "m.space.parent"
-MOST_VIA: Final = 3
+MAX_VIA: Final = 3
 
 
-def child(via: Sequence[str], *, order: str | None = None, suggested: bool = False) -> dict[str, Any]:
+def child_content(via: Sequence[str], *, order: str | None = None, suggested: bool = False) -> dict[str, Any]:
     """What a space says of a room in it, under the room's id as state key."""
     content: dict[str, Any] = {"via": via_of(via)}
     if order is not None:
@@ -27,7 +27,7 @@ def child(via: Sequence[str], *, order: str | None = None, suggested: bool = Fal
     return content
 
 
-def parent(via: Sequence[str], *, canonical: bool = False) -> dict[str, Any]:
+def parent_content(via: Sequence[str], *, canonical: bool = False) -> dict[str, Any]:
     """What a room says of a space that it is in, under the space's id."""
     content: dict[str, Any] = {"via": via_of(via)}
     if canonical:
@@ -43,4 +43,4 @@ def is_child(content: Mapping[str, Any]) -> bool:
 
 def via_of(servers: Sequence[str]) -> list[str]:
     """A few servers to join the room by."""
-    return [server for server in dict.fromkeys(servers) if is_server_name(server)][:MOST_VIA]
+    return [server for server in dict.fromkeys(servers) if is_server_name(server)][:MAX_VIA]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federation.events import CREATE, Pdu, StateKey, parse
-from federation.matrix.identifiers import fits, looks_like_user_id
+from federation.matrix.identifiers import has_valid_length, looks_like_user_id
 from federation.matrix.room_version import RoomVersion, version_of_create_event
 
-SHOWN_TYPES: Final = (
+STATE_TYPES: Final = (
     "m.room.create",
     "m.room.name",
     "m.room.avatar",
@@ -23,36 +23,36 @@ SHOWN_TYPES: Final = (
 )
 """What the specification recommends "to help identify the room", besides the member event of who invites."""
 
-MOST_SHOWN: Final = 50
+MAX_EVENTS: Final = 50
 """How many events are read of what a server shows."""
 
-Stripped = Mapping[str, Any]
+StrippedEvent = Mapping[str, Any]
 """`type`, `state_key`, `sender`, `content`: what a client gets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReceivedState:
     """`stripped` is what may be passed on to clients. `pdus` are the entries that are events of the room,
     whose signatures can be checked. `problem`: why it is not what since v1.16 it should be."""
 
-    stripped: tuple[Stripped, ...] = field(repr=False)
+    stripped: tuple[StrippedEvent, ...] = field(repr=False)
     pdus: tuple[Pdu, ...] = field(repr=False)
     problem: str | None
     create_is_missing: bool
 
 
-def shown(state: Mapping[StateKey, Pdu], inviting: str | None = None) -> list[Pdu]:
+def select_state(state: Mapping[StateKey, Pdu], inviting: str | None = None) -> list[Pdu]:
     """The events of a room that somebody outside is shown, the create event first."""
-    return [state[key] for key in shown_keys(inviting) if key in state]
+    return [state[key] for key in selected_keys(inviting) if key in state]
 
 
-def shown_keys(inviting: str | None = None) -> list[StateKey]:
+def selected_keys(inviting: str | None = None) -> list[StateKey]:
     """Their places in the state."""
-    keys: list[StateKey] = [(type_, "") for type_ in SHOWN_TYPES]
+    keys: list[StateKey] = [(type_, "") for type_ in STATE_TYPES]
     return keys if inviting is None else [*keys, ("m.room.member", inviting)]
 
 
-def strip(pdu: Pdu) -> Stripped:
+def strip(pdu: Pdu) -> StrippedEvent:
     return {
         "type": pdu.type,
         "state_key": pdu.state_key,
@@ -61,15 +61,15 @@ def strip(pdu: Pdu) -> Stripped:
     }
 
 
-def read(entries: object, room_id: str, version: RoomVersion) -> Shown:
+def parse_state(entries: object, room_id: str, version: RoomVersion) -> ReceivedState:
     """Look at what another server shows: full events, or until version 11 stripped ones."""
     listed = entries if isinstance(entries, list) else []
-    stripped: list[Stripped] = []
+    stripped: list[StrippedEvent] = []
     pdus: list[Pdu] = []
     problem = None if isinstance(entries, list) else "there is no list of events"
-    if len(listed) > MOST_SHOWN:
-        problem = f"there are more than {MOST_SHOWN} events"
-    for entry in listed[:MOST_SHOWN]:
+    if len(listed) > MAX_EVENTS:
+        problem = f"there are more than {MAX_EVENTS} events"
+    for entry in listed[:MAX_EVENTS]:
         read_ = _read_entry(entry, room_id, version)
         if isinstance(read_, Pdu):
             pdus.append(read_)
@@ -80,7 +80,7 @@ def read(entries: object, room_id: str, version: RoomVersion) -> Shown:
     create_is_missing = not any(_is_create(pdu, version) for pdu in pdus)
     if create_is_missing:
         problem = problem or "the create event is missing"
-    return Shown(tuple(stripped), tuple(pdus), problem, create_is_missing)
+    return ReceivedState(tuple(stripped), tuple(pdus), problem, create_is_missing)
 
 
 def _read_entry(entry: object, room_id: str, version: RoomVersion) -> Pdu | str:
@@ -98,7 +98,7 @@ def _is_create(pdu: Pdu, version: RoomVersion) -> bool:
     return pdu.key == CREATE and version_of_create_event(pdu.content) == version.id
 
 
-def _already_stripped(entry: object) -> Iterator[Stripped]:
+def _already_stripped(entry: object) -> Iterator[StrippedEvent]:
     """What servers sent before v1.16, in a form that clients can be given."""
     if not isinstance(entry, dict) or "hashes" in entry:
         return  # a full event that is none of this room's
@@ -106,7 +106,7 @@ def _already_stripped(entry: object) -> Iterator[Stripped]:
         entry.get(name) for name in ("type", "state_key", "sender", "content")
     )
     texts = (type_, state_key, sender)
-    if not all(isinstance(text, str) and fits(text) and "\0" not in text for text in texts):
+    if not all(isinstance(text, str) and has_valid_length(text) and "\0" not in text for text in texts):
         return
     if isinstance(content, dict) and isinstance(sender, str) and looks_like_user_id(sender):
         yield {"type": type_, "state_key": state_key, "sender": sender, "content": content}

@@ -16,7 +16,7 @@ from federation.http.server.connection import Connection, connection_of
 from federation.http.server.observer import UNMATCHED, Observer
 from federation.keys.x_matrix import BadAuthorization, parse_all
 from federation.matrix.errors import MatrixError, PeerError
-from federation.matrix.networks import certificate_is_missing
+from federation.matrix.networks import lacks_required_certificate
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -183,7 +183,7 @@ def check_certificate(authorization: list[str], connection: Connection, required
         # as the key endpoint, ignore it.
         return
     shown = connection.certificate.peers if connection.certificate else ()
-    if any(certificate_is_missing(claim.origin, shown, required) for claim in claims):
+    if any(lacks_required_certificate(claim.origin, shown, required) for claim in claims):
         raise refusals.certificate_missing()
 
 

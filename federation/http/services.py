@@ -18,7 +18,7 @@ from federation.directory.profiles import Profiles
 from federation.directory.public_rooms import PublicRooms
 from federation.directory.space_walk import Spaces
 from federation.http.middleware import PeerLeft
-from federation.matrix.networks import Rules
+from federation.matrix.networks import AdmissionRules
 from federation.media import media as media_errors
 from federation.media.location import SAFETY, media_headers
 from federation.media.media import OpenMedia
@@ -182,7 +182,7 @@ class Node:
     own_keys: Callable[[], bytes]
     readiness: Callable[[], Readiness]
     version: str
-    rules: Rules = field(default_factory=Rules)
+    rules: AdmissionRules = field(default_factory=AdmissionRules)
     # `host[:port]` for `/.well-known/matrix/server`; None if the server name needs no delegation.
     delegated_name: str | None = None
 

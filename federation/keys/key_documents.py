@@ -9,14 +9,21 @@ from typing import Any, Final
 
 from federation.matrix.canonical_json import NotCanonical, encode
 from federation.matrix.identifiers import is_key_id
-from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, Verified, VerifyKey, message, verify, verify_key
+from federation.matrix.signatures import (
+    KEY_LIFETIME_CAP_MS,
+    Verified,
+    VerifyKey,
+    bytes_to_sign,
+    verify,
+    verify_key,
+)
 
 DIRECT: Final = "direct"
 """The source of a key that its own server gave us. Otherwise the source is the notary's name."""
 
-MOST_KEYS: Final = 64
+MAX_KEYS: Final = 64
 """How many `verify_keys` one server may have. Each costs a signature check."""
-MOST_OLD_KEYS: Final = 1024
+MAX_OLD_KEYS: Final = 1024
 
 _ED25519: Final = "ed25519:"
 _LAST_MS: Final = 2**53 - 1
@@ -61,56 +68,56 @@ class KeyDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class InvalidKeyDocument:
     """Nothing in the document is believed, and why."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class Notary:
+class NotaryKeys:
     """Another server that we let vouch for keys, with its own keys."""
 
     server_name: str
     keys: Mapping[str, VerifyKey]
 
 
-def read(
-    document: Any, server_name: str, now_ms: int, notary: Notary | None = None
-) -> KeyDocument | Unusable:
+def parse_key_document(
+    document: Any, server_name: str, now_ms: int, notary: NotaryKeys | None = None
+) -> KeyDocument | InvalidKeyDocument:
     """Check a document that `server_name` is said to have published; its notary must have signed too."""
     if not isinstance(document, dict):
-        return Unusable("is not a JSON object")
+        return InvalidKeyDocument("is not a JSON object")
     # "server_name: The homeserver's server name." Somebody else's keys prove nothing.
     if document.get("server_name") != server_name:
-        return Unusable("is of another server")
+        return InvalidKeyDocument("is of another server")
     until = _timestamp(document.get("valid_until_ts"))
     if until is None:
-        return Unusable("has no valid_until_ts")
+        return InvalidKeyDocument("has no valid_until_ts")
     # "Servers MUST use the lesser of this field and 7 days into the future when determining if a key is
     # valid."
     until = min(until, now_ms + KEY_LIFETIME_CAP_MS)
     published, old = document.get("verify_keys"), document.get("old_verify_keys", {})
     if not isinstance(published, dict) or not isinstance(old, dict):
-        return Unusable("has no verify_keys")
-    if len(published) > MOST_KEYS or len(old) > MOST_OLD_KEYS:
-        return Unusable("has more keys than any server needs")
+        return InvalidKeyDocument("has no verify_keys")
+    if len(published) > MAX_KEYS or len(old) > MAX_OLD_KEYS:
+        return InvalidKeyDocument("has more keys than any server needs")
     try:
-        signed = message(document)
+        signed = bytes_to_sign(document)
     except NotCanonical:
-        return Unusable("has no canonical form, so that nobody can have signed it")
+        return InvalidKeyDocument("has no canonical form, so that nobody can have signed it")
     current = _public_keys(published)
     # "Digital signatures for this object signed using the verify_keys." A key that is listed and did not sign
     # is not believed: whoever listed it need not have it.
     made = _signatures(document, server_name)
     signing = {key_id: key for key_id, key in current.items() if key_id in made}
     if verify(signed, {server_name: made}, server_name, signing) != Verified():
-        return Unusable("is not signed with the keys that it publishes")
+        return InvalidKeyDocument("is not signed with the keys that it publishes")
     if notary is not None:
         # "The notary server must sign the keys returned by the queried server."
         by_notary = {notary.server_name: _signatures(document, notary.server_name)}
         if verify(signed, by_notary, notary.server_name, notary.keys) != Verified():
-            return Unusable("is not signed by the notary that gave it")
+            return InvalidKeyDocument("is not signed by the notary that gave it")
     source = DIRECT if notary is None else notary.server_name
     keys = [
         ServerKey(server_name, key_id, key.public, until, None, now_ms, source)
@@ -125,7 +132,7 @@ def read(
     return KeyDocument(encode(proof), tuple(keys))
 
 
-def merge(stored: ServerKey | None, fetched: ServerKey, now_ms: int) -> ServerKey:
+def merge_keys(stored: ServerKey | None, fetched: ServerKey, now_ms: int) -> ServerKey:
     """What is kept of a key that is known and has been fetched again.
 
     A key id names one key for ever, so that a document with another key under a known id is spurious: made

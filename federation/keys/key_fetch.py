@@ -9,7 +9,7 @@ from typing import Any, Final
 from federation.client.client import MIB, FederationClient
 from federation.client.errors import PeerMalformed, outcome_of
 from federation.client.requests import request_target
-from federation.keys.key_documents import KeyDocument, Notary, read
+from federation.keys.key_documents import KeyDocument, NotaryKeys, parse_key_document
 from federation.keys.server_keys import KeyNeed
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import is_key_id
@@ -18,10 +18,10 @@ from federation.observer import HomeserverObserver
 
 # Seconds. Somebody waits for what the keys are needed for.
 TIMEOUT: Final = 10.0
-MOST_FROM_NOTARY: Final = 10 * MIB
-MOST_NOTARY_KEYS: Final = 4
+MAX_NOTARY_RESPONSE_BYTES: Final = 10 * MIB
+MAX_NOTARY_KEYS: Final = 4
 
-KeysOfNotary = Callable[[Sequence[str]], Awaitable[Mapping[str, VerifyKey]]]
+FetchNotaryKeys = Callable[[Sequence[str]], Awaitable[Mapping[str, VerifyKey]]]
 """The notary's own keys by their ids, as far as they are to be had."""
 
 _SERVER: Final = request_target("/_matrix/key/v2/server")
@@ -38,34 +38,40 @@ class KeyFetcher:
 
     async def from_server(self, server_name: str) -> KeyDocument:
         """What the server itself publishes. Raises `PeerError`."""
-        with _Counted("direct", self._observer):
+        with _ObservedFetch("direct", self._observer):
             answer = await self._client.request("GET", server_name, _SERVER, timeout=TIMEOUT, signed=False)
-            document = read(answer, server_name, self._now_ms())
+            document = parse_key_document(answer, server_name, self._now_ms())
             if not isinstance(document, KeyDocument):
                 raise PeerMalformed(server_name, f"publishes a key document that {document.problem}")
             return document
 
     async def from_notary(
-        self, notary: str, needs: Mapping[str, Sequence[KeyNeed]], keys_of_notary: KeysOfNotary
+        self, notary: str, needs: Mapping[str, Sequence[KeyNeed]], keys_of_notary: FetchNotaryKeys
     ) -> dict[str, list[KeyDocument]]:
         """What the notary knows of these servers; of some perhaps nothing. Raises `PeerError`.
 
         "Servers which are offline and have no cached keys will not be included in the result."
         """
-        with _Counted("notary", self._observer):
+        with _ObservedFetch("notary", self._observer):
             question = {"server_keys": {server: _criteria(wanted) for server, wanted in needs.items()}}
             answer = await self._client.request(
-                "POST", notary, _QUERY, question, timeout=TIMEOUT, limit=MOST_FROM_NOTARY, signed=False
+                "POST",
+                notary,
+                _QUERY,
+                question,
+                timeout=TIMEOUT,
+                limit=MAX_NOTARY_RESPONSE_BYTES,
+                signed=False,
             )
             given = answer.get("server_keys")
             if not isinstance(given, list):
                 raise PeerMalformed(notary, "answered a query for keys without server_keys")
         # What was not asked for may be true, and is nothing that we want to check.
         asked_for = [one for one in given if isinstance(one, dict) and _name(one) in needs]
-        vouching = Notary(notary, await keys_of_notary(_signing_keys(asked_for, notary)))
+        vouching = NotaryKeys(notary, await keys_of_notary(_signing_keys(asked_for, notary)))
         found: dict[str, list[KeyDocument]] = {server: [] for server in needs}
         for one in asked_for:
-            document = read(one, _name(one), self._now_ms(), vouching)
+            document = parse_key_document(one, _name(one), self._now_ms(), vouching)
             if isinstance(document, KeyDocument):
                 found[_name(one)].append(document)
         return found
@@ -84,14 +90,14 @@ def _signing_keys(documents: Sequence[Mapping[str, Any]], notary: str) -> list[s
         made = signatures.get(notary) if isinstance(signatures, dict) else None
         if isinstance(made, dict):
             key_ids |= dict.fromkeys(made)
-    return [key_id for key_id in key_ids if is_key_id(key_id)][:MOST_NOTARY_KEYS]
+    return [key_id for key_id in key_ids if is_key_id(key_id)][:MAX_NOTARY_KEYS]
 
 
 def _criteria(needs: Sequence[KeyNeed]) -> dict[str, dict[str, int]]:
     return {need.key_id: {"minimum_valid_until_ts": need.valid_at} for need in needs}
 
 
-class _Counted:
+class _ObservedFetch:
     """Tells the observer how a fetch ended."""
 
     def __init__(self, source: str, observer: HomeserverObserver) -> None:

@@ -17,10 +17,10 @@ from typing import Final
 from cachetools import LRUCache
 
 from federation.client.client import FederationClient
-from federation.keys.fetch_gate import FetchGate
-from federation.keys.key_documents import KeyDocument, ServerKey, merge
+from federation.keys.fetch_backoff import FetchBackoff
+from federation.keys.key_documents import KeyDocument, ServerKey, merge_keys
 from federation.keys.key_fetch import KeyFetcher
-from federation.keys.server_keys import KeyNeed, OwnKeys, suffices, unmet
+from federation.keys.server_keys import KeyNeed, LocalKeys, satisfies, unmet_needs
 from federation.matrix.errors import PeerError
 from federation.matrix.identifiers import is_server_name
 from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, VerifyKey, verify_key
@@ -29,16 +29,16 @@ from storage.concurrency import BackgroundTasks, SingleFlight
 from storage.database import Database
 from storage.federation.server_keys import ServerKeyRow, fetch_documents, fetch_keys, lock_server, store_keys
 
-MOST_SERVERS_ASKED: Final = 100
+MAX_SERVERS_PER_QUERY: Final = 100
 
 Needs = Mapping[str, Sequence[KeyNeed]]
-Ask = Callable[[Needs], Awaitable[Mapping[str, Sequence[KeyDocument]]]]
+QueryNotaries = Callable[[Needs], Awaitable[Mapping[str, Sequence[KeyDocument]]]]
 
 
 class NotaryQueue:
     """What `ask` could not learn it leaves out. When it raises, that is an error of this machine."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: QueryNotaries) -> None:
         self._ask = ask
         self._waiting: dict[str, tuple[Sequence[KeyNeed], asyncio.Future[Sequence[KeyDocument]]]] = {}
         self._tasks = BackgroundTasks(limit=1)
@@ -60,7 +60,7 @@ class NotaryQueue:
 
     async def _work(self) -> None:
         while self._waiting:
-            batch = dict(islice(self._waiting.items(), MOST_SERVERS_ASKED))
+            batch = dict(islice(self._waiting.items(), MAX_SERVERS_PER_QUERY))
             for server in batch:
                 del self._waiting[server]
             found: Mapping[str, Sequence[KeyDocument]] = {}
@@ -78,9 +78,9 @@ class NotaryQueue:
                     answer.set_result(found.get(server, ()))
 
 
-MOST_SERVERS: Final = 10_000
+MAX_CACHED_SERVERS: Final = 10_000
 """How many servers' keys are kept in memory; all of them are in Postgres."""
-MOST_FETCHES: Final = 32
+MAX_CONCURRENT_FETCHES: Final = 32
 """How many servers are asked at the same time."""
 
 Keys = dict[str, dict[str, VerifyKey]]
@@ -93,7 +93,7 @@ class KeyRing:
     def __init__(
         self,
         server_name: str,
-        own_keys: Callable[[], OwnKeys],
+        own_keys: Callable[[], LocalKeys],
         client: FederationClient,
         database: Database,
         *,
@@ -109,10 +109,10 @@ class KeyRing:
         self._now_ms = now_ms
         self._notaries = tuple(notaries)
         self._clock = clock
-        self._known: LRUCache[str, dict[str, ServerKey]] = LRUCache(MOST_SERVERS)
-        self._gates: LRUCache[str, FetchGate] = LRUCache(MOST_SERVERS)
+        self._known: LRUCache[str, dict[str, ServerKey]] = LRUCache(MAX_CACHED_SERVERS)
+        self._gates: LRUCache[str, FetchBackoff] = LRUCache(MAX_CACHED_SERVERS)
         self._fetching: SingleFlight[str, None] = SingleFlight()
-        self._places = asyncio.Semaphore(MOST_FETCHES)
+        self._places = asyncio.Semaphore(MAX_CONCURRENT_FETCHES)
         self._queue = NotaryQueue(self._ask_notaries)
 
     async def keys_for(self, needs: Iterable[KeyNeed]) -> Keys:
@@ -161,7 +161,7 @@ class KeyRing:
 
     def _has(self, need: KeyNeed) -> bool:
         known = self._known.get(need.server)
-        return known is not None and suffices(known.get(need.key_id), need, self._now_ms())
+        return known is not None and satisfies(known.get(need.key_id), need, self._now_ms())
 
     def _of(self, server: str) -> dict[str, ServerKey]:
         return self._known.get(server) or {}
@@ -187,10 +187,10 @@ class KeyRing:
         now = self._clock()
         return {
             server: wanted
-            for server, wanted in unmet(needs, known, self._now_ms()).items()
+            for server, wanted in unmet_needs(needs, known, self._now_ms()).items()
             if server != self._server_name
             and is_server_name(server)
-            and (self._gates.get(server) or FetchGate()).is_open(now)
+            and (self._gates.get(server) or FetchBackoff()).is_open(now)
         }
 
     async def _fetch_once(self, server: str, needs: Sequence[KeyNeed]) -> None:
@@ -202,11 +202,11 @@ class KeyRing:
         # When it does not answer, the notaries may know all the same; and if not, the gate remembers.
         with contextlib.suppress(PeerError):
             await self._fetch_directly(server)
-        left = unmet(needs, {server: self._of(server)}, self._now_ms())
+        left = unmet_needs(needs, {server: self._of(server)}, self._now_ms())
         if left and self._notaries and server not in self._notaries:
             await self._store(server, await self._queue.documents(server, left[server]))
-            left = unmet(needs, {server: self._of(server)}, self._now_ms())
-        gate = self._gates.get(server) or FetchGate()
+            left = unmet_needs(needs, {server: self._of(server)}, self._now_ms())
+        gate = self._gates.get(server) or FetchBackoff()
         self._gates[server] = gate.after(self._clock(), found=not left)
 
     async def _fetch_directly(self, server: str) -> None:
@@ -223,7 +223,7 @@ class KeyRing:
                 server: {key.key_id: key for document in documents for key in document.keys}
                 for server, documents in found.items()
             }
-            if not (missing := unmet(wanted, known, self._now_ms())):
+            if not (missing := unmet_needs(wanted, known, self._now_ms())):
                 break
             with contextlib.suppress(PeerError):
                 answers = await self._fetcher.from_notary(notary, missing, partial(self.request_keys, notary))
@@ -247,7 +247,7 @@ class KeyRing:
                 await lock_server(connection, server)
                 known = {row.key_id: _key(row) for row in await fetch_keys(connection, [server])}
                 now = self._now_ms()
-                merged = {key.key_id: merge(known.get(key.key_id), key, now) for key in document.keys}
+                merged = {key.key_id: merge_keys(known.get(key.key_id), key, now) for key in document.keys}
                 changed = [_row(key) for key_id, key in merged.items() if key != known.get(key_id)]
                 if changed:
                     await store_keys(connection, changed, document.document)

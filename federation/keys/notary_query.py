@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federation.keys.key_documents import ServerKey
-from federation.keys.server_keys import OwnKey, is_known_algorithm
+from federation.keys.server_keys import LocalKey, is_known_algorithm
 from federation.matrix.canonical_json import decode, encode
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import is_key_id, is_server_name
 from federation.matrix.signatures import sign
 
-MOST_SERVERS: Final = 100
-MOST_KEYS: Final = 100
+MAX_SERVERS: Final = 100
+MAX_KEYS: Final = 100
 """Of all servers in a question together."""
-MOST_BYTES: Final = 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
 """Of an answer. A document may be as large as its server likes, and anybody may ask for it."""
 
 _LAST_MS: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class KeyQuery:
     """Without key ids: all keys of the server. `valid_until`: the longest that was asked for."""
 
     server: str
@@ -31,20 +31,20 @@ class Wanted:
     valid_until: int
 
 
-def read_single(server: str, minimum: str | None, now_ms: int) -> Wanted:
+def parse_single(server: str, minimum: str | None, now_ms: int) -> KeyQuery:
     """`GET /query/{serverName}`: "`minimum_valid_until_ts`: […] when the returned certificates will need to
     be valid until to be useful to the requesting server. If not supplied, the current time as determined by
     the notary server is used." """
     if not is_server_name(server):
         raise MatrixError("M_INVALID_PARAM", "The path names no server.")
     if minimum is None:
-        return Wanted(server, (), now_ms)
+        return KeyQuery(server, (), now_ms)
     if not (minimum.isascii() and minimum.isdigit() and len(minimum) <= 16):
         raise MatrixError("M_INVALID_PARAM", "minimum_valid_until_ts is no time in milliseconds.")
-    return Wanted(server, (), int(minimum))
+    return KeyQuery(server, (), int(minimum))
 
 
-def read_many(body: object, now_ms: int) -> tuple[Wanted, ...]:
+def parse_many(body: object, now_ms: int) -> tuple[KeyQuery, ...]:
     """`POST /query`: "The outer `string` key on the object is the server name […]. The inner `string` key is
     the Key ID to query for the particular server. If no key IDs are given to be queried, the notary server
     should query for all keys. If no servers are given, the notary server must return an empty `server_keys`
@@ -54,17 +54,17 @@ def read_many(body: object, now_ms: int) -> tuple[Wanted, ...]:
         raise MatrixError("M_BAD_JSON", "server_keys is an object of objects by server.")
     if not all(isinstance(keys, dict) for keys in asked.values()):
         raise MatrixError("M_BAD_JSON", "What is asked of a server is an object by key.")
-    if len(asked) > MOST_SERVERS or sum(map(len, asked.values())) > MOST_KEYS:
+    if len(asked) > MAX_SERVERS or sum(map(len, asked.values())) > MAX_KEYS:
         raise MatrixError(
             "M_TOO_LARGE",
-            f"A question is for up to {MOST_SERVERS} servers, and up to {MOST_KEYS} keys of theirs.",
+            f"A question is for up to {MAX_SERVERS} servers, and up to {MAX_KEYS} keys of theirs.",
         )
     if not all(map(is_server_name, asked)):
         raise MatrixError("M_INVALID_PARAM", "server_keys names something that is no server.")
     return tuple(_wanted(server, keys, now_ms) for server, keys in asked.items())
 
 
-def is_fresh(known: Mapping[str, ServerKey], wanted: Wanted, now_ms: int) -> bool:
+def is_fresh(known: Mapping[str, ServerKey], wanted: KeyQuery, now_ms: int) -> bool:
     """Whether what is stored of the server can be given out, so that it need not be asked."""
     if wanted.key_ids:
         return all(_is_fresh(known.get(key_id), wanted, now_ms) for key_id in wanted.key_ids)
@@ -72,10 +72,10 @@ def is_fresh(known: Mapping[str, ServerKey], wanted: Wanted, now_ms: int) -> boo
     return any(key.expired_ts is None and _is_fresh(key, wanted, now_ms) for key in known.values())
 
 
-def signed(documents: Iterable[bytes], server_name: str, key: OwnKey) -> list[bytes]:
+def sign_documents(documents: Iterable[bytes], server_name: str, key: LocalKey) -> list[bytes]:
     """ "The receiving (notary) server must sign the keys returned by the queried server." Its own signature
     stays; what there is no room for is left out, as if its server were offline."""
-    made, room = [], MOST_BYTES
+    made, room = [], MAX_RESPONSE_BYTES
     for document in documents:
         if len(document) <= room:
             room -= len(document)
@@ -83,12 +83,12 @@ def signed(documents: Iterable[bytes], server_name: str, key: OwnKey) -> list[by
     return made
 
 
-def answer(documents: Iterable[bytes]) -> bytes:
+def encode_response(documents: Iterable[bytes]) -> bytes:
     """Put together from what is JSON already."""
     return b'{"server_keys":[' + b",".join(documents) + b"]}"
 
 
-def _is_fresh(key: ServerKey | None, wanted: Wanted, now_ms: int) -> bool:
+def _is_fresh(key: ServerKey | None, wanted: KeyQuery, now_ms: int) -> bool:
     if key is None:
         return False
     if key.expired_ts is not None:
@@ -99,7 +99,7 @@ def _is_fresh(key: ServerKey | None, wanted: Wanted, now_ms: int) -> bool:
     return now_ms <= half and wanted.valid_until <= key.valid_until_ts
 
 
-def _wanted(server: str, keys: Mapping[str, Any], now_ms: int) -> Wanted:
+def _wanted(server: str, keys: Mapping[str, Any], now_ms: int) -> KeyQuery:
     minima = [now_ms] if not keys else []
     for criteria in keys.values():
         minimum = criteria.get("minimum_valid_until_ts", now_ms) if isinstance(criteria, dict) else None
@@ -108,4 +108,4 @@ def _wanted(server: str, keys: Mapping[str, Any], now_ms: int) -> Wanted:
         minima.append(minimum)
     # Of an algorithm that nobody knows there are no keys to be had, and other keys of the server may do.
     key_ids = tuple(key_id for key_id in keys if is_key_id(key_id) and is_known_algorithm(key_id))
-    return Wanted(server, key_ids, max(minima))
+    return KeyQuery(server, key_ids, max(minima))

@@ -8,15 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from federation.keys.server_keys import is_known_algorithm
-from federation.keys.x_matrix import XMatrix, is_meant_for, parse_all, signed_object
-from federation.matrix.canonical_json import NotCanonical, NotJson, decode_telling, encode, encode_again
+from federation.keys.x_matrix import XMatrix, is_addressed_to, parse_all, signed_object
+from federation.matrix.canonical_json import (
+    NotCanonical,
+    NotJson,
+    decode_and_find_floats,
+    encode,
+    encode_checked,
+)
 from federation.matrix.errors import MatrixError
 from federation.matrix.signatures import BadSignature, NotSigned, Verified, VerifyKey, verify
 
 METHODS_WITH_CONTENT: Final = frozenset({"PUT", "POST", "DELETE", "PATCH"})
 """Their content is signed, `{}` included. A GET's is not: whatever it carries is nobody's word."""
 
-DEEPEST: Final = 900
+MAX_DEPTH: Final = 900
 """How deep a body may nest: no deeper than it can be written again. What is too deep for an event is dropped
 with that event, and not with all that came with it."""
 
@@ -41,7 +47,7 @@ class SignedRequest(NamedTuple):
     content: dict[str, Any] | None
 
 
-def read_claim(authorization: Sequence[str], server_name: str, is_allowed: Callable[[str], bool]) -> Claim:
+def parse_claim(authorization: Sequence[str], server_name: str, is_allowed: Callable[[str], bool]) -> Claim:
     """Who claims to ask, if he may ask at all: strangers cost no body and no key. Raises `MatrixError`."""
     headers = parse_all(authorization)
     if not headers:
@@ -49,7 +55,7 @@ def read_claim(authorization: Sequence[str], server_name: str, is_allowed: Calla
     origin = headers[0].origin
     # "If this property is included, but the value does not match the receiving server's name, the receiving
     # server must deny the request with an HTTP status code 401 Unauthorized."
-    if not is_meant_for(headers[0], server_name):
+    if not is_addressed_to(headers[0], server_name):
         raise unauthorized("The request is meant for another server.")
     if origin == server_name:
         raise MatrixError("M_FORBIDDEN", "This server makes no requests to itself.", 403)
@@ -58,7 +64,7 @@ def read_claim(authorization: Sequence[str], server_name: str, is_allowed: Calla
     return Claim(origin, _signatures(headers))
 
 
-def read_request(claim: Claim, method: str, uri: str, body: bytes, server_name: str) -> SignedRequest:
+def parse_request(claim: Claim, method: str, uri: str, body: bytes, server_name: str) -> SignedRequest:
     """What must have been signed. `uri` is the request target verbatim. Raises `MatrixError`."""
     content, has_float = _content(body) if method in METHODS_WITH_CONTENT else (None, False)
     signed = _canonical(signed_object(method, uri, claim.origin, server_name, content), has_float)
@@ -98,7 +104,7 @@ def _content(body: bytes) -> tuple[dict[str, Any], bool]:
     """ "All POST and PUT endpoints require the requesting server to supply a request body containing a
     (potentially empty) JSON object." And whether there may be floats in it."""
     try:
-        content, has_float = decode_telling(body)
+        content, has_float = decode_and_find_floats(body)
     except NotJson:
         raise MatrixError("M_NOT_JSON", "The body of the request is not JSON.") from None
     if not isinstance(content, dict):
@@ -111,11 +117,11 @@ def _canonical(value: dict[str, Any], has_float: bool) -> bytes:
     signed all the same, in the form that Python gives them."""
     try:
         if not has_float:
-            return encode_again(value)
+            return encode_checked(value)
     except NotCanonical:
         pass
     try:
-        return encode(value, strict=False, max_depth=DEEPEST)
+        return encode(value, strict=False, max_depth=MAX_DEPTH)
     except (NotCanonical, RecursionError):
         raise MatrixError(
             "M_BAD_JSON", "The request nests too deep, or is no text, so that it cannot be checked."

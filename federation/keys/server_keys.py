@@ -32,7 +32,7 @@ class BadKeyFile(ValueError):
 
 
 @dataclass(frozen=True)
-class OwnKey:
+class LocalKey:
     """The key that this node signs with."""
 
     version: str
@@ -48,7 +48,7 @@ class OwnKey:
 
 
 @dataclass(frozen=True)
-class OldKey:
+class OldLocalKey:
     """A key that this node signed with until `expired_ts`, in milliseconds."""
 
     version: str
@@ -61,26 +61,26 @@ class OldKey:
 
 
 @dataclass(frozen=True)
-class OwnKeys:
+class LocalKeys:
     """All keys of this node: the one in use and those before it, oldest first."""
 
-    current: OwnKey
-    old: tuple[OldKey, ...] = ()
+    current: LocalKey
+    old: tuple[OldLocalKey, ...] = ()
 
 
-def key_from_seed(version: str, seed: bytes) -> OwnKey:
-    return OwnKey(version, SigningKey(seed))
+def key_from_seed(version: str, seed: bytes) -> LocalKey:
+    return LocalKey(version, SigningKey(seed))
 
 
-def rotate(keys: OwnKeys, new: OwnKey, now_ms: int) -> OwnKeys:
+def rotate(keys: LocalKeys, new: LocalKey, now_ms: int) -> LocalKeys:
     """`new` takes over at `now_ms`; the key before it is kept for what it signed."""
     used = {keys.current.version, *(old.version for old in keys.old)}
     assert new.version not in used, "a key version names one key for ever"
-    before = OldKey(keys.current.version, keys.current.public, now_ms)
-    return OwnKeys(new, (*keys.old, before))
+    before = OldLocalKey(keys.current.version, keys.current.public, now_ms)
+    return LocalKeys(new, (*keys.old, before))
 
 
-def published(server_name: str, keys: OwnKeys, now_ms: int) -> dict[str, Any]:
+def make_key_document(server_name: str, keys: LocalKeys, now_ms: int) -> dict[str, Any]:
     """The answer to `GET /_matrix/key/v2/server`, signed with the key that it publishes."""
     document: dict[str, Any] = {
         "server_name": server_name,
@@ -93,13 +93,13 @@ def published(server_name: str, keys: OwnKeys, now_ms: int) -> dict[str, Any]:
     return sign(document, server_name, keys.current.key_id, keys.current.signing_key)
 
 
-def renew_at(document: dict[str, Any]) -> int:
+def renewal_time(document: dict[str, Any]) -> int:
     """When half of the document's life has gone: from then on a newer one is published."""
     until: int = document["valid_until_ts"]
     return until - VALIDITY_MS // 2
 
 
-def described(keys: OwnKeys) -> dict[str, Any]:
+def describe(keys: LocalKeys) -> dict[str, Any]:
     """What may be shown of the keys: never a private one."""
     return {
         "key_id": keys.current.key_id,
@@ -111,12 +111,12 @@ def described(keys: OwnKeys) -> dict[str, Any]:
     }
 
 
-def format_own_key(key: OwnKey) -> str:
+def format_local_key(key: LocalKey) -> str:
     """One line in the `signedjson` format: algorithm, version, seed."""
     return f"{ALGORITHM} {key.version} {encode_base64(bytes(key.signing_key))}\n"
 
 
-def parse_own_key(text: str) -> OwnKey:
+def parse_local_key(text: str) -> LocalKey:
     try:
         [key] = read_signing_keys(text.splitlines())
     except (ValueError, CryptoError):
@@ -124,17 +124,17 @@ def parse_own_key(text: str) -> OwnKey:
     return key_from_seed(_version(key), bytes(key))
 
 
-def format_old_keys(keys: Sequence[OldKey]) -> str:
+def format_old_keys(keys: Sequence[OldLocalKey]) -> str:
     """One line each, in the `signedjson` format: algorithm, version, expiry, public key."""
     return "".join(f"{ALGORITHM} {old.version} {old.expired_ts} {old.public}\n" for old in keys)
 
 
-def parse_old_keys(text: str) -> tuple[OldKey, ...]:
+def parse_old_keys(text: str) -> tuple[OldLocalKey, ...]:
     try:
         keys = read_old_signing_keys(text.splitlines())
     except (ValueError, CryptoError):
         raise BadKeyFile(f"each line must be `{ALGORITHM}`, a version, milliseconds, and a key") from None
-    return tuple(OldKey(_version(key), encode_verify_key_base64(key), key.expired) for key in keys)
+    return tuple(OldLocalKey(_version(key), encode_verify_key_base64(key), key.expired) for key in keys)
 
 
 def _version(key: BaseKey) -> str:
@@ -143,10 +143,10 @@ def _version(key: BaseKey) -> str:
     return key.version
 
 
-WHENEVER: Final = 0
+ANY_TIME: Final = 0
 """For a signature whose key may have been valid at any time."""
 
-AHEAD_MS: Final = 3600 * 1000
+MIN_DOCUMENT_VALIDITY_MS: Final = 3600 * 1000
 """How far ahead every document reaches: none is published for less than an hour."""
 
 
@@ -155,12 +155,12 @@ class KeyNeed(NamedTuple):
 
     server: str
     key_id: str
-    valid_at: int = WHENEVER
+    valid_at: int = ANY_TIME
 
 
-def needs_of(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
+def required_keys(pdu: Pdu, version: RoomVersion) -> frozenset[KeyNeed]:
     """The keys that the signatures of an event were made with, as far as somebody must have signed it."""
-    valid_at = pdu.origin_server_ts if version.enforces_key_validity else WHENEVER
+    valid_at = pdu.origin_server_ts if version.enforces_key_validity else ANY_TIME
     needs = set()
     for required in required_signatures(pdu, version):
         made = pdu.signatures.get(required.server)
@@ -175,17 +175,19 @@ def is_known_algorithm(key_id: str) -> bool:
     return key_id.startswith("ed25519:")
 
 
-def suffices(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
+def satisfies(key: ServerKey | None, need: KeyNeed, now_ms: int) -> bool:
     """Whether there is nothing to fetch. Of a key that has ended nothing else will ever be heard.
 
     An event from the future is no reason to fetch: no document will ever reach that far.
     """
     if key is None:
         return False
-    return key.expired_ts is not None or key.valid_until_ts >= min(need.valid_at, now_ms + AHEAD_MS)
+    return key.expired_ts is not None or key.valid_until_ts >= min(
+        need.valid_at, now_ms + MIN_DOCUMENT_VALIDITY_MS
+    )
 
 
-def unmet(
+def unmet_needs(
     needs: Iterable[KeyNeed], known: Mapping[str, Mapping[str, ServerKey]], now_ms: int
 ) -> dict[str, tuple[KeyNeed, ...]]:
     """What is left to be fetched, by server."""
@@ -197,4 +199,4 @@ def unmet(
 
 
 def _is_met(need: KeyNeed, keys: Mapping[str, ServerKey], now_ms: int) -> bool:
-    return suffices(keys.get(need.key_id), need, now_ms)
+    return satisfies(keys.get(need.key_id), need, now_ms)

@@ -13,8 +13,8 @@ from federation.matrix.identifiers import is_key_id, is_server_name
 
 SCHEME = "x-matrix"
 # Several keys of one server may sign, one header each. Nobody has this many.
-MOST_HEADERS = 8
-MOST_CHARACTERS = 4096
+MAX_HEADERS = 8
+MAX_CHARACTERS = 4096
 
 # RFC 9110, 5.6.2: a token. Parameter names are tokens.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -26,10 +26,10 @@ _BLANKS = re.compile(r"[ \t]*")
 _SIGNATURE = re.compile(r"[0-9A-Za-z+/\-_]+={0,2}", re.ASCII)
 # As nearly everybody writes it. What stands on both sides of the signature is whole parameters, so that it is
 # the same whatever the signature is.
-_USUAL = re.compile(
+_COMMON_FORM = re.compile(
     r'(X-Matrix (?:[a-z]+="[^"\\]*",)*)sig="([0-9A-Za-z+/\-_]+={0,2})"((?:,[a-z]+="[^"\\]*")*)', re.ASCII
 )
-_MOST_REMEMBERED: Final = 1000
+_CACHE_SIZE: Final = 1000
 
 
 class BadAuthorization(MatrixError):
@@ -50,9 +50,9 @@ class XMatrix(NamedTuple):
 
 def parse(header: str) -> XMatrix:
     """One `Authorization` header: names in any order and case, values quoted or not."""
-    if len(header) > MOST_CHARACTERS:
+    if len(header) > MAX_CHARACTERS:
         raise BadAuthorization("is too long")
-    usual = _USUAL.fullmatch(header)
+    usual = _COMMON_FORM.fullmatch(header)
     if usual is None:
         return _parse(header)
     before, signature, behind = usual.groups()
@@ -60,7 +60,7 @@ def parse(header: str) -> XMatrix:
     return XMatrix(origin, key, signature, destination)
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _without_signature(before: str, behind: str) -> XMatrix:
     """A server writes the same with each request, but for the signature, which is checked each time."""
     return _parse(f'{before}sig="A"{behind}')
@@ -89,7 +89,7 @@ def parse_all(headers: Sequence[str]) -> tuple[XMatrix, ...]:
     if len(headers) == 1 and headers[0].startswith("X-Matrix "):
         return (parse(headers[0]),)
     ours = [header for header in headers if _split_scheme(header)[0] == SCHEME]
-    if len(ours) > MOST_HEADERS:
+    if len(ours) > MAX_HEADERS:
         raise BadAuthorization("comes in too many headers")
     parsed = tuple(parse(header) for header in ours)
     if len({(one.origin, one.destination) for one in parsed}) > 1:
@@ -123,7 +123,7 @@ def signed_object(
     return unsigned if content is None else {**unsigned, "content": content}
 
 
-def is_meant_for(authorization: XMatrix, server_name: str) -> bool:
+def is_addressed_to(authorization: XMatrix, server_name: str) -> bool:
     """A request for another server was replayed or went astray. Servers before v1.3 name no destination."""
     return authorization.destination is None or authorization.destination == server_name
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federation.directory.aliases import Directory
 from federation.directory.profiles import Profiles
-from federation.events.room_event import Wanted, everything
+from federation.events.room_event import EventFilter, match_all
 from federation.local_users.create_room import RoomMaking
 from federation.local_users.memberships import Memberships
 from federation.local_users.own_ephemeral import OwnEphemeral
@@ -100,7 +100,7 @@ class LocalUsers(RoomMaking, Memberships, Upgrading, Spaces, Reading, Presences)
         return frozenset(BackendCapability)
 
     def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> AbstractAsyncContextManager[Subscription]:
         return self._parts.graph.stream.subscription(name, from_now=from_now, wanted=wanted)
 

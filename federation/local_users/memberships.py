@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from federation.events.room_event import Invite, Member, as_seen, member_of
+from federation.events.room_event import Invite, Member, member_of, to_room_event
 from federation.local_users.parts import MEMBER, HasParts
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_id, is_user_id
@@ -85,7 +85,7 @@ class Memberships(HasParts):
         originals = [known[row.event_id] for row in rows]
         shown = await self._parts.graph.apply_redactions(originals)
         return [
-            member_of(as_seen(seen, original, version))
+            member_of(to_room_event(seen, original, version))
             for seen, original in zip(shown, originals, strict=True)
         ]
 

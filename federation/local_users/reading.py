@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Final
 
 from federation.events import EventId, Pdu
-from federation.events.room_event import Context, Page, RoomEvent, as_seen, user_sees
+from federation.events.room_event import Context, Page, RoomEvent, is_visible_to_user, to_room_event
 from federation.local_users.parts import MEMBER, HasParts
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import is_event_id
@@ -158,7 +158,7 @@ class Reading(HasParts):
             is_joined = await self._membership_in(room_id, reader) == "join"
             pdus = [pdu for pdu in pdus if await self._may_see(reader, pdu, is_joined_now=is_joined)]
         shown = await self._parts.graph.apply_redactions(pdus)
-        return [as_seen(seen, original, version) for seen, original in zip(shown, pdus, strict=True)]
+        return [to_room_event(seen, original, version) for seen, original in zip(shown, pdus, strict=True)]
 
     async def _may_see(self, reader: str, pdu: Pdu, *, is_joined_now: bool) -> bool:
         """Check the state before the event and the state after it: an event that changes the visibility or
@@ -177,4 +177,4 @@ class Reading(HasParts):
             key: events[event_id].content for key, event_id in ids.items()
         }
         membership = contents.get((MEMBER, reader), {}).get("membership")
-        return user_sees(contents.get(HISTORY_VISIBILITY), membership, is_joined_now=is_joined_now)
+        return is_visible_to_user(contents.get(HISTORY_VISIBILITY), membership, is_joined_now=is_joined_now)

@@ -7,7 +7,7 @@ from federation.auth_rules.auth_event_selection import POWER_LEVELS
 from federation.auth_rules.levels import PowerLevels
 from federation.events import CREATE
 from federation.local_users.parts import HasParts
-from federation.matrix.canonical_json import is_same
+from federation.matrix.canonical_json import is_equal
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import MAX_BYTES
 from federation.rooms.server_acl import check_own_server_allowed
@@ -62,7 +62,7 @@ class Sending(HasParts):
             # Compare the redacted form: a redacted event may have the same original content and has to be
             # replaced.
             (shown,) = await self._parts.graph.apply_redactions([current])
-            if is_same(dict(shown.content), dict(content)):
+            if is_equal(dict(shown.content), dict(content)):
                 return shown.event_id
         event = await self._parts.graph.send_event(room_id, type_, content, sender, state_key, ts=ts)
         return event.event_id

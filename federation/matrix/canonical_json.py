@@ -15,7 +15,7 @@ from canonicaljson import encode_canonical_json
 MAX_DEPTH: Final = 250
 """How deep `encode` follows objects and arrays within each other; orjson itself stops at 254."""
 
-_MAX_DEPTH_READ: Final = 1000
+_MAX_DECODE_DEPTH: Final = 1000
 """How deep `decode` reads. It is more than `MAX_DEPTH`, so that one monstrous event among the hundred of an
 answer can be dropped by itself and does not take the others with it."""
 
@@ -41,11 +41,11 @@ def encode(value: Any, *, strict: bool = True, max_depth: int = MAX_DEPTH) -> by
     if strict:
         if has_float:
             raise NotCanonical("a number is not an integer")
-        return encode_again(value)
+        return encode_checked(value)
     return _encode_leniently(value)
 
 
-def encode_again(value: Any) -> bytes:
+def encode_checked(value: Any) -> bytes:
     """Write what `encode` has accepted before, or parts of it; floats are not looked for a second time."""
     try:
         return orjson.dumps(value, option=_STRICT)
@@ -53,7 +53,7 @@ def encode_again(value: Any) -> bytes:
         raise NotCanonical(str(refused)) from None
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Whether both are written alike. Python takes 1, 1.0 and True for equal; in JSON they are three things.
     What has no canonical form is like nothing else."""
     try:
@@ -69,15 +69,15 @@ def decode(body: bytes) -> Any:
     Numbers keep their kind: `1.0` and `1e2` are floats and 2**64 an integer, so that `encode` sees what was
     sent.
     """
-    return decode_telling(body)[0]
+    return decode_and_find_floats(body)[0]
 
 
-def decode_telling(body: bytes) -> tuple[Any, bool]:
+def decode_and_find_floats(body: bytes) -> tuple[Any, bool]:
     """The same, and whether there may be floats in it. Where there are none nobody has to look for them
     again before it is written."""
     try:
         value = orjson.loads(body)
-        if not _walk(value, _MAX_DEPTH_READ):
+        if not _walk(value, _MAX_DECODE_DEPTH):
             return value, False
         # orjson reads integers beyond 64 bits as floats. Whether this float was one can only be told by
         # reading again with a parser that has integers of any size; what that one is lax on, orjson has

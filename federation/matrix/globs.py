@@ -20,7 +20,7 @@ class Glob:
         return self._pattern.match(text.lower()) is not None
 
 
-def fits(pattern: str, text: str) -> bool:
+def matches_glob(pattern: str, text: str) -> bool:
     """Of names that are free text: `*` stands for any characters, every other one for itself, and case
     matters."""
     return re.match(translate(re.sub(r"[?[]", r"[\g<0>]", pattern)), text) is not None

@@ -124,16 +124,19 @@ def is_room_alias(text: str) -> bool:
 def is_event_id(text: str) -> bool:
     """`$opaque_id`: "intended to be treated as fully opaque strings"."""
     return (
-        text[:1] == "$" and "\0" not in text and len(text) > 1 and (len(text) <= MAX_BYTES // 4 or fits(text))
+        text[:1] == "$"
+        and "\0" not in text
+        and len(text) > 1
+        and (len(text) <= MAX_BYTES // 4 or has_valid_length(text))
     )
 
 
 def is_key_id(text: str) -> bool:
     """`algorithm:version`, as in `ed25519:auto`."""
-    return fits(text) and _KEY_ID.fullmatch(text) is not None
+    return has_valid_length(text) and _KEY_ID.fullmatch(text) is not None
 
 
-def fits(text: str) -> bool:
+def has_valid_length(text: str) -> bool:
     """Whether the text has at most 255 bytes in UTF-8."""
     # A string of up to 63 characters has at most 252 bytes; most identifiers are shorter and need no
     # encoding.
@@ -142,7 +145,13 @@ def fits(text: str) -> bool:
 
 def _has_localpart_and_domain(text: str) -> bool:
     before, colon, rest = text.partition(":")
-    return bool(colon) and "\0" not in before and fits(text) and is_server_name(rest) and _is_unicode(before)
+    return (
+        bool(colon)
+        and "\0" not in before
+        and has_valid_length(text)
+        and is_server_name(rest)
+        and _is_unicode(before)
+    )
 
 
 def _is_unicode(text: str) -> bool:

@@ -10,11 +10,11 @@ from typing import Any, Final, Literal
 
 import nh3
 
-from federation.matrix.identifiers import EventId, fits, is_user_id
+from federation.matrix.identifiers import EventId, has_valid_length, is_user_id
 
 MsgType = Literal["m.text", "m.notice", "m.emote"]
 HTML: Final = "org.matrix.custom.html"
-MOST_REACTION: Final = 255
+MAX_REACTION_BYTES: Final = 255
 """Bytes of a reaction's key. It is a sign, not a text."""
 
 Content = dict[str, Any]
@@ -30,7 +30,7 @@ def text(body: str, *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
     return {"msgtype": msgtype, "body": body, "m.mentions": {"user_ids": users} if users else {}}
 
 
-def formatted(
+def formatted_text(
     body: str, html: "Html", *, msgtype: MsgType = "m.text", mentions: Iterable[str] = ()
 ) -> Content:
     """A text with its form, if it has one: a single paragraph of plain words looks the same without. `body`
@@ -86,7 +86,7 @@ def paragraph(inner: "Html | str") -> Html:
     return _raw(f"<p>{_html(inner)}</p>")
 
 
-def listed(items: Iterable["Html | str"], *, ordered: bool = False) -> Html:
+def html_list(items: Iterable["Html | str"], *, ordered: bool = False) -> Html:
     tag = "ol" if ordered else "ul"
     return _raw(f"<{tag}>{''.join(f'<li>{_html(item)}</li>' for item in items)}</{tag}>")
 
@@ -108,7 +108,7 @@ def mention(user: str, name: str) -> Html:
     return link(f"https://matrix.to/#/{user}", name)
 
 
-def sanitised(html: str) -> Html:
+def sanitise(html: str) -> Html:
     """HTML from elsewhere: what the functions above do not write is taken out of it."""
     return _raw(_SANITISER.clean(html))
 
@@ -160,7 +160,7 @@ def edit(original: EventId, new: Mapping[str, Any]) -> Content:
 
 def reaction(target: EventId, key: str) -> Content:
     """The content of `m.reaction`: "the `key` […] is the annotation being made"."""
-    cut = key.encode("utf-8", "replace")[:MOST_REACTION].decode("utf-8", "ignore")
+    cut = key.encode("utf-8", "replace")[:MAX_REACTION_BYTES].decode("utf-8", "ignore")
     return {"m.relates_to": {"rel_type": "m.annotation", "event_id": target, "key": cut}}
 
 
@@ -207,12 +207,17 @@ def relations_of(content: Mapping[str, Any]) -> list[tuple[str, EventId]]:
         return []
     found = []
     rel_type, target = relates.get("rel_type"), relates.get("event_id")
-    if isinstance(rel_type, str) and isinstance(target, str) and _fits(rel_type) and _fits(target):
+    if (
+        isinstance(rel_type, str)
+        and isinstance(target, str)
+        and _is_storable(rel_type)
+        and _is_storable(target)
+    ):
         found.append((rel_type, target))
     answered = relates.get("m.in_reply_to")
     if isinstance(answered, dict) and relates.get("is_falling_back") is not True:
         answered_to = answered.get("event_id")
-        if isinstance(answered_to, str) and _fits(answered_to):
+        if isinstance(answered_to, str) and _is_storable(answered_to):
             found.append(("m.in_reply_to", answered_to))
     return found
 
@@ -230,6 +235,6 @@ def _mentioning(content: Content, users: Iterable[str]) -> Content:
     return {**content, "m.mentions": {"user_ids": sorted(named | {one for one in users if is_user_id(one)})}}
 
 
-def _fits(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     """Into a column of the database."""
-    return bool(text) and "\0" not in text and fits(text)
+    return bool(text) and "\0" not in text and has_valid_length(text)

@@ -40,12 +40,12 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class AcceptTls:
     """Let it in and shake hands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class AcceptPlain:
     """Let it in and read plain HTTP."""
 
 
@@ -54,11 +54,11 @@ class Refuse:
     reason: Refusal
 
 
-Decision = Tls | Plain | Refuse
+Decision = AcceptTls | AcceptPlain | Refuse
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AdmissionRules:
     """What the configuration says. `plain_networks` are also the ones that may see details of `/health`; they
     are looked at for each connection."""
 
@@ -66,13 +66,13 @@ class Rules:
     offers_tls: bool = True
 
 
-def admit(address: Address, first_byte: int | None, rules: Rules) -> Decision:
+def admit(address: Address, first_byte: int | None, rules: AdmissionRules) -> Decision:
     """The first byte decides, before anything is parsed. None: the peer closed without sending one."""
     if first_byte is None:
         return Refuse(Refusal.GONE)
     if first_byte == TLS_HANDSHAKE:
-        return Tls() if rules.offers_tls else Refuse(Refusal.TLS_NOT_OFFERED)
-    return Plain() if is_within(address, rules.plain_networks) else Refuse(Refusal.PLAIN_NOT_ALLOWED)
+        return AcceptTls() if rules.offers_tls else Refuse(Refusal.TLS_NOT_OFFERED)
+    return AcceptPlain() if is_within(address, rules.plain_networks) else Refuse(Refusal.PLAIN_NOT_ALLOWED)
 
 
 def read_address(host: str) -> Address:
@@ -86,13 +86,13 @@ def is_within(address: Address, networks: Iterable[Network]) -> bool:
     return any(address in network for network in networks)
 
 
-def neighbourhood(address: Address) -> Network:
+def limited_network(address: Address) -> Network:
     """Whom a limit per address counts together: one IPv4 address, or one IPv6 /64: a host owns all of it."""
     return ip_network((address, 64 if isinstance(address, IPv6Address) else 32), strict=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedCertificate:
     """A client certificate of the configuration: a peer's own leaf, or its authority."""
 
     peer: str
@@ -101,7 +101,7 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedCertificate:
     """A verified client certificate, as far as these decisions look at it.
 
     `signed_by` holds the fingerprints of those pinned authorities whose key signed it.
@@ -112,7 +112,9 @@ class Shown:
     signed_by: frozenset[str] = frozenset()
 
 
-def peers_of(shown: Shown, pinned: Collection[Pinned]) -> frozenset[str]:
+def peers_of_certificate(
+    shown: PresentedCertificate, pinned: Collection[PinnedCertificate]
+) -> frozenset[str]:
     """The peers that a certificate speaks for, in lower case.
 
     A pinned leaf speaks for its peer alone. A certificate that a pinned authority signed speaks for that
@@ -137,7 +139,7 @@ def peers_of(shown: Shown, pinned: Collection[Pinned]) -> frozenset[str]:
     )
 
 
-def certificate_is_missing(origin: str, shown: Collection[str], required: Collection[str]) -> bool:
+def lacks_required_certificate(origin: str, shown: Collection[str], required: Collection[str]) -> bool:
     """Whether a request that claims to come from `origin` lacks the certificate that this peer must show.
 
     `shown` and `required` hold lower-case server names. A claim in capitals must not walk round the

@@ -105,17 +105,17 @@ def verify_key(public: object, valid_until_ts: int) -> VerifyKey | None:
     return VerifyKey(decoded, valid_until_ts)
 
 
-def message(value: Mapping[str, Any]) -> bytes:
+def bytes_to_sign(value: Mapping[str, Any]) -> bytes:
     """What is signed: the object without `signatures` and `unsigned`. Raises `NotCanonical`."""
     return encode({key: item for key, item in value.items() if key not in {"signatures", "unsigned"}})
 
 
 def sign(value: Mapping[str, Any], server: str, key_id: str, key: SigningKey) -> dict[str, Any]:
     """The object with our signature beside those it already has. Raises `NotCanonical`."""
-    return with_signature(value, server, key_id, signature(message(value), key))
+    return with_signature(value, server, key_id, make_signature(bytes_to_sign(value), key))
 
 
-def signature(signed: bytes, key: SigningKey) -> str:
+def make_signature(signed: bytes, key: SigningKey) -> str:
     return encode_base64(key.sign(signed).signature)
 
 
@@ -151,13 +151,13 @@ def verify(
         key = keys.get(key_id)
         if key is None or (signed_at is not None and not key.is_valid_at(signed_at, now_ms)):
             continue
-        if not holds(key.public, signed, made_by_server[key_id]):
+        if not is_valid_signature(key.public, signed, made_by_server[key_id]):
             return BadSignature(server, key_id)
         held = True
     return Verified() if held else NeedKeys({server: tuple(key_ids)})
 
 
-def holds(public: bytes, signed: bytes, made: object) -> bool:
+def is_valid_signature(public: bytes, signed: bytes, made: object) -> bool:
     """Whether the owner of this public key made this signature; anything that cannot be one was not."""
     decoded = decode_base64(made)
     if decoded is None:

@@ -8,7 +8,7 @@ import orjson
 from federation.events import Pdu, Signer
 from federation.events.event_signatures import add_signature
 from federation.events.room_event import NewEvent
-from federation.events.stripped_state import shown_keys
+from federation.events.stripped_state import selected_keys
 from federation.keys.key_ring import KeyRing
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain, is_room_id, is_user_id
@@ -125,7 +125,7 @@ class MembershipRequestHandler:
 
     async def send_knock(self, origin: str, room_id: str, event_id: str, body: object) -> dict[str, Any]:
         await self._take_in(origin, room_id, event_id, body, "knock")
-        return answer(await self._rooms.current_events(room_id, shown_keys()))
+        return answer(await self._rooms.current_events(room_id, selected_keys()))
 
     async def _take_in(self, origin: str, room_id: str, event_id: str, body: object, membership: str) -> None:
         state = await self._state.of(room_id)

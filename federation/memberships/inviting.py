@@ -9,7 +9,7 @@ from typing import Any
 
 from federation.events import Pdu, StateKey, parse
 from federation.events.hashes import content_hash_holds
-from federation.events.stripped_state import Shown, read, shown
+from federation.events.stripped_state import ReceivedState, parse_state, select_state
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
 from federation.matrix.room_version import RoomVersion, room_version
@@ -22,7 +22,7 @@ class ReceivedInvite:
 
     event: Pdu
     version: RoomVersion
-    state: Shown
+    state: ReceivedState
     state_must_hold: bool
 
 
@@ -35,7 +35,7 @@ def request(invite: Pdu, state: Mapping[StateKey, Pdu], version: RoomVersion) ->
     return {
         "room_version": version.id,
         "event": invite.event,
-        "invite_room_state": [pdu.event for pdu in shown(state, invite.sender)],
+        "invite_room_state": [pdu.event for pdu in select_state(state, invite.sender)],
     }
 
 
@@ -89,10 +89,10 @@ def received(body: object, *, room_id: str, event_id: str, origin: str, server: 
     return ReceivedInvite(invite, version, *_state(body.get("invite_room_state"), room_id, version))
 
 
-def _state(entries: object, room_id: str, version: RoomVersion) -> tuple[Shown, bool]:
+def _state(entries: object, room_id: str, version: RoomVersion) -> tuple[ReceivedState, bool]:
     """The `invite_room_state` "has additional validation, which servers MAY apply to room versions 1 through
     11 and SHOULD apply to all other room versions". Before version 12 a problem in it is worth a warning."""
-    state = read(entries, room_id, version)
+    state = parse_state(entries, room_id, version)
     must_hold = version.create_event_is_room_id
     if must_hold and state.problem is not None:
         if entries is None or state.create_is_missing:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from federation.events import Pdu, Signer, StateKey
-from federation.events.stripped_state import Shown, read, shown
+from federation.events.stripped_state import ReceivedState, parse_state, select_state
 from federation.matrix.room_version import RoomVersion
 from federation.memberships.membership_event import Wish, refuse_denied, refuse_stranger, refuse_version
 from federation.memberships.remote_membership import Conversation, ask
@@ -48,15 +48,17 @@ def knock(
     servers: Sequence[str],
     signer: Signer,
     now_ms: int,
-) -> Conversation[Shown]:
+) -> Conversation[ReceivedState]:
     """Knock over the first of `servers` that hears it; what comes back is how the room looks from outside."""
     return ask(Wish(room_id, user, "knock", content), servers, signer, now_ms, _check_knock_answer)
 
 
-def _check_knock_answer(answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str) -> Shown:
+def _check_knock_answer(
+    answer: Mapping[str, Any], event: Pdu, version: RoomVersion, server: str
+) -> ReceivedState:
     # The knock has been heard, whatever is wrong with what is shown: a mistake in it must not make us knock
     # at every other door.
-    return read(answer.get("knock_room_state"), event.room_id, version)
+    return parse_state(answer.get("knock_room_state"), event.room_id, version)
 
 
 def refuse_to_make_knock(
@@ -76,4 +78,4 @@ def refuse_to_make_knock(
 
 def answer(state: Mapping[StateKey, Pdu]) -> dict[str, Any]:
     """The answer of `send_knock`, which "MUST contain the m.room.create event for the room"."""
-    return {"knock_room_state": [pdu.event for pdu in shown(state)]}
+    return {"knock_room_state": [pdu.event for pdu in select_state(state)]}

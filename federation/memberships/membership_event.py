@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federation.events import CannotBuild, Pdu, Signer, StateKey, parse
-from federation.events.builder import finish
+from federation.events import BuildFailure, Pdu, Signer, StateKey, parse
+from federation.events.builder import sign_event
 from federation.events.hashes import content_hash_holds
 from federation.matrix.errors import MatrixError
 from federation.matrix.identifiers import domain
@@ -109,8 +109,8 @@ def completed(
         **{name: template.get(name) for name in ("depth", "prev_events", "auth_events")},
     }
     # What of it is no event of the version, such as auth events that are no ids, is found out here.
-    finished = finish(event, version, signer)
-    if isinstance(finished, CannotBuild):
+    finished = sign_event(event, version, signer)
+    if isinstance(finished, BuildFailure):
         return WrongTemplate(f"no event can be made of it: {finished.problem}")
     return finished, version
 

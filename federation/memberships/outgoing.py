@@ -13,11 +13,11 @@ import orjson
 from federation.client.client import LARGE, SMALL, FederationClient
 from federation.client.errors import PeerMalformed, PeerRefused
 from federation.client.requests import RequestTarget, request_target
-from federation.events import CannotBuild, Pdu, Signer
-from federation.events.builder import finish
+from federation.events import BuildFailure, Pdu, Signer
+from federation.events.builder import sign_event
 from federation.events.received import Accepted
 from federation.events.room_event import NewEvent
-from federation.events.stripped_state import shown_keys
+from federation.events.stripped_state import selected_keys
 from federation.keys.key_ring import KeyRing
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import domain, is_room_alias, is_room_id, is_server_name, is_user_id
@@ -226,8 +226,8 @@ class Membership:
             return await self._rooms.send_event(room_id, _MEMBER, said, sender, user)
         version = await self._state.version(room_id)
         template = await self._rooms.prepare_event(room_id, NewEvent(_MEMBER, sender, said, user))
-        invite = finish(template, version, self._signer())
-        if isinstance(invite, CannotBuild):
+        invite = sign_event(template, version, self._signer())
+        if isinstance(invite, BuildFailure):
             raise MatrixError("M_BAD_JSON", f"There can be no such invite: {invite.problem}.", 400)
         signed = await self._signed_by_invited(server, room_id, invite, version)
         return await self._rooms.accept_membership(self._server_name, room_id, signed.event)
@@ -344,7 +344,7 @@ class Membership:
     # -- inviting --
 
     async def _signed_by_invited(self, server: str, room_id: str, invite: Pdu, version: RoomVersion) -> Pdu:
-        state = await self._rooms.current_events(room_id, shown_keys(invite.sender))
+        state = await self._rooms.current_events(room_id, selected_keys(invite.sender))
         try:
             answer = await self._handshakes.invite(
                 server, room_id, invite.event_id, inviting.request(invite, state, version)

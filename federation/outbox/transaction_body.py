@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from federation.client.requests import SEND, RequestTarget, request_target
-from federation.matrix.canonical_json import encode, encode_again
+from federation.matrix.canonical_json import encode, encode_checked
 
 
 def target(transaction_id: str) -> RequestTarget:
@@ -35,7 +35,7 @@ def body(
     members = []
     if edus:
         members.append(b'"edus":' + encode([dict(edu) for edu in edus]))
-    members.append(b'"origin":' + encode_again(origin))
+    members.append(b'"origin":' + encode_checked(origin))
     members.append(b'"origin_server_ts":%d' % origin_server_ts)
     members.append(b'"pdus":[' + b",".join(pdus) + b"]")
     return b"{" + b",".join(members) + b"}"

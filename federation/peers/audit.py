@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 from federation.client.errors import PeerRefused, outcome_of
 from federation.events.format import room_id_of
-from federation.events.received import Accepted, Dropped, Receipt, Rejected, SoftFailed
+from federation.events.received import Accepted, Dropped, ReceiveResult, Rejected, SoftFailed
 from federation.matrix.errors import MatrixError, PeerError
 from federation.matrix.identifiers import MAX_BYTES
 from federation.observer import Outcome
@@ -149,7 +149,7 @@ def named_by_transaction(transaction_id: str, pdus: Iterable[Any]) -> Named:
     return Named(None, cut(room_id), cut(transaction_id))
 
 
-_WORDS: Final[Mapping[type[Receipt], str]] = {
+_WORDS: Final[Mapping[type[ReceiveResult], str]] = {
     Accepted: "accepted",
     SoftFailed: "soft-failed",
     Rejected: "rejected",
@@ -157,7 +157,7 @@ _WORDS: Final[Mapping[type[Receipt], str]] = {
 }
 
 
-def transaction_detail(results: Iterable[Receipt], edus: int) -> str:
+def transaction_detail(results: Iterable[ReceiveResult], edus: int) -> str:
     """`2 accepted, 1 rejected; 3 EDUs`."""
     received = tuple(results)
     if not edus and len(received) == 1:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from federation.client.requests import SEND, Content, RequestTarget
 from federation.events import EventId
-from federation.events.received import Receipt
+from federation.events.received import ReceiveResult
 from federation.peers import audit
 from federation.peers.acts import OTHER, TRANSACTION, Act, Recorded, act_of
 from federation.peers.audit import AuditBuffer, Direction, Ending, Entry, Named
@@ -95,7 +95,7 @@ class AuditTrail:
         transaction_id: str,
         pdus: Sequence[Any],
         edus: Sequence[Any],
-        results: Mapping[EventId, Receipt],
+        results: Mapping[EventId, ReceiveResult],
     ) -> AuditRow:
         """A transaction is being taken in: what is to be written in its commit."""
         named = audit.named_by_transaction(transaction_id, pdus)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from federation.matrix.networks import LOOPBACK, Address, Network, is_within, neighbourhood
+from federation.matrix.networks import LOOPBACK, Address, Network, is_within, limited_network
 from federation.peers.acts import Kind
 
 K = TypeVar("K")
@@ -147,14 +147,14 @@ class PeerLimiter:
         """A request that nobody has to sign."""
         if self.is_shared(address):
             return None
-        return self._unsigned.take(neighbourhood(address), self.limits.unsigned, now)
+        return self._unsigned.take(limited_network(address), self.limits.unsigned, now)
 
     def begin_trial(self, address: Address, now: float) -> Excess | None:
         """A request that must be signed, and counts as badly signed until it is shown to be good."""
         if self.is_shared(address):
             return None
-        return self._trials.take(neighbourhood(address), self.limits.failures, now)
+        return self._trials.take(limited_network(address), self.limits.failures, now)
 
     def passed(self, address: Address) -> None:
         """The request of a trial was signed by whom it named."""
-        self._trials.give_back(neighbourhood(address), self.limits.failures)
+        self._trials.give_back(limited_network(address), self.limits.failures)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from federation.keys.key_ring import KeyRing
-from federation.keys.request_verification import read_claim, read_request, verify_request
+from federation.keys.request_verification import parse_claim, parse_request, verify_request
 from federation.peers.acts import OTHER, Kind, act_of
 from federation.peers.gate import PeerGate
 
@@ -59,14 +59,14 @@ class RequestAuthenticator:
         return asked
 
     async def _verified(self, request: web.BaseRequest) -> AuthenticatedRequest:
-        claim = read_claim(
+        claim = parse_claim(
             request.headers.getall(hdrs.AUTHORIZATION, []), self._server_name, self._is_allowed
         )
         body = await request.read()
         # The target verbatim; aiohttp's other forms of it have been decoded.
         what = claim, request.method, request.raw_path, body, self._server_name
         large = len(body) > _MAX_INLINE_DECODE
-        received = await asyncio.to_thread(read_request, *what) if large else read_request(*what)
+        received = await asyncio.to_thread(parse_request, *what) if large else parse_request(*what)
         verify_request(received, await self._key_ring.request_keys(claim.origin, claim.key_ids))
         return AuthenticatedRequest(claim.origin, received.content)
 

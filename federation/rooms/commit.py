@@ -23,7 +23,7 @@ from federation.rooms.ports import CommittedEvent
 from federation.rooms.receive_checks import KnownEvent
 from federation.rooms.store import CachedRoom, RoomStore
 from federation.rooms.stream import RoomStream
-from federation.state_resolution.state_groups import Kept, StateGroup, changes
+from federation.state_resolution.state_groups import StateGroup, StoredState, state_changes
 from storage.concurrency import KeyedLock
 from storage.database import Connection, Database
 from storage.federation.incoming_transactions import TransactionResponse
@@ -190,7 +190,7 @@ async def _head(
         before: Mapping[StateKey, EventId] = (
             {} if draft.is_new else (await draft.group(view.state_group)).state
         )
-        after_of = changes(before, current.state)
+        after_of = state_changes(before, current.state)
         await draft.load(event_id for event_id in after_of.values() if event_id is not None)
         changed = {key: (before.get(key), event_id) for key, event_id in after_of.items()}
     room = CachedRoom(
@@ -214,7 +214,7 @@ def _room_row(room: CachedRoom) -> RoomRow:
     )
 
 
-def _group_row(room_id: str, group: StateGroup, kept: Kept) -> StateGroupRow:
+def _group_row(room_id: str, group: StateGroup, kept: StoredState) -> StateGroupRow:
     return StateGroupRow(
         group.id,
         room_id,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Self
 
-from federation.auth_rules import state_needed
+from federation.auth_rules import required_state
 from federation.events import EventId, Pdu, StateKey
 from federation.events.graph import forward_extremities
 from federation.events.received import Accepted, Dropped, Rejected, Verdict
@@ -29,7 +29,7 @@ from federation.rooms.receive_checks import (
 from federation.rooms.store import CachedRoom, RoomStore
 from federation.state_resolution.conflicts import reachable
 from federation.state_resolution.resolve import Resolution, resolve
-from federation.state_resolution.state_groups import Kept, StateGroup, changes, how_to_keep
+from federation.state_resolution.state_groups import StateGroup, StoredState, choose_storage, state_changes
 from storage.database import Connection
 
 
@@ -62,7 +62,7 @@ class RoomDraft:
         self.destinations: dict[EventId, frozenset[str]] = {}
         # Known events, and the servers that have missed them.
         self.missed: dict[EventId, frozenset[str]] = {}
-        self.new_groups: dict[int, tuple[StateGroup, Kept]] = {}
+        self.new_groups: dict[int, tuple[StateGroup, StoredState]] = {}
         self.new_merges: dict[frozenset[int], int] = {}
         self._store = store
         self._connection = connection
@@ -88,7 +88,7 @@ class RoomDraft:
         view = RoomView(room_id, version, 0, (), empty.id)
         draft = cls(store, connection, CachedRoom(view, {}), observer, is_new=True)
         draft._groups[empty.id] = empty
-        draft.new_groups[empty.id] = (empty, Kept(None, 0, {}))
+        draft.new_groups[empty.id] = (empty, StoredState(None, 0, {}))
         return draft
 
     # -- loading --
@@ -158,7 +158,7 @@ class RoomDraft:
         """The state group of a state: the parent if that has the same state, else a new one."""
         if parent is not None and state == parent.state:
             return parent
-        kept = how_to_keep(parent, state)
+        kept = choose_storage(parent, state)
         group = StateGroup(await self._store.next_group_id(self._connection), state, kept.distance)
         self._groups[group.id] = group
         self.new_groups[group.id] = (group, kept)
@@ -215,7 +215,7 @@ class RoomDraft:
         policy = None if current is None else await self.policy_server()
         if current is not None and current.id == before.id:
             current = None
-        keys = state_needed(pdu, self.version)
+        keys = required_state(pdu, self.version)
         states = [before] if current is None else [before, current]
         needed = [
             event_id for group in states for key in keys if (event_id := group.state.get(key)) is not None
@@ -318,7 +318,7 @@ class RoomDraft:
             before = await self.group(self._joined_in)
             changed = {
                 key: event_id
-                for key, event_id in changes(before.state, current.state).items()
+                for key, event_id in state_changes(before.state, current.state).items()
                 if key[0] == "m.room.member"
             }
             was = {key: before.state.get(key) for key in changed}

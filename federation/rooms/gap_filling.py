@@ -15,7 +15,7 @@ from typing import Any, Final
 from federation.client.errors import is_temporary
 from federation.client.peer_events import FederationEventClient, StateIds
 from federation.events import EventId, Malformed, create_event_id
-from federation.events.graph import missing
+from federation.events.graph import missing_references
 from federation.events.received import Dropped
 from federation.matrix.errors import PeerError
 from federation.matrix.room_version import RoomVersion
@@ -116,7 +116,7 @@ class GapFiller:
         await self.fill_auth_events(peer, batch)
 
     async def _unknown_prev_events(self, batch: RoomBatch) -> set[EventId]:
-        unknown = missing((event.pdu.prev_events for event in batch.events.values()), batch.events)
+        unknown = missing_references((event.pdu.prev_events for event in batch.events.values()), batch.events)
         unknown -= batch.states.keys()
         found = await self._store.events(unknown, placed=True)
         return {event_id for event_id in unknown if event_id not in found or found[event_id].is_outlier}

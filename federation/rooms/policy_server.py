@@ -11,7 +11,7 @@ from federation.events import Pdu, StateKey
 from federation.events.hashes import signed_bytes
 from federation.matrix.identifiers import is_server_name
 from federation.matrix.room_version import RoomVersion
-from federation.matrix.signatures import holds, verify_key
+from federation.matrix.signatures import is_valid_signature, verify_key
 
 POLICY: Final[StateKey] = ("m.room.policy", "")
 KEY_ID: Final = "ed25519:policy_server"
@@ -45,7 +45,7 @@ def needs_signature(pdu: Pdu) -> bool:
 def is_signed(pdu: Pdu, version: RoomVersion, policy: PolicyServer) -> bool:
     """7. "If the room uses a policy server, passes the policy server's signature check"."""
     made = pdu.signatures.get(policy.server, {}).get(KEY_ID)
-    return made is not None and holds(policy.public, signed_bytes(pdu.event, version), made)
+    return made is not None and is_valid_signature(policy.public, signed_bytes(pdu.event, version), made)
 
 
 def with_policy_signature(

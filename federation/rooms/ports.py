@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from federation.events import EventId, Pdu, StateKey
-from federation.events.received import Receipt
+from federation.events.received import ReceiveResult
 from federation.matrix.room_version import RoomVersion
 
 State = Mapping[StateKey, EventId]
@@ -37,4 +37,4 @@ class CommittedEvent:
     event, the server that has joined since. Empty for events that their own server sends to the room."""
 
 
-Results = Mapping[EventId, Receipt]
+Results = Mapping[EventId, ReceiveResult]

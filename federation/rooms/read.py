@@ -9,10 +9,10 @@ from typing import Any, Final
 from cachetools import LRUCache
 
 from federation.auth_rules.auth_event_selection import POWER_LEVELS
-from federation.auth_rules.check import is_applied
+from federation.auth_rules.check import is_redaction_allowed
 from federation.client.peer_events import StateIds
-from federation.events import CREATE, EventId, Pdu, StateKey, create_event_id, redacted
-from federation.events.graph import Walk, backwards, between
+from federation.events import CREATE, EventId, Pdu, StateKey, create_event_id, redact_pdu
+from federation.events.graph import WalkResult, walk_backwards, walk_missing_events
 from federation.matrix.identifiers import domain
 from federation.rooms.ports import RoomView, State
 from federation.rooms.receive_checks import KnownEvent
@@ -170,17 +170,17 @@ class RoomReader:
     ) -> list[Pdu]:
         """The events between `earliest` and `latest`, oldest first."""
         ancestors = await self._ancestors(room_id, latest)
-        walk = between(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
+        walk = walk_missing_events(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
         while await self._load_ancestors(room_id, ancestors, walk):
-            walk = between(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
+            walk = walk_missing_events(latest, earliest, ancestors, limit=limit, min_depth=min_depth)
         return await self._in_room(room_id, walk.found)
 
     async def backfill(self, room_id: str, event_ids: Sequence[EventId], limit: int) -> list[Pdu]:
         """The events and those before them, newest first."""
         ancestors = await self._ancestors(room_id, event_ids)
-        walk = backwards(event_ids, ancestors, limit)
+        walk = walk_backwards(event_ids, ancestors, limit)
         while await self._load_ancestors(room_id, ancestors, walk):
-            walk = backwards(event_ids, ancestors, limit)
+            walk = walk_backwards(event_ids, ancestors, limit)
         return await self._in_room(room_id, walk.found)
 
     async def nearest_to(
@@ -195,7 +195,9 @@ class RoomReader:
             ancestors = await fetch_ancestors(connection, room_id, start, ANCESTORS_AT_ONCE)
         return {ancestor.event_id: ancestor for ancestor in ancestors}
 
-    async def _load_ancestors(self, room_id: str, ancestors: dict[EventId, GraphEntry], walk: Walk) -> bool:
+    async def _load_ancestors(
+        self, room_id: str, ancestors: dict[EventId, GraphEntry], walk: WalkResult
+    ) -> bool:
         """Load the ancestors that the walk has not found. Returns whether there were any."""
         if not walk.unknown:
             return False
@@ -223,7 +225,7 @@ class RoomReader:
         for pdu in await self.apply_redactions(pdus):
             event = events.get(pdu.event_id)
             if event is not None and not await self._can_see(server, event):
-                shown.append(redacted(pdu, await self._store.version(pdu.room_id)))
+                shown.append(redact_pdu(pdu, await self._store.version(pdu.room_id)))
             else:
                 shown.append(pdu)
         return shown
@@ -279,6 +281,6 @@ class RoomReader:
             ids = {key: state[key] for key in (CREATE, POWER_LEVELS) if key in state}
             events = await self._store.events(ids.values())
             part = {key: events[event_id].pdu for key, event_id in ids.items()}
-            if is_applied(event.pdu, pdu, part, version):
-                return redacted(pdu, version)
+            if is_redaction_allowed(event.pdu, pdu, part, version):
+                return redact_pdu(pdu, version)
         return pdu

@@ -13,8 +13,8 @@ from cachetools import LRUCache
 
 from federation.client.peer_events import StateIds
 from federation.events import CREATE, EventId, Malformed, Pdu, StateKey, parse, room_id_of
-from federation.events.graph import in_order, missing
-from federation.events.received import Accepted, Dropped, Receipt, Rejected, SoftFailed
+from federation.events.graph import missing_references, topological_order
+from federation.events.received import Accepted, Dropped, ReceiveResult, Rejected, SoftFailed
 from federation.matrix.errors import MatrixError
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION
 from federation.observer import HomeserverObserver
@@ -40,14 +40,14 @@ def event_ids_to_load(batch: RoomBatch) -> set[EventId]:
 
 async def receive_batch(
     draft: RoomDraft, batch: RoomBatch, *, in_timeline: bool = True
-) -> dict[EventId, Receipt]:
+) -> dict[EventId, ReceiveResult]:
     """Add the events to the draft and return the result of each. With `in_timeline` false they are older
     history, which is not published."""
     await draft.load(event_ids_to_load(batch), placed=True)
     await receive_outliers(draft, batch.outliers)
     await draft.load({one for event in batch.events.values() for one in event.pdu.auth_events})
-    results: dict[EventId, Receipt] = {}
-    for event_id in in_order({one: event.pdu.prev_events for one, event in batch.events.items()}):
+    results: dict[EventId, ReceiveResult] = {}
+    for event_id in topological_order({one: event.pdu.prev_events for one, event in batch.events.items()}):
         results[event_id] = await _receive_event(draft, batch, batch.events[event_id], in_timeline)
     return results
 
@@ -57,13 +57,13 @@ async def receive_outliers(draft: RoomDraft, outliers: Mapping[EventId, Verified
     await draft.load(outliers)
     auth_events = {one: needed_for_step_4(event.pdu, draft.version) for one, event in outliers.items()}
     await draft.load({needed for ids in auth_events.values() for needed in ids})
-    for event_id in in_order(auth_events):
+    for event_id in topological_order(auth_events):
         await draft.receive_outlier(outliers[event_id])
 
 
 async def _receive_event(
     draft: RoomDraft, batch: RoomBatch, event: VerifiedEvent, in_timeline: bool
-) -> Receipt:
+) -> ReceiveResult:
     pdu = event.pdu
     if draft.is_in_graph(pdu.event_id):
         return draft.known[pdu.event_id].receipt
@@ -206,7 +206,7 @@ class EventReceiver:
         current_one: "_InProgress",
         earlier: Sequence["_InProgress"],
     ) -> Results | RepeatedTransaction:
-        results: dict[EventId, Receipt] = {}
+        results: dict[EventId, ReceiveResult] = {}
         batches = await self._verified(origin, events, results, current_one)
         cached: list[tuple[RoomBatch, CachedRoom]] = []
         for batch in batches.values():
@@ -243,9 +243,9 @@ class EventReceiver:
     async def _append(
         self,
         batches: Mapping[str, RoomBatch],
-        results: Mapping[EventId, Receipt],
+        results: Mapping[EventId, ReceiveResult],
         transaction: IncomingTransaction,
-    ) -> dict[EventId, Receipt] | None:
+    ) -> dict[EventId, ReceiveResult] | None:
         """Write new messages at the head of one room, the most frequent case, with one statement.
 
         `results` are the results of the transaction's other events. Returns None if the batch needs a
@@ -335,7 +335,7 @@ class EventReceiver:
         self,
         origin: str,
         events: Sequence[Any],
-        results: dict[EventId, Receipt],
+        results: dict[EventId, ReceiveResult],
         current_one: _InProgress,
     ) -> dict[str, RoomBatch]:
         """Verify the events of rooms that are known and whose ACL allows the server, and return them by room.
@@ -396,7 +396,7 @@ class EventReceiver:
     async def _wait_for(self, earlier: Sequence["_InProgress"], batch: RoomBatch) -> None:
         """Wait for earlier transactions that contain missing prev_events of the batch, instead of fetching
         these. Only earlier transactions are waited for, so that two cannot wait for each other."""
-        absent = missing((event.pdu.prev_events for event in batch.events.values()), batch.events)
+        absent = missing_references((event.pdu.prev_events for event in batch.events.values()), batch.events)
         if not earlier or not absent:
             return
         absent -= (await self._store.events(absent, placed=True)).keys()
@@ -420,13 +420,13 @@ class EventReceiver:
         elif True in answered:
             self._refusals[origin] = 0
 
-    def _count(self, receipts: Iterable[Receipt]) -> None:
+    def _count(self, receipts: Iterable[ReceiveResult]) -> None:
         if self._observer is not None:
             for receipt in receipts:
                 self._observer.event_received(verdict_label(receipt))
 
 
-def verdict_label(receipt: Receipt) -> str:
+def verdict_label(receipt: ReceiveResult) -> str:
     match receipt:
         case Accepted():
             return "accepted"

@@ -16,11 +16,11 @@ from federation.events import (
     EventId,
     Malformed,
     Oversized,
-    Parsed,
+    ParseResult,
     Pdu,
     StateKey,
     create_event_id,
-    redacted,
+    redact_pdu,
 )
 from federation.events.event_signatures import verify_event
 from federation.events.hashes import content_hash_holds
@@ -50,7 +50,7 @@ Verification = VerifiedEvent | Dropped | NeedKeys
 
 
 def verify_pdu(
-    parsed: Parsed,
+    parsed: ParseResult,
     version: RoomVersion,
     keys: Mapping[str, Mapping[str, VerifyKey]],
     now_ms: int,
@@ -79,7 +79,7 @@ def verify_pdu(
             return need_keys
     # 3. Passes hash checks, otherwise it is redacted before being processed further.
     if not content_hash_holds(pdu.event, version):
-        pdu = redacted(pdu, version)
+        pdu = redact_pdu(pdu, version)
     return VerifiedEvent(pdu, oversized)
 
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from federation.auth_rules import selected
+from federation.auth_rules import auth_event_keys
 from federation.client.errors import PeerRefused
-from federation.events import CannotBuild, EventId, Pdu, Signer, Template, build
-from federation.events.builder import as_event
+from federation.events import BuildFailure, EventId, Pdu, Signer, Template, build
+from federation.events.builder import unsigned_event
 from federation.events.format import MAX_OWN_PREV_EVENTS
-from federation.events.received import Accepted, Dropped, Receipt
+from federation.events.received import Accepted, Dropped, ReceiveResult
 from federation.events.room_event import NewEvent
 from federation.matrix.errors import MatrixError, limit_exceeded
 from federation.matrix.identifiers import is_room_id
@@ -146,7 +146,7 @@ class LocalEventSender:
         )
         while True:
             create = build(template, version, self._signer())
-            if isinstance(create, CannotBuild):
+            if isinstance(create, BuildFailure):
                 raise MatrixError("M_BAD_JSON", f"The room cannot be created: {create.problem}.")
             async with self._writing.session([create.room_id], None) as session:
                 if create.room_id not in session.drafts:
@@ -175,11 +175,11 @@ class LocalEventSender:
             template = await self._template(draft, event)
             # Another server will sign the event. The auth rules do not depend on the signature.
             pdu = build(template, draft.version, self._signer())
-            if isinstance(pdu, CannotBuild):
+            if isinstance(pdu, BuildFailure):
                 raise MatrixError("M_BAD_JSON", f"The event cannot be created: {pdu.problem}.")
             before = await draft.state_before(template.prev_events)
             _require_accepted(await draft.authorise(VerifiedEvent(pdu), before, current=None))
-        return as_event(template, draft.version)
+        return unsigned_event(template, draft.version)
 
     async def close(self) -> None:
         """Commit the queued events, for at most CLOSE_TIMEOUT seconds, and refuse new ones."""
@@ -307,7 +307,7 @@ class LocalEventSender:
             return await self._insert(draft, signed, await draft.current())
         template = await self._template(draft, event)
         pdu = build(template, draft.version, self._signer())
-        if isinstance(pdu, CannotBuild):
+        if isinstance(pdu, BuildFailure):
             raise MatrixError("M_BAD_JSON", f"The event cannot be sent: {pdu.problem}.")
         if policy is not None and needs_signature(pdu):
             before = await draft.state_before(pdu.prev_events)
@@ -329,7 +329,7 @@ class LocalEventSender:
             prev_events=prev_events,
             prev_depths=[draft.pdus[event_id].depth for event_id in prev_events],
         )
-        keys = selected(template, draft.version)
+        keys = auth_event_keys(template, draft.version)
         return replace(
             template,
             auth_events=[event_id for key in keys if (event_id := before.state.get(key)) is not None],
@@ -372,6 +372,6 @@ def _require_room_id(room_id: str) -> None:
         raise MatrixError("M_NOT_FOUND", "This server does not know that room.", 404)
 
 
-def _require_accepted(verdict: Receipt) -> None:
+def _require_accepted(verdict: ReceiveResult) -> None:
     if not isinstance(verdict, Accepted):
         raise MatrixError("M_FORBIDDEN", f"The room's auth rules do not allow the event: {verdict}", 403)

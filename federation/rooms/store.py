@@ -12,13 +12,13 @@ from typing import Final, TypeVar
 from cachetools import LRUCache
 
 from federation.caches import WeightedCache
-from federation.events import EventId, view
+from federation.events import EventId, make_pdu
 from federation.matrix.canonical_json import decode
 from federation.matrix.room_version import ROOM_VERSIONS, RoomVersion
 from federation.rooms.ports import RoomView
 from federation.rooms.receive_checks import KnownEvent
 from federation.rooms.server_acl import ACL, NO_ACL, ServerAcl, server_acl
-from federation.state_resolution.state_groups import StateGroup, rebuilt
+from federation.state_resolution.state_groups import StateGroup, rebuild_state
 from storage.database import Connection, Database
 from storage.rooms.events import StoredEvent, fetch_auth_edges, fetch_events
 from storage.rooms.rooms import RoomRow, count_joined_by_server, fetch_chain, fetch_rooms, reserve_ids
@@ -183,7 +183,7 @@ class RoomStore:
         if group is None:
             chain = await self._read(connection, lambda reading: fetch_chain(reading, group_id))
             assert chain, f"state group {group_id} is referred to and does not exist"
-            group = StateGroup(group_id, rebuilt(chain), chain[-1].distance)
+            group = StateGroup(group_id, rebuild_state(chain), chain[-1].distance)
             self.cache_group(group)
         return group
 
@@ -199,5 +199,5 @@ class RoomStore:
 
 def _known(row: StoredEvent) -> KnownEvent:
     version = ROOM_VERSIONS[row.version]
-    pdu = view(decode(row.canonical), row.canonical, row.event_id, version)
+    pdu = make_pdu(decode(row.canonical), row.canonical, row.event_id, version)
     return KnownEvent(pdu, row.verdict, row.refusal, row.state_before, row.state_after)

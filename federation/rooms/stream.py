@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-from federation.events import view
-from federation.events.room_event import StreamedEvent, as_seen
+from federation.events import make_pdu
+from federation.events.room_event import StreamedEvent, to_room_event
 from federation.matrix.canonical_json import decode
 from federation.matrix.room_version import DEFAULT_ROOM_VERSION, ROOM_VERSIONS
 from federation.rooms.read import RoomReader
@@ -32,7 +32,7 @@ class RoomStream(EventStream):
             known = []
         # The room version matters only for redactions, and the stream does not publish those from the cache.
         self.publish(
-            StreamedEvent(row.position, row.kind, as_seen(event.pdu, event.pdu, DEFAULT_ROOM_VERSION))
+            StreamedEvent(row.position, row.kind, to_room_event(event.pdu, event.pdu, DEFAULT_ROOM_VERSION))
             for row, event in zip(rows, known, strict=False)
             if event is not None
         )
@@ -60,7 +60,7 @@ class RoomStream(EventStream):
                 version = DEFAULT_ROOM_VERSION
                 if pdu.type == _REDACTION:
                     version = await self._store.version(row.room_id)
-                event = as_seen(shown[row.event_id], pdu, version)
+                event = to_room_event(shown[row.event_id], pdu, version)
                 entries.append(StreamedEvent(row.position, row.kind, event))
             elif row.event_id in standing:
                 entries.append(_invite(row.position, standing[row.event_id]))
@@ -69,5 +69,7 @@ class RoomStream(EventStream):
 
 def _invite(position: int, invite: OutsideMembership) -> StreamedEvent:
     version = ROOM_VERSIONS[invite.version]
-    pdu = view(decode(invite.event), invite.event, invite.event_id, version)
-    return StreamedEvent(position, "invite", as_seen(pdu, pdu, version), tuple(decode(invite.stripped_state)))
+    pdu = make_pdu(decode(invite.event), invite.event, invite.event_id, version)
+    return StreamedEvent(
+        position, "invite", to_room_event(pdu, pdu, version), tuple(decode(invite.stripped_state))
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federation.auth_rules.auth_event_selection import POWER_LEVELS
-from federation.auth_rules.levels import Said, creators, read_level
+from federation.auth_rules.levels import StateEvent, creators, read_level
 from federation.events import CREATE, EventId, StateKey
 from federation.events.room_event import NewEvent
 from federation.events.spaces import CHILD, PARENT, is_child
@@ -47,7 +47,7 @@ class OldRoom:
 
     room_id: str
     version: RoomVersion
-    state: Mapping[StateKey, Said]
+    state: Mapping[StateKey, StateEvent]
     last_event: EventId
 
 

@@ -5,12 +5,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from federation.events import Malformed, Parsed, Pdu, parse
+from federation.events import Malformed, ParseResult, Pdu, parse
 from federation.events.event_signatures import verify_event
 from federation.events.hashes import signed_bytes
 from federation.events.received import Dropped
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import KeyNeed, is_known_algorithm, needs_of
+from federation.keys.server_keys import KeyNeed, is_known_algorithm, required_keys
 from federation.matrix.room_version import RoomVersion
 from federation.matrix.signatures import NeedKeys, Verified, verify
 from federation.rooms.receive_checks import VerifiedEvent, dropped_without_keys, verify_pdu
@@ -26,15 +26,15 @@ class EventVerifier:
 
     async def verify(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
-    ) -> list[tuple[Parsed, VerifiedEvent | Dropped]]:
+    ) -> list[tuple[ParseResult, VerifiedEvent | Dropped]]:
         """Verify events, each given with its room's version, and return the results in the same order."""
         return await self.verify_parsed(await self.parse(events, enforce_counts=enforce_counts))
 
     async def parse(
         self, events: Iterable[tuple[Any, RoomVersion]], *, enforce_counts: bool = True
-    ) -> list[tuple[Parsed, RoomVersion]]:
+    ) -> list[tuple[ParseResult, RoomVersion]]:
         """Parse events, which makes their ids known, without fetching keys."""
-        parsed: list[tuple[Parsed, RoomVersion]] = []
+        parsed: list[tuple[ParseResult, RoomVersion]] = []
         for number, (event, version) in enumerate(events, start=1):
             parsed.append((parse(event, version, enforce_counts=enforce_counts), version))
             if not number % AT_ONCE:
@@ -42,8 +42,8 @@ class EventVerifier:
         return parsed
 
     async def verify_parsed(
-        self, parsed: Sequence[tuple[Parsed, RoomVersion]]
-    ) -> list[tuple[Parsed, VerifiedEvent | Dropped]]:
+        self, parsed: Sequence[tuple[ParseResult, RoomVersion]]
+    ) -> list[tuple[ParseResult, VerifiedEvent | Dropped]]:
         """Verify parsed events, after fetching the keys of all of them together."""
         keys = await self._keys.keys_for(_needs(parsed))
         now = self._now_ms()
@@ -58,14 +58,14 @@ class EventVerifier:
         return verified
 
 
-def _needs(parsed: Sequence[tuple[Parsed, RoomVersion]]) -> list[KeyNeed]:
+def _needs(parsed: Sequence[tuple[ParseResult, RoomVersion]]) -> list[KeyNeed]:
     """Each key that is needed, with the latest time at which it must be valid. A key that is valid then was
     valid before."""
     latest: dict[tuple[str, str], int] = {}
     for one, version in parsed:
         if isinstance(one, Malformed):
             continue
-        for need in needs_of(one if isinstance(one, Pdu) else one.pdu, version):
+        for need in required_keys(one if isinstance(one, Pdu) else one.pdu, version):
             key = need.server, need.key_id
             latest[key] = max(latest.get(key, 0), need.valid_at)
     return [KeyNeed(server, key_id, valid_at) for (server, key_id), valid_at in latest.items()]
@@ -74,7 +74,7 @@ def _needs(parsed: Sequence[tuple[Parsed, RoomVersion]]) -> list[KeyNeed]:
 async def are_signed(keys: KeyRing, pdus: Iterable[Pdu], version: RoomVersion, now_ms: int) -> bool:
     """Whether each of the events has all the signatures that it needs."""
     events = list(pdus)
-    known = await keys.keys_for(set().union(*(needs_of(pdu, version) for pdu in events)))
+    known = await keys.keys_for(set().union(*(required_keys(pdu, version) for pdu in events)))
     return all(isinstance(verify_event(pdu, version, known, now_ms), Verified) for pdu in events)
 
 

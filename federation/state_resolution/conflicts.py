@@ -12,7 +12,7 @@ from federation.events import EventId, StateKey
 StateSet = Mapping[StateKey, EventId]
 
 
-def split(state_sets: Sequence[StateSet]) -> tuple[dict[StateKey, EventId], set[EventId]]:
+def split_conflicts(state_sets: Sequence[StateSet]) -> tuple[dict[StateKey, EventId], set[EventId]]:
     """The unconflicted state map and the conflicted state set.
 
     "If a given key *K* is present in every *Si* with the same value *V* in each state map, then the pair

@@ -7,7 +7,7 @@ from federation.events import CREATE, EventId, Pdu, create_event_id
 from federation.matrix.room_version import RoomVersion
 
 
-class Events:
+class EventSource:
     """Looks events up and remembers which it did not find, so that they are all asked for at once."""
 
     __slots__ = ("_absent", "_auth_edges", "_loaded", "missing", "version")

@@ -12,13 +12,18 @@ import heapq
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from federation.auth_rules import Refused, check, state_needed
+from federation.auth_rules import Refused, check, required_state
 from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
 from federation.auth_rules.levels import Level, PowerLevels
 from federation.events import CREATE, EventId, Pdu, StateKey
 from federation.matrix.room_version import RoomVersion
-from federation.state_resolution.conflicts import StateSet, auth_difference, conflicted_state_subgraph, split
-from federation.state_resolution.events import Events
+from federation.state_resolution.conflicts import (
+    StateSet,
+    auth_difference,
+    conflicted_state_subgraph,
+    split_conflicts,
+)
+from federation.state_resolution.events import EventSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,8 @@ def resolve(
     first, *others = state_sets
     if all(state_set == first for state_set in others):
         return Resolution(first)
-    unconflicted, conflicted = split(state_sets)
-    source = Events(events, auth_edges, absent, version)
+    unconflicted, conflicted = split_conflicts(state_sets)
+    source = EventSource(events, auth_edges, absent, version)
 
     full_conflicted_set = _full_conflicted_set(state_sets, conflicted, source)
     if source.missing:
@@ -80,8 +85,8 @@ def resolve(
     # 2. Apply the *iterative auth checks algorithm*, starting from the *unconflicted state map* (v2.1: from
     #    an *empty*    state map), to the list of events from the previous step to get a partially resolved
     #    state.
-    replayed = Replay(dict(start))
-    replay(sorted_power_events, replayed, rejected, source)
+    replayed = AuthCheckResult(dict(start))
+    iterative_auth_checks(sorted_power_events, replayed, rejected, source)
 
     # 3. Take all remaining events that weren't picked in step 1 and order them by the mainline ordering
     #    based on the    power level in the partially resolved state obtained in step 2.
@@ -92,7 +97,7 @@ def resolve(
 
     # 4. Apply the *iterative auth checks algorithm* on the partial resolved state and the list of events
     #    from the    previous step.
-    replay(ordered, replayed, rejected, source)
+    iterative_auth_checks(ordered, replayed, rejected, source)
     if source.missing:
         return NeedEvents(frozenset(source.missing))
 
@@ -102,7 +107,7 @@ def resolve(
 
 
 def _full_conflicted_set(
-    state_sets: Sequence[StateSet], conflicted: set[EventId], source: Events
+    state_sets: Sequence[StateSet], conflicted: set[EventId], source: EventSource
 ) -> set[EventId]:
     """The specification: "The *full conflicted set* is the union of the conflicted state set, the
     conflicted state subgraph, and the auth difference"; in v2 without the subgraph."""
@@ -114,7 +119,7 @@ def _full_conflicted_set(
 
 
 def _load(
-    full_conflicted_set: set[EventId], start: Mapping[StateKey, EventId], source: Events
+    full_conflicted_set: set[EventId], start: Mapping[StateKey, EventId], source: EventSource
 ) -> dict[EventId, Pdu]:
     """The events of the full conflicted set, but for absent ones. Whatever they will be checked against is
     looked up as well, so that all that is missing is asked for at once."""
@@ -123,7 +128,7 @@ def _load(
         for auth_event in pdu.auth_events:
             source.get(auth_event)
         source.create_of(pdu)
-        for key in state_needed(pdu, source.version):
+        for key in required_state(pdu, source.version):
             if key in start:
                 source.get(start[key])
     if POWER_LEVELS in start:
@@ -145,7 +150,7 @@ def is_power_event(pdu: Pdu) -> bool:
 
 
 def with_auth_chains(
-    power_events: Iterable[EventId], full_conflicted_set: Container[EventId], events: Events
+    power_events: Iterable[EventId], full_conflicted_set: Container[EventId], events: EventSource
 ) -> dict[EventId, set[EventId]]:
     """Step 1: "For each such power event *P*, enlarge *X* by adding the events in the auth chain of *P*
     which also belong to the full conflicted set." The result has each event's auth events in *X*.
@@ -165,7 +170,9 @@ def with_auth_chains(
     return graph
 
 
-def reverse_topological_power_ordering(graph: dict[EventId, set[EventId]], events: Events) -> list[EventId]:
+def reverse_topological_power_ordering(
+    graph: dict[EventId, set[EventId]], events: EventSource
+) -> list[EventId]:
     """The specification: "The reverse topological power ordering can be found by sorting the events using
     Kahn's algorithm for topological sorting, and at each step selecting, among all the candidate vertices,
     the smallest vertex using the above comparison relation."""
@@ -188,7 +195,7 @@ def reverse_topological_power_ordering(graph: dict[EventId, set[EventId]], event
     return ordered
 
 
-def _comparison(graph: Iterable[EventId], events: Events) -> dict[EventId, tuple[Level, int, EventId]]:
+def _comparison(graph: Iterable[EventId], events: EventSource) -> dict[EventId, tuple[Level, int, EventId]]:
     """For events *x* and *y*, *x* < *y* if
 
     1. *x*'s sender has *greater* power level than *y*'s sender, when looking at their respective
@@ -210,7 +217,7 @@ def _comparison(graph: Iterable[EventId], events: Events) -> dict[EventId, tuple
 
 
 def mainline_ordering(
-    event_ids: Iterable[EventId], power_levels: EventId | None, events: Events
+    event_ids: Iterable[EventId], power_levels: EventId | None, events: EventSource
 ) -> list[EventId]:
     """The mainline ordering based on these power levels: for events *x* and *y*, *x* < *y* if
 
@@ -225,11 +232,11 @@ def mainline_ordering(
     line = _mainline(power_levels, events)
     age = {event_id: index for index, event_id in enumerate(reversed(line), start=1)}
     pdus = [pdu for pdu in map(events.get, event_ids) if pdu is not None]
-    pdus.sort(key=lambda pdu: (_position(pdu, age, events), pdu.origin_server_ts, pdu.event_id))
+    pdus.sort(key=lambda pdu: (_mainline_position(pdu, age, events), pdu.origin_server_ts, pdu.event_id))
     return [pdu.event_id for pdu in pdus]
 
 
-def _mainline(power_levels: EventId | None, events: Events) -> list[EventId]:
+def _mainline(power_levels: EventId | None, events: EventSource) -> list[EventId]:
     """The specification: "Let *P* = *P0* be an `m.room.power_levels` event. Starting with *i* = 0,
     repeatedly fetch *Pi+1*, the `m.room.power_levels` event in the `auth_events` of *Pi*." """
     line = []
@@ -240,7 +247,7 @@ def _mainline(power_levels: EventId | None, events: Events) -> list[EventId]:
     return line
 
 
-def _position(pdu: Pdu, age: dict[EventId, int], events: Events) -> int:
+def _mainline_position(pdu: Pdu, age: dict[EventId, int], events: EventSource) -> int:
     """The specification: "Find the smallest index *j* ≥ 1 for which *ej* belongs to the mainline of *P*. If
     such a *j* exists, then *ej* = *Pi* for some unique index *i* ≥ 0. Otherwise set *i* = ∞"."""
     passed = []
@@ -257,14 +264,16 @@ def _position(pdu: Pdu, age: dict[EventId, int], events: Events) -> int:
 
 
 @dataclass(slots=True)
-class Replay:
+class AuthCheckResult:
     """A state in the making, and what the rules kept out of it."""
 
     state: dict[StateKey, EventId]
     refused: dict[EventId, Refused] = field(default_factory=dict)
 
 
-def replay(event_ids: Iterable[EventId], into: Replay, rejected: Container[EventId], events: Events) -> None:
+def iterative_auth_checks(
+    event_ids: Iterable[EventId], into: AuthCheckResult, rejected: Container[EventId], events: EventSource
+) -> None:
     """The specification: "The *iterative auth checks algorithm* takes as input an initial room state and a
     sorted list of state events, and constructs a new room state by iterating through the event list and
     applying the state event to the room state if the state event is allowed by the authorization rules. If
@@ -282,7 +291,7 @@ def replay(event_ids: Iterable[EventId], into: Replay, rejected: Container[Event
 
 
 def _auth_state(
-    pdu: Pdu, state: Mapping[StateKey, EventId], rejected: Container[EventId], events: Events
+    pdu: Pdu, state: Mapping[StateKey, EventId], rejected: Container[EventId], events: EventSource
 ) -> dict[StateKey, Pdu]:
     """The specification: "If a `(event_type, state_key)` key that is required for checking the
     authorization rules is not present in the state, then the appropriate state event from the event's
@@ -298,7 +307,7 @@ def _auth_state(
         create = events.create_of(pdu)
         if create is not None and create.event_id not in rejected:
             auth_state[CREATE] = create
-    for key in state_needed(pdu, events.version):
+    for key in required_state(pdu, events.version):
         resolved = state.get(key)
         if resolved is not None and resolved not in rejected:
             entry = events.get(resolved)

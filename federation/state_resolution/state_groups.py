@@ -25,7 +25,7 @@ class StateGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredState:
     """How a state is kept: the changes since a parent, or, without one, all of it. None takes a key out."""
 
     parent: int | None
@@ -33,7 +33,7 @@ class Kept:
     entries: Mapping[StateKey, EventId | None]
 
 
-def changes(
+def state_changes(
     before: Mapping[StateKey, EventId], after: Mapping[StateKey, EventId]
 ) -> dict[StateKey, EventId | None]:
     """What has to be done to one state to get the other."""
@@ -42,16 +42,16 @@ def changes(
     return changed
 
 
-def how_to_keep(parent: StateGroup | None, state: Mapping[StateKey, EventId]) -> Kept:
+def choose_storage(parent: StateGroup | None, state: Mapping[StateKey, EventId]) -> StoredState:
     """By its difference from the parent, unless that is far from its snapshot or differs in most."""
     if parent is not None and parent.distance < MAX_DISTANCE:
-        difference = changes(parent.state, state)
+        difference = state_changes(parent.state, state)
         if 2 * len(difference) <= len(state):
-            return Kept(parent.id, parent.distance + 1, difference)
-    return Kept(None, 0, state)
+            return StoredState(parent.id, parent.distance + 1, difference)
+    return StoredState(None, 0, state)
 
 
-def rebuilt(chain: Iterable["StateGroupRow"]) -> dict[StateKey, EventId]:
+def rebuild_state(chain: Iterable["StateGroupRow"]) -> dict[StateKey, EventId]:
     """The state that a snapshot and the changes after it lead to."""
     state: dict[StateKey, EventId] = {}
     for row in chain:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from federation.events.room_event import StreamedEvent, Wanted, everything
+from federation.events.room_event import EventFilter, StreamedEvent, match_all
 from storage.concurrency import SingleFlight
 from storage.database import Connection, Database
 from storage.rooms import stream as consumers
@@ -100,12 +100,12 @@ class EventStream(ABC):
             self._publish_uncached()
         self._database.session.notify(TOPIC)
 
-    def reader(self, after: int, wanted: Wanted = everything) -> "StreamReader":
+    def reader(self, after: int, wanted: EventFilter = match_all) -> "StreamReader":
         return StreamReader(self, after, wanted)
 
     @contextlib.asynccontextmanager
     async def subscription(
-        self, name: str, *, from_now: bool = False, wanted: Wanted = everything
+        self, name: str, *, from_now: bool = False, wanted: EventFilter = match_all
     ) -> AsyncIterator["Subscription"]:
         """Read under a name with a durable cursor. Waits until no other process reads under that name.
 
@@ -166,7 +166,7 @@ class EventStream(ABC):
 class StreamReader:
     """Reads the stream from a position on, and skips events for which `wanted` is false."""
 
-    def __init__(self, stream: EventStream, after: int, wanted: Wanted = everything) -> None:
+    def __init__(self, stream: EventStream, after: int, wanted: EventFilter = match_all) -> None:
         self._stream = stream
         self._wanted = wanted
         self._position = after
@@ -213,7 +213,7 @@ class Subscription:
     same entries again."""
 
     def __init__(
-        self, stream: EventStream, database: Database, name: str, term: int, wanted: Wanted = everything
+        self, stream: EventStream, database: Database, name: str, term: int, wanted: EventFilter = match_all
     ) -> None:
         self._database = database
         self._name = name

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from federation.matrix.canonical_json import NotCanonical, encode
-from federation.matrix.identifiers import fits, is_room_id, is_user_id
+from federation.matrix.identifiers import has_valid_length, is_room_id, is_user_id
 from federation.rooms.server_acl import ServerAcl
 from federation.transactions.edus import (
     MAX_PRESENCES,
@@ -112,7 +112,7 @@ def _is_status(status: object) -> bool:
     return (
         isinstance(status, str)
         and "\0" not in status
-        and (fits(status) or len(status.encode("utf-8", "surrogatepass")) <= MAX_STATUS_BYTES)
+        and (has_valid_length(status) or len(status.encode("utf-8", "surrogatepass")) <= MAX_STATUS_BYTES)
     )
 
 
@@ -192,7 +192,7 @@ def parse_edu(edu: object, origin: str) -> Edu | MalformedEdu:
     if not isinstance(edu, dict):
         return MalformedEdu("", "an EDU must be an object")
     edu_type, content = edu.get("edu_type"), edu.get("content")
-    if not isinstance(edu_type, str) or not fits(edu_type) or not isinstance(content, dict):
+    if not isinstance(edu_type, str) or not has_valid_length(edu_type) or not isinstance(content, dict):
         return MalformedEdu("", "an EDU must have an edu_type and a content")
     reader = _PARSERS.get(edu_type)
     if reader is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federation.matrix.identifiers import domain, fits, is_event_id, is_room_id, is_user_id
+from federation.matrix.identifiers import domain, has_valid_length, is_event_id, is_room_id, is_user_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class InvalidEdu(Exception):
 def require_text(content: Mapping[str, Any], name: str) -> str:
     """Return a string of at most 255 bytes without NUL, which Postgres cannot store."""
     value = content.get(name)
-    if not isinstance(value, str) or "\0" in value or not fits(value):
+    if not isinstance(value, str) or "\0" in value or not has_valid_length(value):
         raise InvalidEdu(f"{name} is not a string, is too long, or contains NUL")
     return value
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from federation.events import EventId
-from federation.events.received import Accepted, Receipt, SoftFailed
+from federation.events.received import Accepted, ReceiveResult, SoftFailed
 
 MAX_PDUS: Final = 50
 MAX_EDUS: Final = 100
@@ -47,7 +47,7 @@ def parse_transaction(body: object) -> Transaction | InvalidTransaction:
     return Transaction(tuple(pdus), tuple(edus))
 
 
-def encode_results(results: Mapping[EventId, Receipt]) -> bytes:
+def encode_results(results: Mapping[EventId, ReceiveResult]) -> bytes:
     """Return the response with a result for each PDU: "The value is an error message if the PDU failed".
 
     A soft-failed event was accepted, and its sender need not know more. `PROCESSED` is read by other Palaver

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from federation.events import EventId, Pdu, StateKey, view
+from federation.events import EventId, Pdu, StateKey, make_pdu
 from federation.matrix import canonical_json
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.state_resolution.resolve import Resolution, resolve
@@ -52,7 +52,7 @@ class Room:
             "auth_events": [before[one] for one in self._authorising(key, sender, content) if one in before],
         }
         version = ROOM_VERSIONS[self.version]
-        self.events[name] = view(event, canonical_json.encode(event), name, version)
+        self.events[name] = make_pdu(event, canonical_json.encode(event), name, version)
         self.state_after[name] = {**before, key: name}
         return name
 

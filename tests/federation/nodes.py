@@ -25,10 +25,10 @@ from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls, TlsFiles
 from federation.http.services import Node as WireNode
 from federation.http.services import Readiness
-from federation.keys.server_keys import OwnKeys, key_from_seed, published
+from federation.keys.server_keys import LocalKeys, key_from_seed, make_key_document
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.memberships.outgoing import Membership
 from federation.memberships.send_join_answer import MOST_MEMBERS_IN_FULL
@@ -55,8 +55,8 @@ TOLD = (
 )
 
 
-def keys_of(name: str) -> OwnKeys:
-    return OwnKeys(key_from_seed("test", name.encode().ljust(32, b".")))
+def keys_of(name: str) -> LocalKeys:
+    return LocalKeys(key_from_seed("test", name.encode().ljust(32, b".")))
 
 
 def signer_of(name: str) -> Signer:
@@ -270,7 +270,7 @@ class Nodes:
         known = self._addresses.get(name)
         return name if known is None or known.address is None else known.address
 
-    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
+    def _app(self, node: Node, keys: LocalKeys) -> web.Application:
         @web.middleware
         async def gate(request: web.Request, handler: Any) -> web.StreamResponse:
             if node.is_down:
@@ -279,9 +279,9 @@ class Nodes:
             return response
 
         def document() -> bytes:
-            return orjson.dumps(published(node.name, keys, now_ms()))
+            return orjson.dumps(make_key_document(node.name, keys, now_ms()))
 
-        app = make_app(WireNode(document, Readiness, "test", Rules(LOOPBACK)), Limits())
+        app = make_app(WireNode(document, Readiness, "test", AdmissionRules(LOOPBACK)), Limits())
         app.middlewares.append(gate)
         serve(app, node.homeserver)
         return app

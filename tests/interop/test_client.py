@@ -18,7 +18,7 @@ from federation.client.peer_settings import CertificateFiles, ConfiguredPeers
 from federation.client.requests import request_target
 from federation.client.resolver import Resolver
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import KeyNeed, OwnKeys, key_from_seed, published, rotate
+from federation.keys.server_keys import KeyNeed, LocalKeys, key_from_seed, make_key_document, rotate
 from federation.matrix.errors import MatrixError
 from federation.peers.request_authenticator import AuthenticatedRequest, RequestAuthenticator
 from storage.database import Database
@@ -40,7 +40,7 @@ class Us:
     """As much of a server as it takes to be believed: keys, a client, and a check of who asks."""
 
     server: LoopbackServer
-    keys: OwnKeys = field(default_factory=lambda: OwnKeys(key_from_seed("first", b"1" * 32)))
+    keys: LocalKeys = field(default_factory=lambda: LocalKeys(key_from_seed("first", b"1" * 32)))
     came: list[AuthenticatedRequest] = field(default_factory=list)
     refused: list[MatrixError] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Us:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.path.startswith("/_matrix/key/v2/server"):
-            return web.json_response(published(self.name, self.keys, now_ms()))
+            return web.json_response(make_key_document(self.name, self.keys, now_ms()))
         try:
             self.came.append(await self.authenticator.authenticate(request))
         except MatrixError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from federation.auth_rules import selected
+from federation.auth_rules import auth_event_keys
 from federation.client.requests import request_target
 from federation.events import Pdu, Template, build
 from federation.http.server.tls import TlsFiles
@@ -66,7 +66,7 @@ async def forge(
         prev_events=list(heads), prev_depths=[head.depth for head in heads.values()],
     )  # fmt: skip
     switches = ROOM_VERSIONS[version]
-    auth = [state[key] for key in selected(template, switches) if key in state]
+    auth = [state[key] for key in auth_event_keys(template, switches) if key in state]
     whole = {name: getattr(template, name) for name in template.__slots__} | {"auth_events": auth}
     made = build(Template(**whole), switches, signer_of(third.name))
     assert isinstance(made, Pdu), made

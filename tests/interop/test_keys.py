@@ -8,7 +8,7 @@ import pytest
 
 from federation.client.requests import request_target
 from federation.http.server.tls import TlsFiles
-from federation.keys.key_documents import KeyDocument, Notary, read
+from federation.keys.key_documents import KeyDocument, NotaryKeys, parse_key_document
 from federation.matrix.signatures import VerifyKey
 from tests.federation.http.key_nodes import KeyNodes
 from tests.federation.nodes import Node, keys_of, now_ms
@@ -45,7 +45,7 @@ def answered(node: Node, route: str) -> list[int]:
 async def test_we_vouch_for_a_synapse(node: Node, synapse: Synapse) -> None:
     """Whoever asks gets its signature and ours; both hold."""
     us = keys_of(node.name).current
-    vouching = Notary(node.name, {us.key_id: VerifyKey(bytes(us.signing_key.verify_key), now_ms())})
+    vouching = NotaryKeys(node.name, {us.key_id: VerifyKey(bytes(us.signing_key.verify_key), now_ms())})
     published = await node.client.request("GET", synapse.server_name, KEY_SERVER, signed=False)
     here = Homeserver(f"https://{node.name}", synapse.homeserver._tls)
     question = {"server_keys": {synapse.server_name: {}, "localhost:1": {}}}
@@ -56,7 +56,7 @@ async def test_we_vouch_for_a_synapse(node: Node, synapse: Synapse) -> None:
     await here.close()
     for answer in answers:
         [document] = answer["server_keys"]
-        believed = read(document, synapse.server_name, now_ms(), vouching)
+        believed = parse_key_document(document, synapse.server_name, now_ms(), vouching)
         assert isinstance(believed, KeyDocument), believed
         assert {one.key_id for one in believed.keys} == set(published["verify_keys"])
 

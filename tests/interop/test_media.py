@@ -27,9 +27,9 @@ from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls, TlsFiles
 from federation.http.services import MEDIA, MediaForPeers, Node, Readiness
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import OwnKeys, key_from_seed, published
+from federation.keys.server_keys import LocalKeys, key_from_seed, make_key_document
 from federation.matrix.errors import MatrixError
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.media.fetcher import MediaFetcher
 from federation.media.media import MediaSettings
 from federation.media.repository import Media
@@ -48,7 +48,7 @@ from tests.support.tls import Authority
 
 pytestmark = pytest.mark.interop
 
-KEYS = OwnKeys(key_from_seed("first", b"m" * 32))
+KEYS = LocalKeys(key_from_seed("first", b"m" * 32))
 
 
 def now_ms() -> int:
@@ -91,7 +91,10 @@ async def us(authority: Authority, database: Database, tmp_path: Path) -> AsyncI
 
         limits, seen = Limits(), Recorder()
         node = Node(
-            lambda: orjson.dumps(published(name, KEYS, now_ms())), Readiness, "1.2.3", Rules(LOOPBACK)
+            lambda: orjson.dumps(make_key_document(name, KEYS, now_ms())),
+            Readiness,
+            "1.2.3",
+            AdmissionRules(LOOPBACK),
         )
         app = make_app(
             node, limits, (*media_download.ROUTES, *media_thumbnail.ROUTES, *media_unauthenticated.ROUTES)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from bridge.control.client import ask_node, stream_node
 from federation.http.server.development_certificate import ensure
-from federation.keys.own_keys import OwnKeyFiles
+from federation.keys.local_keys import LocalKeyFiles
 from storage.connect import DatabaseAddress
 from storage.errors import LocalError
 from tests.support.node import Node
@@ -148,7 +148,7 @@ class AgentNode(Node):
     def signing_key(self) -> str:
         """The line that other operators have to enter, as `palaver keys show` prints it."""
         self.data.mkdir(mode=0o700, exist_ok=True)
-        OwnKeyFiles(self.data).load_or_create()
+        LocalKeyFiles(self.data).load_or_create()
         shown = subprocess.run(
             [str(self.command), "keys", "show"],
             cwd=self.directory, env=self.env, check=True, capture_output=True, text=True, timeout=TIMEOUT,

@@ -10,7 +10,7 @@ from typing import Any
 from federation.client.errors import PeerUnreachable
 from federation.client.peer_events import RemoteState, StateIds
 from federation.events import EventId, Pdu
-from federation.events.graph import backwards, between
+from federation.events.graph import walk_backwards, walk_missing_events
 from federation.keys.server_keys import KeyNeed
 from federation.matrix.errors import PeerError
 from federation.matrix.signatures import VerifyKey
@@ -76,7 +76,7 @@ class PeerRoom:
         self._come("missing_events", room_id)
         if self.no_missing:
             raise PeerError(peer, "answered 404")
-        walk = between(latest, earliest, self.room.events, limit=limit, min_depth=min_depth)
+        walk = walk_missing_events(latest, earliest, self.room.events, limit=limit, min_depth=min_depth)
         return self._given(walk.found)
 
     async def state_ids(self, peer: str, room_id: str, event_id: EventId) -> StateIds:
@@ -112,7 +112,7 @@ class PeerRoom:
         self._come("backfill", room_id)
         if self.no_missing:
             raise PeerError(peer, "answered 404")
-        return self._given(backwards(event_ids, self.room.events, limit).found)
+        return self._given(walk_backwards(event_ids, self.room.events, limit).found)
 
     async def sign(self, server: str, event: Mapping[str, Any]) -> Any:
         self._come("sign", server)

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from federation.client.peer_settings import CertificateFiles
-from federation.keys.server_keys import OwnKey
+from federation.keys.server_keys import LocalKey
 from federation.matrix.signatures import sign
 from tests.support.loopback_server import LoopbackServer
 from tests.support.neighbourhood import Neighbourhood
@@ -19,13 +19,13 @@ class KeyServer:
     what a hostile server would say."""
 
     name: str
-    key: OwnKey
+    key: LocalKey
     server: LoopbackServer
     answer: Any = None
     status: int = 200
     vouched: dict[str, Any] = field(default_factory=dict)
     queries: list[dict[str, Any]] = field(default_factory=list)
-    vouches_with: OwnKey | None = None
+    vouches_with: LocalKey | None = None
 
     @property
     def asked(self) -> int:
@@ -49,7 +49,7 @@ class KeyServer:
 
 
 async def key_server(
-    neighbourhood: Neighbourhood, host: str, key: OwnKey, files: CertificateFiles | None = None
+    neighbourhood: Neighbourhood, host: str, key: LocalKey, files: CertificateFiles | None = None
 ) -> KeyServer:
     """It publishes `key`. Its name has its port, so that nobody is asked for the way."""
 

@@ -13,14 +13,14 @@ from federation.client.connections import PeerConnections
 from federation.client.dns import Dns
 from federation.client.peer_settings import CertificateFiles, ConfiguredPeers, PeerSettings
 from federation.client.resolver import Resolver
-from federation.keys.server_keys import OwnKeys, key_from_seed
+from federation.keys.server_keys import LocalKeys, key_from_seed
 from federation.matrix.networks import Network
 from federation.observer import HomeserverObserver, Outcome
 from tests.support.loopback_server import Certificates, Handler, LoopbackServer
 from tests.support.name_server import NameServer
 
 OWN_NAME = "us.test"
-OWN_KEYS = OwnKeys(key_from_seed("own", b"o" * 32))
+OWN_KEYS = LocalKeys(key_from_seed("own", b"o" * 32))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
-from federation.auth_rules import Allowed, Refused, Verdict, check, check_independent, selected
+from federation.auth_rules import Allowed, Refused, Verdict, auth_event_keys, check, check_independent
 from federation.events import EventId, Pdu, Signer, StateKey, Template, build, parse
 from federation.events.event_signatures import add_signature
 from federation.matrix.identifiers import domain
@@ -95,7 +95,7 @@ class Room:
         )
         if auth is None:
             state = self.state(after)
-            auth = [state[key] for key in selected(template, self.version) if key in state]
+            auth = [state[key] for key in auth_event_keys(template, self.version) if key in state]
         with_auth = Template(
             **{name: getattr(template, name) for name in template.__slots__}
             | {"auth_events": [a.event_id for a in auth]}
@@ -169,7 +169,7 @@ class Room:
         """The auth events that a message of this sender has at the head of the room."""
         template = Template("m.room.message", sender, {}, self.now)
         state = self.state()
-        return [state[key] for key in selected(template, self.version) if key in state]
+        return [state[key] for key in auth_event_keys(template, self.version) if key in state]
 
     def verdict(self, pdu: Pdu, state: Mapping[StateKey, Pdu] | None = None) -> Verdict:
         """What the rules say of the event, against the state before it or another."""

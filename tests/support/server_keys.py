@@ -3,24 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federation.keys.server_keys import OwnKey, key_from_seed
+from federation.keys.server_keys import LocalKey, key_from_seed
 from federation.matrix.signatures import encode_base64, sign
 
 NOW = 1_700_000_000_000
 DAY = 24 * 3600 * 1000
 
 
-def key(version: str, seed: str = "") -> OwnKey:
+def key(version: str, seed: str = "") -> LocalKey:
     """The same key for the same words."""
     return key_from_seed(version, (seed + version).encode().ljust(32, b".")[:32])
 
 
 def key_document(
     server_name: str,
-    *keys: OwnKey,
+    *keys: LocalKey,
     until: Any = NOW + DAY,
     old: Mapping[str, Any] | None = None,
-    signers: Sequence[OwnKey] | None = None,
+    signers: Sequence[LocalKey] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What `/_matrix/key/v2/server` answers; signed by all its keys unless `signers` says otherwise."""
@@ -36,13 +36,13 @@ def key_document(
     return document
 
 
-def old_key(one: OwnKey, expired_ts: Any) -> dict[str, Any]:
+def old_key(one: LocalKey, expired_ts: Any) -> dict[str, Any]:
     return {one.key_id: {"key": one.public, "expired_ts": expired_ts}}
 
 
-def public(one: OwnKey) -> bytes:
+def public(one: LocalKey) -> bytes:
     return bytes(one.signing_key.verify_key)
 
 
-def text(one: OwnKey) -> str:
+def text(one: LocalKey) -> str:
     return encode_base64(public(one))

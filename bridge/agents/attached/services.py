@@ -11,7 +11,7 @@ from bridge.agents.attached.tokens import AgentTokens, Holder, Token, read_beare
 from bridge.agents.attached.work import AttachedWork
 from bridge.agents.routing_table import RoutingTable
 from federation.matrix.errors import MatrixError, limit_exceeded
-from federation.matrix.networks import LOOPBACK, Address, Network, is_within, neighbourhood, read_address
+from federation.matrix.networks import LOOPBACK, Address, Network, is_within, limited_network, read_address
 from federation.peers.limits import Buckets, Rate
 
 OF_AGENT: Final = Rate(500, 5_000)
@@ -46,7 +46,7 @@ class AgentServices:
         address = _address(request.remote)
         is_counted = address is not None and not is_within(address, self.limits.shared_addresses)
         if address is not None and is_counted:
-            excess = self._failures.take(neighbourhood(address), self.limits.failures, self.monotonic())
+            excess = self._failures.take(limited_network(address), self.limits.failures, self.monotonic())
             if excess is not None:
                 sentence = "Too many requests from your address had no good token."
                 raise limit_exceeded(sentence, 429, excess.retry_after_ms)
@@ -56,7 +56,7 @@ class AgentServices:
             words = "There is no token." if token is None else "The token is not known, or not good any more."
             raise MatrixError("M_UNKNOWN_TOKEN", words, 401)
         if address is not None and is_counted:
-            self._failures.give_back(neighbourhood(address), self.limits.failures)
+            self._failures.give_back(limited_network(address), self.limits.failures)
         if holder.agent_id != request.match_info["agent_id"]:
             raise MatrixError("M_FORBIDDEN", "The token is another agent's.", 403)
         return token, holder

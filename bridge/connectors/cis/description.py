@@ -9,13 +9,13 @@ from bridge.connectors.cis.protocol.rooms import BroadcastRoom, room_id, wrong_n
 from bridge.connectors.cis.settings import HEALTH, NAME
 from bridge.connectors.description import Description, LiveKind
 from bridge.peers.peer import Peer
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 from storage.errors import LocalError
 
 
 def wrong_peer(peer: Peer) -> LocalError | None:
     """Its rooms have names that Matrix allows."""
-    if not fits(room_id(BroadcastRoom(peer.node_id))):
+    if not has_valid_length(room_id(BroadcastRoom(peer.node_id))):
         return LocalError(
             f"The id of the peer's broadcast room would have more than {MAX_BYTES} bytes.",
             "It needs a shorter name.",

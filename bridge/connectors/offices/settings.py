@@ -6,7 +6,7 @@ from typing import Final, Literal
 from bridge.connectors.offices.cluster.links import BrokerAddress
 from bridge.connectors.offices.protocol.errors import Profile
 from bridge.connectors.offices.protocol.versions import Line
-from federation.matrix.globs import STAR, fits
+from federation.matrix.globs import STAR, matches_glob
 
 Approval = Literal["auto", "ask", "deny"]
 
@@ -26,7 +26,7 @@ class ApprovalRule:
     approvers: tuple[str, ...] = ()
 
     def is_for(self, office_id: str, tool_name: str) -> bool:
-        return fits(self.office, office_id) and fits(self.tool, tool_name)
+        return matches_glob(self.office, office_id) and matches_glob(self.tool, tool_name)
 
 
 NOBODY_IS_ASKED: Final = ApprovalRule()

@@ -12,7 +12,7 @@ from typing import Final
 
 from bridge.agents.attached.tokens import ID_BYTES, SECRET_BYTES, Token
 from bridge.connectors.offices.protocol.events import MOST_BYTES, ROLES, is_name
-from federation.matrix.globs import fits
+from federation.matrix.globs import matches_glob
 
 PREFIX: Final = "plo_"
 MOST_PATTERNS: Final = 100
@@ -41,7 +41,7 @@ class Grant:
 
     def allows_office(self, office_id: str) -> bool:
         """A `*` also stands for an `@` and the node behind it."""
-        return not self.offices or any(fits(pattern, office_id) for pattern in self.offices)
+        return not self.offices or any(matches_glob(pattern, office_id) for pattern in self.offices)
 
 
 def make_token(id_bytes: bytes, secret: bytes) -> Token:

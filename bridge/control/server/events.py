@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bridge.control.server.arguments import Arguments
 from bridge.control.server.lookup import find_event, find_room
-from federation.events.graph import in_order
+from federation.events.graph import topological_order
 from federation.homeserver import Homeserver
 from federation.matrix.identifiers import domain
 from federation.rooms.receive_checks import KnownEvent
@@ -122,7 +122,7 @@ async def _depth(homeserver: Homeserver, room_id: str, start: str | None) -> int
 def _newest_first(nodes: list[GraphNode]) -> list[GraphNode]:
     """Sort by the edges of the graph: the depth is chosen by the sender and cannot be relied on."""
     by_id = {node.event_id: node for node in reversed(nodes)}
-    order = in_order({event_id: node.prev_events for event_id, node in by_id.items()})
+    order = topological_order({event_id: node.prev_events for event_id, node in by_id.items()})
     return [by_id[event_id] for event_id in reversed(order)]
 
 

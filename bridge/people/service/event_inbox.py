@@ -15,7 +15,7 @@ from typing import Final
 
 from bridge.matrix.backend import MatrixBackend
 from bridge.observability.report import Report
-from federation.events.room_event import StreamedEvent, Wanted, as_json, everything, from_json
+from federation.events.room_event import EventFilter, StreamedEvent, from_json, match_all, to_json
 from federation.matrix.canonical_json import decode, encode
 from storage import inbox
 from storage.concurrency import BackgroundTasks
@@ -61,7 +61,7 @@ class EventInbox:
         handle: Handle,
         report: Report,
         *,
-        wanted: Wanted = everything,
+        wanted: EventFilter = match_all,
         queue_of: QueueOf = room_of,
     ) -> None:
         self._side = side
@@ -207,7 +207,7 @@ class _Queues:
 def _row(entry: StreamedEvent, queue: str) -> NewEntry:
     event = entry.event
     # No deeper than the event itself, which could be encoded.
-    value = {**as_json(event), "kind": entry.kind, "invite_state": list(entry.invite_state)}
+    value = {**to_json(event), "kind": entry.kind, "invite_state": list(entry.invite_state)}
     body = encode(value, strict=False)
     return NewEntry(entry.position, _column(queue), event.room_id, event.event_id, body)
 

@@ -14,7 +14,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from bridge.people.texts.text import Text, beginning, cleaned, joined
-from federation.matrix.message_content import Html, code, italic, link, paragraph, sanitised
+from federation.matrix.message_content import Html, code, italic, link, paragraph, sanitise
 
 MOST_NESTED: Final = 20
 """Levels of tags. A text with more is shown as it was written."""
@@ -28,7 +28,7 @@ def to_html(text: str) -> Html:
     tokens = _MARKDOWN.parse(text)
     if any(_depth(token) > MOST_NESTED for token in tokens):
         return _plain(text)
-    return sanitised(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}).strip())
+    return sanitise(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}).strip())
 
 
 def _depth(token: Token) -> int:

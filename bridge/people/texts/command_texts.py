@@ -14,7 +14,7 @@ from bridge.people.texts.task_texts import LONGEST_NAME, SECOND_MS, name_of, req
 from bridge.people.texts.text import Text, one_line
 from bridge.tasks.task import Task
 from bridge.text.times import ago, duration
-from federation.matrix.message_content import Html, bold, code, italic, link, listed, paragraph
+from federation.matrix.message_content import Html, bold, code, html_list, italic, link, paragraph
 
 T = TypeVar("T")
 
@@ -227,7 +227,7 @@ def _paged(command: str, lines: Sequence[Text], page: Page[T], word: str = "") -
 def _list(head: Text | None, lines: Sequence[Text], foot: str) -> Text:
     plain = [*([head.plain] if head is not None else []), *(f"- {line.plain}" for line in lines)]
     html = head.html if head is not None else Html()
-    html += listed(line.html for line in lines)
+    html += html_list(line.html for line in lines)
     return Text(
         "\n".join([*plain, *([foot] if foot else [])]), html + paragraph(italic(foot)) if foot else html
     )

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from federation.events.format import MAX_OWN_CONTENT_BYTES
-from federation.matrix.message_content import HTML, Content, Html, MsgType, code, formatted
+from federation.matrix.message_content import HTML, Content, Html, MsgType, code, formatted_text
 from federation.matrix.message_content import text as plain_content
 
 # Sequences for terminals: ECMA-48, 5.4 (CSI), 5.6 (OSC and the like), and those of two bytes.
@@ -122,7 +122,7 @@ def content_of(
     mark = {MARK: {"kind": kind.value, **({} if task_id is None else {"task_id": task_id})}}
     plain = text.plain
     if _size(plain) + _size(str(text.html)) <= most_bytes:
-        return {**formatted(plain, text.html, msgtype=msgtype, mentions=mentions), **mark}
+        return {**formatted_text(plain, text.html, msgtype=msgtype, mentions=mentions), **mark}
     if _size(plain) > most_bytes:
         plain = _cut(plain, most_bytes)
     return {**plain_content(plain, msgtype=msgtype, mentions=mentions), **mark}

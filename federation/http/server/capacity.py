@@ -6,7 +6,7 @@ A peer that exceeds a limit gets an error.
 from collections import Counter
 from dataclasses import dataclass
 
-from federation.matrix.networks import Address, Network, Refusal, neighbourhood
+from federation.matrix.networks import Address, Network, Refusal, limited_network
 
 KIB = 1024
 
@@ -61,7 +61,7 @@ class Capacity:
 
     def take(self, address: Address) -> "Place | Refusal":
         """Return a slot for a connection from the address, or the reason for refusing it."""
-        who = neighbourhood(address)
+        who = limited_network(address)
         if self.taken >= self._limits.max_connections:
             return Refusal.TOO_MANY
         if self._taken[who] >= self._limits.max_connections_per_address:

@@ -17,7 +17,16 @@ from federation.http.server.connection import Connection, Kind
 from federation.http.server.observer import Observer
 from federation.http.server.peer_certificates import ClientCertificate
 from federation.http.server.tls import failure_of
-from federation.matrix.networks import Address, Plain, Refusal, Refuse, Rules, Tls, admit, read_address
+from federation.matrix.networks import (
+    AcceptPlain,
+    AcceptTls,
+    Address,
+    AdmissionRules,
+    Refusal,
+    Refuse,
+    admit,
+    read_address,
+)
 from storage.concurrency import BackgroundTasks
 
 # Added to the handshake timeout of the event loop, in case the event loop exceeds it.
@@ -30,7 +39,7 @@ class Entrance:
     def __init__(
         self,
         server: web.Server,
-        rules: Rules,
+        rules: AdmissionRules,
         limits: Limits,
         certificates: tls.Tls | None,
         observer: Observer,
@@ -103,7 +112,7 @@ class Entrance:
                 answer = raw_answer(refusals.plain_not_allowed())
                 await say_goodbye(accepted, answer, self._limits.linger_timeout)
             return None
-        return Kind.TLS if isinstance(decision, Tls) else Kind.PLAIN
+        return Kind.TLS if isinstance(decision, AcceptTls) else Kind.PLAIN
 
     async def _shake_hands(self, accepted: socket.socket, place: Place) -> bool:
         assert self._tls is not None, "the rules admit TLS only if there is a certificate"
@@ -135,7 +144,7 @@ class Entrance:
         try:
             async with asyncio.timeout(self._limits.linger_timeout):
                 first = await first_byte(accepted)
-            if isinstance(admit(address, first, self._rules), Plain):
+            if isinstance(admit(address, first, self._rules), AcceptPlain):
                 full = reason is Refusal.TOO_MANY
                 words = refusals.too_many_connections() if full else refusals.too_many_from_address()
                 await say_goodbye(accepted, raw_answer(words), self._limits.linger_timeout)

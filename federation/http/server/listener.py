@@ -18,7 +18,7 @@ from federation.http.server.capacity import Limits
 from federation.http.server.entrance import Entrance
 from federation.http.server.observer import Observer
 from federation.http.server.tls import Tls
-from federation.matrix.networks import LOOPBACK, Network, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules, Network
 from storage.concurrency import BackgroundTasks
 from storage.errors import LocalError
 
@@ -199,7 +199,7 @@ class Listener:
         except BaseException:
             self._close_listening()
             raise
-        rules = Rules(settings.plain_networks, offers_tls=self._tls is not None)
+        rules = AdmissionRules(settings.plain_networks, offers_tls=self._tls is not None)
         self._entrance = Entrance(server, rules, settings.limits, self._tls, self._observer)
         for listening in self._listening:
             self._accepting.supervise(

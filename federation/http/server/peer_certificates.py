@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from federation.matrix.networks import Pinned, Shown, peers_of
+from federation.matrix.networks import PinnedCertificate, PresentedCertificate, peers_of_certificate
 from storage.errors import LocalError
 
 
@@ -28,7 +28,7 @@ class ClientCertificate:
 class PeerCertificates:
     """The certificates of all peers with a configured client certificate."""
 
-    pinned: tuple[tuple[Pinned, x509.Certificate], ...] = ()
+    pinned: tuple[tuple[PinnedCertificate, x509.Certificate], ...] = ()
 
     def required(self) -> frozenset[str]:
         """Return the peers that must present a certificate, in lower case."""
@@ -46,11 +46,13 @@ class PeerCertificates:
         parsed."""
         try:
             certificate = x509.load_der_x509_certificate(der)
-            shown = Shown(fingerprint_of(certificate), _names(certificate), self._signers(certificate))
+            shown = PresentedCertificate(
+                fingerprint_of(certificate), _names(certificate), self._signers(certificate)
+            )
         except (ValueError, UnsupportedAlgorithm):
             # OpenSSL parses some certificates that this library does not.
             return ClientCertificate(der, frozenset())
-        return ClientCertificate(der, peers_of(shown, [pin for pin, _ in self.pinned]))
+        return ClientCertificate(der, peers_of_certificate(shown, [pin for pin, _ in self.pinned]))
 
     def _signers(self, certificate: x509.Certificate) -> frozenset[str]:
         return frozenset(
@@ -88,14 +90,14 @@ def _read(peer: str, path: Path) -> list[x509.Certificate]:
 
 def _pin(
     peer: str, path: Path, certificates: list[x509.Certificate]
-) -> list[tuple[Pinned, x509.Certificate]]:
+) -> list[tuple[PinnedCertificate, x509.Certificate]]:
     """Pin a leaf certificate alone: authorities that follow it in the file have signed others too."""
     leaf = certificates[0]
     if not _is_authority(leaf):
         _check_purpose(peer, path, leaf)
-        return [(Pinned(peer, fingerprint_of(leaf), is_authority=False), leaf)]
+        return [(PinnedCertificate(peer, fingerprint_of(leaf), is_authority=False), leaf)]
     return [
-        (Pinned(peer, fingerprint_of(certificate), is_authority=True), certificate)
+        (PinnedCertificate(peer, fingerprint_of(certificate), is_authority=True), certificate)
         for certificate in certificates
         if _is_authority(certificate)
     ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from federation.client.errors import PeerNotAllowed, PeerRefused, PeerTimedOut, PeerTlsFailure
 from federation.client.well_known import http_date
-from federation.keys.key_documents import KeyDocument, ServerKey, merge, read
+from federation.keys.key_documents import KeyDocument, ServerKey, merge_keys, parse_key_document
 from federation.peers.check.connectivity import (
     on_addresses,
     on_name,
@@ -71,7 +71,7 @@ def on_keys(facts: Facts, place: Place, asked: Asked) -> Iterator[Finding]:
             " letter; or the name, the .well-known or the proxy leads to the wrong place.",
         )
         return
-    document = read(asked.content, facts.server, facts.now_ms)
+    document = parse_key_document(asked.content, facts.server, facts.now_ms)
     if not isinstance(document, KeyDocument):
         yield fault(
             "keys",
@@ -149,7 +149,7 @@ def _on_known(facts: Facts, current: list[ServerKey]) -> Iterator[Finding]:
     """A key id names one key for ever; another key under it is believed once the known one has run out."""
     for key in current:
         known = facts.known_keys.get(key.key_id)
-        if known is not None and merge(known, key, facts.now_ms).public != key.public:
+        if known is not None and merge_keys(known, key, facts.now_ms).public != key.public:
             until = "what it signs is refused"
             if known.expired_ts is None:
                 until += f" until {_moment(known.valid_until_ts)}"

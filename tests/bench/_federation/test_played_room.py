@@ -5,7 +5,7 @@ import pytest
 from bench._federation.played_room import PlayedRoom
 from federation.auth_rules import Allowed, check
 from federation.events import Pdu, parse
-from federation.events.builder import finish
+from federation.events.builder import sign_event
 from federation.events.event_signatures import verify_event
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import Verified
@@ -23,7 +23,7 @@ def room() -> PlayedRoom:
 
 
 def joined(room: PlayedRoom) -> Pdu:
-    join = finish(room.join_template(US, 2_000), VERSION, signer("here.example"))
+    join = sign_event(room.join_template(US, 2_000), VERSION, signer("here.example"))
     assert isinstance(join, Pdu)
     room.take_in(join)
     return join

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from bridge.config.agent_federation import AgentPeer
-from federation.keys.own_keys import OwnKeyFiles
+from federation.keys.local_keys import LocalKeyFiles
 from tests.bridge.cli.conftest import Palaver
 
 
@@ -20,7 +20,7 @@ def test_a_rotation_is_shown_and_stored(palaver: Palaver) -> None:
     """The old key with its expiry, and the new one as other nodes configure it. Private keys are never
     printed."""
     Path("data").mkdir()
-    files = OwnKeyFiles(Path("data"))
+    files = LocalKeyFiles(Path("data"))
     first = files.load_or_create()
     result = palaver("keys", "rotate", "--json")
     assert list(result.json["old_keys"]) == [first.current.key_id]

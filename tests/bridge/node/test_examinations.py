@@ -10,7 +10,7 @@ from bridge.config.config import Config
 from bridge.config.files import LoadedConfig
 from bridge.node.doctor import EXAMINATIONS, Finding, Patient, Verdict, examine
 from bridge.node.registration import write
-from federation.keys.own_keys import OwnKeyFiles
+from federation.keys.local_keys import LocalKeyFiles
 from storage.connect import DatabaseAddress
 from storage.database import Database, connect_once
 from storage.errors import LocalError
@@ -82,7 +82,7 @@ async def test_a_certificate_for_another_name_is_noted(tmp_path: Path) -> None:
 
 async def test_the_signing_key_is_counted(tmp_path: Path) -> None:
     """The current one by its id, the old ones by their number."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     keys = files.rotate(files.load_or_create(), 1)
     found = await _find("signing key", _patient(tmp_path))
     assert keys.current.key_id in found.text

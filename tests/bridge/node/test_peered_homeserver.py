@@ -9,7 +9,7 @@ from bridge.node.homeserver_backend import with_peers, with_plain_http
 from federation.client.peer_settings import ConfiguredPeers, PeerSettings
 from federation.homeserver import HomeserverSettings
 from federation.http.server.listener import ListenerSettings
-from federation.matrix.networks import Plain, Refusal, Refuse, Rules, admit
+from federation.matrix.networks import AcceptPlain, AdmissionRules, Refusal, Refuse, admit
 from federation.peers.policy import policy
 from storage.database import Database
 from tests.bridge.connectors.cis.peered_nodes import peered_nodes
@@ -71,13 +71,13 @@ async def test_published_nodes_speak_plain_http(database: Database) -> None:
     """From when they are added until they are removed; from nowhere else."""
     async with peers_on(database) as peers:
         made = with_plain_http(ListenerSettings((), 0), peers)
-        rules, from_there = Rules(made.plain_networks), ip_address("192.0.2.1")
-        assert isinstance(admit(ip_address("127.0.0.1"), ord("P"), rules), Plain)
+        rules, from_there = AdmissionRules(made.plain_networks), ip_address("192.0.2.1")
+        assert isinstance(admit(ip_address("127.0.0.1"), ord("P"), rules), AcceptPlain)
         assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
         await peers.add(peer("old.test", profile="cis-1.1", url="http://192.0.2.1:7676"))
-        assert admit(from_there, ord("P"), rules) == Plain()
+        assert admit(from_there, ord("P"), rules) == AcceptPlain()
         await peers.trust("old.test", trusted=False)
-        assert admit(from_there, ord("P"), rules) == Plain()
+        assert admit(from_there, ord("P"), rules) == AcceptPlain()
         await peers.remove("old.test")
         assert admit(from_there, ord("P"), rules) == Refuse(Refusal.PLAIN_NOT_ALLOWED)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.people.message import MOST_MENTIONED, Message, reacted, read
-from federation.matrix.message_content import edit, formatted, in_thread, mention, reaction, reply, text
+from federation.matrix.message_content import edit, formatted_text, in_thread, mention, reaction, reply, text
 
 ALICE, WORKER = "@alice:there.test", "@worker-1:here.test"
 
@@ -94,7 +94,7 @@ def test_threads_and_answers() -> None:
 
 def test_an_edit_says_what_is_new() -> None:
     """And what it edits."""
-    said = edit("$old", formatted("new", mention(WORKER, "w"), mentions=[WORKER]))
+    said = edit("$old", formatted_text("new", mention(WORKER, "w"), mentions=[WORKER]))
     assert read(said) == Message("new", "m.text", (WORKER,), replaces="$old", pills=((WORKER, "w"),))
 
 

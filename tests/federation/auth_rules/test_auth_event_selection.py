@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federation.auth_rules import selected, state_needed
+from federation.auth_rules import auth_event_keys, required_state
 from federation.auth_rules.auth_event_selection import JOIN_RULES, POWER_LEVELS
 from federation.events import CREATE, StateKey, Template
 from federation.matrix.room_version import ROOM_VERSIONS
@@ -92,15 +92,15 @@ def test_what_is_selected(
     event = template(type_, content, state_key)
     for version in versions:
         of = ROOM_VERSIONS[version]
-        assert state_needed(event, of) == [*ALWAYS, *more]
-        assert selected(event, of) == [*(ALWAYS[1:] if of.create_event_is_room_id else ALWAYS), *more]
+        assert required_state(event, of) == [*ALWAYS, *more]
+        assert auth_event_keys(event, of) == [*(ALWAYS[1:] if of.create_event_is_room_id else ALWAYS), *more]
 
 
 def test_the_create_event_needs_nothing() -> None:
     """ "The `auth_events` for the `m.room.create` event in a room is empty"."""
     for version in ROOM_VERSIONS.values():
-        assert selected(template("m.room.create", {}, ""), version) == []
-        assert state_needed(template("m.room.create", {}, ""), version) == []
+        assert auth_event_keys(template("m.room.create", {}, ""), version) == []
+        assert required_state(template("m.room.create", {}, ""), version) == []
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_odd_contents_select_nothing_more(odd: Any) -> None:
     """Whatever a peer has put there, nothing is raised."""
     of = ROOM_VERSIONS["12"]
     invite = template("m.room.member", {"membership": "invite", "third_party_invite": odd}, BOB)
-    assert state_needed(invite, of) == [*ALWAYS, OF_BOB, JOIN_RULES]
+    assert required_state(invite, of) == [*ALWAYS, OF_BOB, JOIN_RULES]
     if not isinstance(odd, str):
         join = template(
             "m.room.member", {"membership": "join", "join_authorised_via_users_server": odd}, ALICE
         )
-        assert state_needed(join, of) == [*ALWAYS, JOIN_RULES]
-    assert state_needed(template("m.room.member", {"membership": [odd]}, BOB), of) == [*ALWAYS, OF_BOB]
+        assert required_state(join, of) == [*ALWAYS, JOIN_RULES]
+    assert required_state(template("m.room.member", {"membership": [odd]}, BOB), of) == [*ALWAYS, OF_BOB]

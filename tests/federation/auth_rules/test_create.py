@@ -6,7 +6,7 @@ import pytest
 
 from federation.auth_rules import Allowed, Verdict, check
 from federation.auth_rules.check import check_create
-from federation.events import view
+from federation.events import make_pdu
 from federation.events.hashes import event_id
 from federation.matrix import canonical_json
 from federation.matrix.room_version import ROOM_VERSIONS
@@ -34,7 +34,7 @@ def verdict(version: str, content: dict[str, Any] | None = None, **changes: Any)
     event |= changes
     if content is not None:
         event["content"] = content
-    return check_create(view(event, canonical_json.encode(event), event_id(event, of), of), of)
+    return check_create(make_pdu(event, canonical_json.encode(event), event_id(event, of), of), of)
 
 
 @refused_by("create.prev_events")

@@ -14,7 +14,7 @@ from federation.auth_rules import (
     check_against_auth_events,
     check_independent,
 )
-from federation.events import CREATE, view
+from federation.events import CREATE, make_pdu
 from federation.events.hashes import event_id
 from federation.matrix import canonical_json
 from federation.matrix.room_version import ROOM_VERSIONS
@@ -201,7 +201,7 @@ def test_hostile_events_and_states_get_a_verdict(
         made |= {"origin_server_ts": 5, "prev_events": ["$x"], "auth_events": []}
         if state_key is not None:
             made["state_key"] = state_key
-        return view(made, canonical_json.encode(made), event_id(made, room.version), room.version)
+        return make_pdu(made, canonical_json.encode(made), event_id(made, room.version), room.version)
 
     pdu = event(type_, state_key, content)
     against = {**room.state(), **{(kind, key): event(kind, key, having) for kind, key, having in state}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.auth_rules.check import is_applied
+from federation.auth_rules.check import is_redaction_allowed
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
@@ -20,10 +20,10 @@ def test_who_may_redact(version: str) -> None:
     room = public_room(version, BOB, CAROL, ERIN)
     message, state = room.say(CAROL), room.state()
     for sender, applied in ((ALICE, True), (BOB, True), (CAROL, True), (ERIN, True)):
-        assert is_applied(redaction(room, sender, message), message, state, room.version) is applied
+        assert is_redaction_allowed(redaction(room, sender, message), message, state, room.version) is applied
     other = room.say(ALICE)
-    assert not is_applied(redaction(room, CAROL, other), other, state, room.version)
-    assert is_applied(redaction(room, BOB, other), other, state, room.version)
+    assert not is_redaction_allowed(redaction(room, CAROL, other), other, state, room.version)
+    assert is_redaction_allowed(redaction(room, BOB, other), other, state, room.version)
 
 
 @pytest.mark.parametrize("version", ROOM_VERSIONS)
@@ -31,8 +31,8 @@ def test_the_redact_level(version: str) -> None:
     """50 unless the power levels say otherwise."""
     room = public_room(version, BOB, levels={"redact": 60})
     message = room.say(ALICE)
-    assert not is_applied(redaction(room, BOB, message), message, room.state(), room.version)
-    assert is_applied(redaction(room, ALICE, message), message, room.state(), room.version)
+    assert not is_redaction_allowed(redaction(room, BOB, message), message, room.state(), room.version)
+    assert is_redaction_allowed(redaction(room, ALICE, message), message, room.state(), room.version)
 
 
 def test_only_its_own_target_in_its_own_room() -> None:
@@ -40,10 +40,10 @@ def test_only_its_own_target_in_its_own_room() -> None:
     room = public_room("12")
     message, other = room.say(ALICE), room.say(ALICE, "other")
     made = redaction(room, ALICE, message)
-    assert is_applied(made, message, room.state(), room.version)
-    assert not is_applied(made, other, room.state(), room.version)
-    assert not is_applied(message, message, room.state(), room.version)
+    assert is_redaction_allowed(made, message, room.state(), room.version)
+    assert not is_redaction_allowed(made, other, room.state(), room.version)
+    assert not is_redaction_allowed(message, message, room.state(), room.version)
     elsewhere = public_room("12", room_name="elsewhere")
     foreign = elsewhere.say(ALICE)
     pointing = room.propose("m.room.redaction", ALICE, {}, redacts=foreign.event_id)
-    assert not is_applied(pointing, foreign, room.state(), room.version)
+    assert not is_redaction_allowed(pointing, foreign, room.state(), room.version)

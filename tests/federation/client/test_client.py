@@ -10,7 +10,7 @@ from aiohttp import web
 from federation.client.client import LARGE, SMALL, FederationClient
 from federation.client.errors import PeerMalformed, PeerNotAllowed, PeerRefused, PeerTimedOut, PeerUnreachable
 from federation.client.requests import request_target
-from federation.keys.server_keys import OwnKeys, key_from_seed
+from federation.keys.server_keys import LocalKeys, key_from_seed
 from federation.keys.x_matrix import parse, signed_object
 from federation.matrix.canonical_json import decode, encode
 from federation.matrix.errors import PeerError
@@ -407,7 +407,7 @@ async def test_one_connection_serves_requests_that_follow_each_other(neighbourho
     )
     await client.request("PUT", name, SEND, {})
     await client.request("PUT", name, SEND, {})
-    keys = OwnKeys(key_from_seed("new", b"n" * 32))
+    keys = LocalKeys(key_from_seed("new", b"n" * 32))
     await client.request("PUT", name, SEND, {})
     signed_with = [parse(request.headers["Authorization"]).key for request in server.requests]
     assert signed_with == ["ed25519:own", "ed25519:own", "ed25519:new"]

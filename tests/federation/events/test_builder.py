@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from federation.events import CannotBuild, Pdu, Template, build
-from federation.events.builder import as_event, depth_after, finish
+from federation.events import BuildFailure, Pdu, Template, build
+from federation.events.builder import depth_after, sign_event, unsigned_event
 from federation.events.event_signatures import verify_event
 from federation.events.format import MAX_DEPTH, MAX_OWN_CONTENT_BYTES
 from federation.events.hashes import content_hash_holds
@@ -60,7 +60,7 @@ def test_the_create_event_of_version_12_makes_its_room() -> None:
     assert isinstance(pdu, Pdu)
     assert pdu.room_id == "!" + pdu.event_id[1:]
     assert pdu.depth == 1
-    assert isinstance(build(made, ROOM_VERSIONS["11"], signer(A)), CannotBuild)
+    assert isinstance(build(made, ROOM_VERSIONS["11"], signer(A)), BuildFailure)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_create_event_of_version_12_makes_its_room() -> None:
 def test_what_cannot_be_built(changes: dict[str, Any]) -> None:
     """What we would not accept from others we do not send; a client learns why."""
     for version in ("6", "10", "12"):
-        assert isinstance(build(template(**changes), ROOM_VERSIONS[version], signer(A)), CannotBuild)
+        assert isinstance(build(template(**changes), ROOM_VERSIONS[version], signer(A)), BuildFailure)
 
 
 def test_depth() -> None:
@@ -99,9 +99,9 @@ def test_a_template_that_a_resident_server_made() -> None:
     """Its hashes, signatures and `unsigned` are not ours to keep; an impossible one is refused, not
     raised."""
     version = ROOM_VERSIONS["12"]
-    event = as_event(template(), version)
+    event = unsigned_event(template(), version)
     rubbish = {"hashes": "x", "signatures": {"b.example": 3}, "unsigned": {"a": 1}}
-    pdu = finish({**event, **rubbish}, version, signer(A))
+    pdu = sign_event({**event, **rubbish}, version, signer(A))
     assert isinstance(pdu, Pdu)
     assert set(pdu.signatures) == {A}
     change: dict[str, Any]
@@ -112,4 +112,4 @@ def test_a_template_that_a_resident_server_made() -> None:
         {"content": {"a": 1.5}},
         {"sender": 3},
     ):
-        assert isinstance(finish({**event, **change}, version, signer(A)), CannotBuild)
+        assert isinstance(sign_event({**event, **change}, version, signer(A)), BuildFailure)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.events import Pdu, Template, build, parse, redacted
-from federation.events.builder import as_event, finish
+from federation.events import Pdu, Template, build, parse, redact_pdu
+from federation.events.builder import sign_event, unsigned_event
 from federation.events.event_signatures import add_signature, required_signatures, verify_event
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import BadSignature, NeedKeys, NotSigned, Verified
@@ -99,10 +99,12 @@ def test_how_long_the_key_was_valid(version: str) -> None:
 )
 def test_a_signature_survives_redaction(version: Any, type_: str, content: dict[str, Any]) -> None:
     """Redaction takes nothing that was signed, in any version, of any type; any other change is noticed."""
-    event = as_event(Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version)
-    pdu = finish(event, version, signer(B))
+    event = unsigned_event(
+        Template(type_, f"@alice:{B}", content, NOW, "!r:a.example", state_key="k"), version
+    )
+    pdu = sign_event(event, version, signer(B))
     assert isinstance(pdu, Pdu)
     third_party = type_ == "m.room.member" and content.get("membership") == "invite"
-    for copy in (pdu, redacted(pdu, version)):
+    for copy in (pdu, redact_pdu(pdu, version)):
         if not (third_party and "third_party_invite" in copy.content):
             assert verify_event(copy, version, verify_keys(B), NOW) == Verified()

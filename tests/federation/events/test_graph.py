@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.events.graph import backwards, between, forward_extremities, in_order, missing
+from federation.events.graph import (
+    forward_extremities,
+    missing_references,
+    topological_order,
+    walk_backwards,
+    walk_missing_events,
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ def test_every_event_comes_after_what_it_follows(chance: random.Random, size: in
     """Whatever order they were sent in."""
     edges = {n: chance.sample(range(n), min(n, chance.randint(0, 3))) for n in range(size)}
     shuffled = chance.sample(list(edges), size)
-    ordered = in_order({f"${n}": [f"${prev}" for prev in edges[n]] for n in shuffled})
+    ordered = topological_order({f"${n}": [f"${prev}" for prev in edges[n]] for n in shuffled})
     assert sorted(ordered) == sorted(f"${n}" for n in edges)
     position = {event_id: index for index, event_id in enumerate(ordered)}
     assert all(position[f"${prev}"] < position[f"${n}"] for n, prevs in edges.items() for prev in prevs)
@@ -33,13 +39,13 @@ def test_every_event_comes_after_what_it_follows(chance: random.Random, size: in
 
 def test_order_is_kept_where_nothing_else_decides() -> None:
     """References to events outside are no hindrance; a circle is left out."""
-    assert in_order({"c": ["x"], "a": [], "b": ["x", "x"]}) == ["c", "a", "b"]
-    assert in_order({"a": ["b"], "b": ["a"], "c": []}) == ["c"]
+    assert topological_order({"c": ["x"], "a": [], "b": ["x", "x"]}) == ["c", "a", "b"]
+    assert topological_order({"a": ["b"], "b": ["a"], "c": []}) == ["c"]
 
 
 def test_what_is_missing() -> None:
     """Each reference once."""
-    assert missing([["a", "b"], ["b", "c"], []], {"a"}) == {"b", "c"}
+    assert missing_references([["a", "b"], ["b", "c"], []], {"a"}) == {"b", "c"}
 
 
 def test_an_accepted_event_takes_the_place_of_what_it_follows() -> None:
@@ -58,24 +64,24 @@ def test_what_was_refused_is_no_end_and_is_seen_through() -> None:
 
 def test_missing_events_lie_between() -> None:
     """Breadth first from the latest, which are not among them, to the earliest; oldest first."""
-    assert between(["e"], ["a"], DIAMOND, limit=10).found == ("b", "d", "c")
-    assert between(["e"], [], DIAMOND, limit=10).found == ("a", "b", "d", "c")
-    assert between(["e"], [], DIAMOND, limit=2).found == ("d", "c")
-    assert between(["e"], ["b", "d"], DIAMOND, limit=10).found == ("c",)
-    assert between(["e", "c"], [], DIAMOND, limit=10, min_depth=2).found == ("b", "d")
-    assert between(["e"], ["e"], DIAMOND, limit=10).found == ()
+    assert walk_missing_events(["e"], ["a"], DIAMOND, limit=10).found == ("b", "d", "c")
+    assert walk_missing_events(["e"], [], DIAMOND, limit=10).found == ("a", "b", "d", "c")
+    assert walk_missing_events(["e"], [], DIAMOND, limit=2).found == ("d", "c")
+    assert walk_missing_events(["e"], ["b", "d"], DIAMOND, limit=10).found == ("c",)
+    assert walk_missing_events(["e", "c"], [], DIAMOND, limit=10, min_depth=2).found == ("b", "d")
+    assert walk_missing_events(["e"], ["e"], DIAMOND, limit=10).found == ()
 
 
 def test_what_a_walk_cannot_pass_is_named() -> None:
     """So that it can be loaded."""
     places = {name: at for name, at in DIAMOND.items() if name != "c"}
-    walk = between(["e", "x"], [], places, limit=10)
+    walk = walk_missing_events(["e", "x"], [], places, limit=10)
     assert walk.found == ("a", "d")
     assert walk.unknown == {"c", "x"}
-    assert backwards(["e"], places, 10).unknown == {"c"}
+    assert walk_backwards(["e"], places, 10).unknown == {"c"}
 
 
 def test_backfill_goes_back_from_the_events_themselves() -> None:
     """Newest first, each once, as many as are wanted."""
-    assert backwards(["e"], DIAMOND, 10).found == ("e", "c", "b", "d", "a")
-    assert backwards(["c", "d"], DIAMOND, 2).found == ("c", "b")
+    assert walk_backwards(["e"], DIAMOND, 10).found == ("e", "c", "b", "d", "a")
+    assert walk_backwards(["c", "d"], DIAMOND, 2).found == ("c", "b")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from federation.events import redacted
-from federation.events.room_event import Member, RoomEvent, as_seen, member_of
+from federation.events import redact_pdu
+from federation.events.room_event import Member, RoomEvent, member_of, to_room_event
 from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import ALICE, public_room
 
@@ -13,14 +13,14 @@ def test_what_was_said_is_seen_and_what_was_taken_out_is_not(version: str) -> No
     """A redaction names its target, wherever its room version puts that; what it redacts says so."""
     room = public_room(version)
     said = room.say(ALICE, "hello")
-    seen = as_seen(said, said, room.version)
+    seen = to_room_event(said, said, room.version)
     assert (seen.event_id, seen.sender, seen.content["body"]) == (said.event_id, ALICE, "hello")
     assert not seen.is_redacted
-    assert as_seen(room.create, room.create, room.version).room_id == room.room_id
+    assert to_room_event(room.create, room.create, room.version).room_id == room.room_id
     content = {"redacts": said.event_id} if ROOM_VERSIONS[version].redacts_in_content else {}
     redaction = room.send("m.room.redaction", ALICE, content, redacts=said.event_id)
-    assert as_seen(redaction, redaction, room.version).redacts == said.event_id
-    gone = as_seen(redacted(said, room.version), said, room.version)
+    assert to_room_event(redaction, redaction, room.version).redacts == said.event_id
+    gone = to_room_event(redact_pdu(said, room.version), said, room.version)
     assert (gone.is_redacted, gone.content) == (True, {})
 
 

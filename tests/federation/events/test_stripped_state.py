@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federation.events.stripped_state import MOST_SHOWN, SHOWN_TYPES, read, shown, strip
+from federation.events.stripped_state import MAX_EVENTS, STATE_TYPES, parse_state, select_state, strip
 from tests.federation.standing import VERSIONS
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
@@ -13,7 +13,7 @@ NAME = {"type": "m.room.name", "state_key": "", "sender": ALICE, "content": {"na
 
 
 def events(room: Room) -> list[dict[str, Any]]:
-    return [dict(pdu.event) for pdu in shown(room.state(), ALICE)]
+    return [dict(pdu.event) for pdu in select_state(room.state(), ALICE)]
 
 
 @every_version
@@ -22,7 +22,7 @@ def test_the_room_is_shown_and_nothing_that_happened_in_it(version: str) -> None
     room = public_room(version, BOB)
     room.send("m.room.name", ALICE, {"name": "Kitchen"}, "")
     room.topic(ALICE, "soup")
-    types = [pdu.type for pdu in shown(room.state(), ALICE)]
+    types = [pdu.type for pdu in select_state(room.state(), ALICE)]
     assert types == [
         "m.room.create",
         "m.room.name",
@@ -30,18 +30,18 @@ def test_the_room_is_shown_and_nothing_that_happened_in_it(version: str) -> None
         "m.room.join_rules",
         "m.room.member",
     ]
-    assert "m.room.member" not in [pdu.type for pdu in shown(room.state())]
-    assert SHOWN_TYPES[0] == "m.room.create"
+    assert "m.room.member" not in [pdu.type for pdu in select_state(room.state())]
+    assert STATE_TYPES[0] == "m.room.create"
 
 
 @every_version
 def test_full_events_are_read_and_stripped(version: str) -> None:
     """A client gets type, state key, sender and content."""
     room = public_room(version)
-    read_ = read(events(room), room.room_id, room.version)
+    read_ = parse_state(events(room), room.room_id, room.version)
     assert read_.problem is None
     assert not read_.create_is_missing
-    assert read_.pdus == tuple(shown(room.state(), ALICE))
+    assert read_.pdus == tuple(select_state(room.state(), ALICE))
     assert read_.stripped == tuple(strip(pdu) for pdu in read_.pdus)
     assert set(read_.stripped[0]) == {"type", "state_key", "sender", "content"}
 
@@ -56,7 +56,7 @@ def test_stripped_events_of_older_servers_are_passed_on() -> None:
         {**NAME, "state_key": None},
         {**NAME, "type": "x" * 256},
     ]
-    read_ = read([NAME, *broken], "!room:a.example", public_room("11").version)
+    read_ = parse_state([NAME, *broken], "!room:a.example", public_room("11").version)
     assert read_.stripped == (NAME,)
     assert read_.problem == "an entry is not a state event of the room's version"
     assert read_.create_is_missing
@@ -67,7 +67,7 @@ def test_events_of_another_room_are_not_passed_on(version: str) -> None:
     """They would show a room that one is not invited to."""
     room, other = public_room(version), public_room(version, topic="other")
     entries = [other.state()["m.room.join_rules", ""].event, room.create.event]
-    read_ = read(entries, room.room_id if version == "12" else "!third:a.example", room.version)
+    read_ = parse_state(entries, room.room_id if version == "12" else "!third:a.example", room.version)
     assert read_.problem == "an event is of another room"
     assert all(entry["type"] == "m.room.create" for entry in read_.stripped)
 
@@ -75,7 +75,7 @@ def test_events_of_another_room_are_not_passed_on(version: str) -> None:
 def test_messages_are_not_shown() -> None:
     """Only state is."""
     room = public_room("11")
-    read_ = read([room.say(ALICE).event, room.create.event], room.room_id, room.version)
+    read_ = parse_state([room.say(ALICE).event, room.create.event], room.room_id, room.version)
     assert read_.problem is not None
     assert read_.stripped == (strip(room.create),)
 
@@ -83,7 +83,7 @@ def test_messages_are_not_shown() -> None:
 @pytest.mark.parametrize("entries", [None, {}, "room"])
 def test_no_list_at_all(entries: object) -> None:
     """Nothing is shown."""
-    read_ = read(entries, "!room:a.example", public_room("11").version)
+    read_ = parse_state(entries, "!room:a.example", public_room("11").version)
     assert (read_.stripped, read_.pdus) == ((), ())
     assert read_.problem == "there is no list of events"
 
@@ -91,12 +91,12 @@ def test_no_list_at_all(entries: object) -> None:
 def test_a_create_event_that_says_another_version_is_none() -> None:
     """The room would not be the one that it is said to be."""
     room = Room("10")
-    read_ = read([room.create.event], room.room_id, Room("11").version)
+    read_ = parse_state([room.create.event], room.room_id, Room("11").version)
     assert read_.create_is_missing
 
 
 def test_only_so_many_are_read() -> None:
     """A limit exists for every input."""
-    read_ = read([NAME] * (MOST_SHOWN + 1), "!room:a.example", Room("11").version)
-    assert len(read_.stripped) == MOST_SHOWN
-    assert read_.problem == f"there are more than {MOST_SHOWN} events"
+    read_ = parse_state([NAME] * (MAX_EVENTS + 1), "!room:a.example", Room("11").version)
+    assert len(read_.stripped) == MAX_EVENTS
+    assert read_.problem == f"there are more than {MAX_EVENTS} events"

@@ -22,15 +22,15 @@ from federation.http.server.capacity import Limits
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node as WireNode
 from federation.http.services import Readiness
-from federation.keys.request_verification import Claim, read_request
-from federation.keys.server_keys import published
+from federation.keys.request_verification import Claim, parse_request
+from federation.keys.server_keys import make_key_document
 from federation.keys.x_matrix import XMatrix, render
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.canonical_json import NotCanonical
 from federation.matrix.errors import MatrixError
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.matrix.signatures import signature
+from federation.matrix.signatures import make_signature
 from federation.observer import HomeserverObserver
 from federation.peers.limits import PeerLimits, Rate
 from federation.peers.policy import policy
@@ -101,10 +101,10 @@ class Besieged:
         one."""
         key = keys_of(EVIL).current
         try:
-            signed = read_request(Claim(EVIL, {}), method, target, body or b"", GOOD).signed
+            signed = parse_request(Claim(EVIL, {}), method, target, body or b"", GOOD).signed
         except MatrixError:
             signed = b""
-        made = signature(signed, key.signing_key)
+        made = make_signature(signed, key.signing_key)
         return {"Authorization": render(XMatrix(EVIL, key.key_id, made, GOOD))}
 
     async def throw(
@@ -261,7 +261,7 @@ async def besieged(server: Server, template: str, directory: Path) -> AsyncItera
             open_homeserver(settings, database, lambda: keys_of(GOOD), now_ms=now_ms, observer=watching)
         )
         await homeserver.profiles.ensure_user(ALICE)
-        app = make_app(WireNode(_document, Readiness, "test", Rules(LOOPBACK)), Limits())
+        app = make_app(WireNode(_document, Readiness, "test", AdmissionRules(LOOPBACK)), Limits())
         serve(app, homeserver)
         seen = Recorder()
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, LOOPBACK, Limits()), None, seen)
@@ -275,4 +275,4 @@ async def besieged(server: Server, template: str, directory: Path) -> AsyncItera
 
 
 def _document() -> bytes:
-    return orjson.dumps(published(GOOD, keys_of(GOOD), now_ms()))
+    return orjson.dumps(make_key_document(GOOD, keys_of(GOOD), now_ms()))

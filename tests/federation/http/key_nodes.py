@@ -25,8 +25,8 @@ from federation.http.server.capacity import Limits
 from federation.http.services import DEVICES, DeviceServices, Readiness
 from federation.http.services import Node as WireNode
 from federation.keys.notary import Notary
-from federation.keys.server_keys import OwnKeys, published
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.keys.server_keys import LocalKeys, make_key_document
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from tests.federation.http.membership_pair import Pair
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.postgres import Server
@@ -37,9 +37,9 @@ ENDPOINTS = (key_query, user_devices, user_keys_claim, user_keys_query)
 class KeyNodes(Nodes):
     """Whole nodes that serve these endpoints besides the others. Their only user is Alice."""
 
-    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
+    def _app(self, node: Node, keys: LocalKeys) -> web.Application:
         def document() -> bytes:
-            return orjson.dumps(published(node.name, keys, now_ms()))
+            return orjson.dumps(make_key_document(node.name, keys, now_ms()))
 
         async def user_exists(user_id: str) -> bool:
             return user_id == node.user("alice")
@@ -49,7 +49,7 @@ class KeyNodes(Nodes):
             node.name, homeserver.key_ring, lambda: keys, now_ms=now_ms, may_contact=lambda _: True
         )
         self._stack.push_async_callback(notary.close)
-        app = make_app(WireNode(document, Readiness, "test", Rules(LOOPBACK)), Limits())
+        app = make_app(WireNode(document, Readiness, "test", AdmissionRules(LOOPBACK)), Limits())
         homeserver_routes.serve(app, homeserver)
         app[NOTARY] = notary
         app[DEVICES] = DeviceServices(node.name, homeserver.authenticator, user_exists)

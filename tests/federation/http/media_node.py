@@ -14,8 +14,8 @@ from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls
 from federation.http.services import MEDIA, MediaForPeers, Node, Readiness
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import OwnKey
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.keys.server_keys import LocalKey
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.media.media import MediaSettings
 from federation.media.repository import Media
 from federation.peers.request_authenticator import RequestAuthenticator
@@ -45,7 +45,9 @@ class MediaNode:
     neighbourhood: Neighbourhood
     peer: str
 
-    def signed(self, path: str, *, signer: OwnKey = PEER_KEY, origin: str | None = None) -> Mapping[str, str]:
+    def signed(
+        self, path: str, *, signer: LocalKey = PEER_KEY, origin: str | None = None
+    ) -> Mapping[str, str]:
         return {"Authorization": authorization("GET", path, origin or self.peer, OWN_NAME, None, signer)}
 
     async def ask(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
@@ -77,7 +79,7 @@ async def media_node(
         stack.push_async_callback(media.close)
         authenticator = RequestAuthenticator(OWN_NAME, ring, is_allowed=lambda _: True)
         shared = MediaForPeers(media, authenticator, most_at_once=most_at_once)
-        app = make_app(Node(lambda: KEYS, Readiness, "1.2.3", Rules(LOOPBACK)), PATIENT, ROUTES)
+        app = make_app(Node(lambda: KEYS, Readiness, "1.2.3", AdmissionRules(LOOPBACK)), PATIENT, ROUTES)
         app[MEDIA] = shared
         seen = Recorder()
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0, LOOPBACK, PATIENT), tls, seen)

@@ -18,7 +18,7 @@ from federation.http.server.entrance import Entrance
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.server.tls import Tls
 from federation.http.services import Node, Readiness
-from federation.matrix.networks import LOOPBACK, Network, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules, Network
 from tests.support.tls import Authority, Issued
 
 KEYS = b'{"server_name":"kitchen.local"}'
@@ -132,7 +132,7 @@ async def start(
 ) -> Running:
     """A listener that the test closes itself."""
     seen = Recorder()
-    node = Node(lambda: KEYS, readiness, "1.2.3", Rules(plain_networks))
+    node = Node(lambda: KEYS, readiness, "1.2.3", AdmissionRules(plain_networks))
     app = make_app(node, limits, routes)
     if on_shutdown is not None:
         app.on_shutdown.append(on_shutdown)

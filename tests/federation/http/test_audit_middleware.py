@@ -16,10 +16,10 @@ from federation.http.responses import json_answer
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node, Readiness
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import OwnKey
+from federation.keys.server_keys import LocalKey
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError, PeerError
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.peers.audit_trail import AuditTrail
 from federation.peers.gate import PeerGate
 from federation.peers.limits import PeerLimits, Rate
@@ -47,7 +47,7 @@ class Watched:
     clock: Clock
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, signer: OwnKey | None = PEER_KEY
+        self, method: str, path: str, body: Any = None, *, signer: LocalKey | None = PEER_KEY
     ) -> Answer:
         raw = b"" if body is None else encode(body)
         headers: Mapping[str, str] = {}
@@ -108,7 +108,7 @@ async def watched(
             web.get(f"{V1}/media/download/{{media_id:[^/]+}}", leave),
             web.get("/_matrix/client/versions", for_clients),
         ]
-        app = make_app(Node(lambda: KEYS, Readiness, "1", Rules(LOOPBACK)), PATIENT, routes)
+        app = make_app(Node(lambda: KEYS, Readiness, "1", AdmissionRules(LOOPBACK)), PATIENT, routes)
         app.middlewares.append(audit_middleware(trail, gate))
         seen = Recorder()
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0, LOOPBACK, PATIENT), None, seen)

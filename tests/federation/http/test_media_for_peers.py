@@ -10,7 +10,7 @@ from federation.client.dns import Dns
 from federation.client.peer_settings import PeerSettings
 from federation.client.public_web import PublicWeb
 from federation.http.services import MediaForPeers
-from federation.keys.server_keys import OwnKeys
+from federation.keys.server_keys import LocalKeys
 from federation.matrix.errors import MatrixError
 from federation.media.fetcher import MediaFetcher
 from storage.database import Database
@@ -83,7 +83,7 @@ async def test_two_nodes_give_each_other_media(database: Database, tmp_path: Pat
         reach = node.neighbourhood.reach(peers)
         client = FederationClient(
             node.peer,
-            lambda: OwnKeys(PEER_KEY),
+            lambda: LocalKeys(PEER_KEY),
             reach.resolver,
             reach.connections,
             may_contact=lambda _: True,

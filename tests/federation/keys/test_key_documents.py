@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from federation.keys.key_documents import (
     DIRECT,
-    MOST_KEYS,
-    MOST_OLD_KEYS,
+    MAX_KEYS,
+    MAX_OLD_KEYS,
+    InvalidKeyDocument,
     KeyDocument,
-    Notary,
+    NotaryKeys,
     ServerKey,
-    Unusable,
-    merge,
-    read,
+    merge_keys,
+    parse_key_document,
 )
 from federation.matrix.canonical_json import decode
 from federation.matrix.signatures import KEY_LIFETIME_CAP_MS, VerifyKey, sign
@@ -25,15 +25,15 @@ FIRST, SECOND, OLD, NOTARY = key("1"), key("2"), key("old"), key("notary")
 WEEK = KEY_LIFETIME_CAP_MS
 
 
-def believed(document: Any, notary: Notary | None = None) -> dict[str, ServerKey]:
-    result = read(document, "a.test", NOW, notary)
+def believed(document: Any, notary: NotaryKeys | None = None) -> dict[str, ServerKey]:
+    result = parse_key_document(document, "a.test", NOW, notary)
     assert isinstance(result, KeyDocument), result
     return {one.key_id: one for one in result.keys}
 
 
-def problem(document: Any, notary: Notary | None = None) -> str:
-    result = read(document, "a.test", NOW, notary)
-    assert isinstance(result, Unusable), result
+def problem(document: Any, notary: NotaryKeys | None = None) -> str:
+    result = parse_key_document(document, "a.test", NOW, notary)
+    assert isinstance(result, InvalidKeyDocument), result
     return result.problem
 
 
@@ -50,10 +50,10 @@ def test_what_a_server_signed_is_kept_for_others() -> None:
     """A notary hands on what the server itself has signed, and nothing that it did not."""
     document = key_document("a.test", FIRST, SECOND, signers=[FIRST], more={"org.example.more": [1]})
     strange = {"b.test": {"ed25519:1": "c2ln"}, "a.test": {**document["signatures"]["a.test"], "x": 1.5}}
-    result = read({**document, "signatures": strange, "unsigned": {"age": 1.5}}, "a.test", NOW)
+    result = parse_key_document({**document, "signatures": strange, "unsigned": {"age": 1.5}}, "a.test", NOW)
     assert isinstance(result, KeyDocument)
     assert decode(result.document) == document
-    assert isinstance(read(decode(result.document), "a.test", NOW), KeyDocument)
+    assert isinstance(parse_key_document(decode(result.document), "a.test", NOW), KeyDocument)
 
 
 def test_no_key_is_trusted_for_longer_than_a_week() -> None:
@@ -151,8 +151,8 @@ def test_a_key_that_is_both_is_current() -> None:
         {**key_document("a.test", FIRST), "verify_keys": []},
         {**key_document("a.test", FIRST), "old_verify_keys": []},
         key_document("a.test", FIRST, key("1", "other"), signers=[FIRST]),
-        key_document("a.test", *(key(str(at)) for at in range(MOST_KEYS + 1))),
-        key_document("a.test", FIRST, old={f"ed25519:{at}": {} for at in range(MOST_OLD_KEYS + 1)}),
+        key_document("a.test", *(key(str(at)) for at in range(MAX_KEYS + 1))),
+        key_document("a.test", FIRST, old={f"ed25519:{at}": {} for at in range(MAX_OLD_KEYS + 1)}),
     ],
     ids=range(23),
 )
@@ -175,11 +175,11 @@ def by_notary(signer: Any = NOTARY) -> dict[str, Any]:
 
 def test_a_notary_must_have_signed() -> None:
     """ "The notary server must sign the keys returned by the queried server": with a key that we know."""
-    notary = Notary("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
+    notary = NotaryKeys("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
     assert believed(by_notary(), notary)["ed25519:1"].source == "notary.test"
     assert "notary" in problem(key_document("a.test", FIRST), notary)
     assert "notary" in problem(by_notary(key("notary", "other")), notary)
-    assert "notary" in problem(by_notary(), Notary("notary.test", {}))
+    assert "notary" in problem(by_notary(), NotaryKeys("notary.test", {}))
     alone = key_document("a.test", FIRST, signers=[])
     signed = sign(alone, "notary.test", NOTARY.key_id, NOTARY.signing_key)
     assert "keys that it publishes" in problem(signed, notary)
@@ -196,20 +196,20 @@ OTHER = key("1", "other")
 
 def test_a_new_key_is_kept() -> None:
     """There is nothing that speaks against it."""
-    assert merge(None, stored(), NOW) == stored()
+    assert merge_keys(None, stored(), NOW) == stored()
 
 
 def test_another_key_under_a_known_id_changes_nothing_while_the_known_one_is_good() -> None:
     """A spurious answer never takes the place of a valid key."""
-    assert merge(stored(), stored(OTHER), NOW) == stored()
-    assert merge(stored(), stored(OTHER, expired=5), NOW + DAY) == stored()
+    assert merge_keys(stored(), stored(OTHER), NOW) == stored()
+    assert merge_keys(stored(), stored(OTHER, expired=5), NOW + DAY) == stored()
     past = stored(expired=NOW - DAY)
-    assert merge(past, stored(OTHER), NOW) == past
+    assert merge_keys(past, stored(OTHER), NOW) == past
 
 
 def test_a_key_that_has_run_out_may_be_replaced() -> None:
     """A server that was set up anew, under its old name and with the old key id."""
-    assert merge(stored(), stored(OTHER, until=NOW + 3 * DAY), NOW + DAY + 1) == stored(
+    assert merge_keys(stored(), stored(OTHER, until=NOW + 3 * DAY), NOW + DAY + 1) == stored(
         OTHER, until=NOW + 3 * DAY
     )
 
@@ -217,8 +217,8 @@ def test_a_key_that_has_run_out_may_be_replaced() -> None:
 def test_the_later_promise_holds() -> None:
     """Answers may arrive in any order, by way of caches and notaries."""
     later = stored(until=NOW + 2 * DAY, source="notary.test")
-    assert merge(stored(), later, NOW) == later
-    assert merge(later, stored(), NOW) == later
+    assert merge_keys(stored(), later, NOW) == later
+    assert merge_keys(later, stored(), NOW) == later
 
 
 def test_an_old_key_stays_old() -> None:
@@ -230,7 +230,7 @@ def test_an_old_key_stays_old() -> None:
         (old, stored(expired=NOW)),
         (stored(expired=NOW), old),
     ):
-        assert merge(before, after, NOW).expired_ts == NOW - DAY
+        assert merge_keys(before, after, NOW).expired_ts == NOW - DAY
 
 
 KEYS = st.builds(
@@ -248,8 +248,8 @@ KEYS = st.builds(
 @given(before=KEYS, after=KEYS)
 def test_merging_never_takes_back(before: ServerKey, after: ServerKey) -> None:
     """What is good stays at least as good, what is old stays old, and saying it twice says no more."""
-    merged = merge(before, after, NOW)
-    assert merge(merged, after, NOW) == merged
+    merged = merge_keys(before, after, NOW)
+    assert merge_keys(merged, after, NOW) == merged
     if before.for_requests(NOW) and not (after.public == before.public and after.expired_ts is not None):
         assert merged.for_requests(NOW)
         assert merged.public == before.public
@@ -276,6 +276,6 @@ JSON = st.recursive(
 )
 def test_nothing_that_a_server_writes_raises(changes: dict[str, Any]) -> None:
     """It is believed or it is not."""
-    read({**key_document("a.test", FIRST), **changes}, "a.test", NOW)
-    notary = Notary("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
-    read({**by_notary(), **changes}, "a.test", NOW, notary)
+    parse_key_document({**key_document("a.test", FIRST), **changes}, "a.test", NOW)
+    notary = NotaryKeys("notary.test", {NOTARY.key_id: VerifyKey(public(NOTARY), NOW + DAY)})
+    parse_key_document({**by_notary(), **changes}, "a.test", NOW, notary)

@@ -6,9 +6,16 @@ import pytest
 
 from federation.events import Pdu, Template, build
 from federation.events.event_signatures import add_signature
-from federation.events.pdu import view
+from federation.events.pdu import make_pdu
 from federation.keys.key_documents import DIRECT, ServerKey
-from federation.keys.server_keys import AHEAD_MS, WHENEVER, KeyNeed, needs_of, suffices, unmet
+from federation.keys.server_keys import (
+    ANY_TIME,
+    MIN_DOCUMENT_VALIDITY_MS,
+    KeyNeed,
+    required_keys,
+    satisfies,
+    unmet_needs,
+)
 from federation.matrix.room_version import ROOM_VERSIONS
 from tests.support.rooms import signer
 
@@ -33,24 +40,24 @@ def event(version: str, **content: Any) -> Pdu:
 def signed_by(pdu: Pdu, version: str, server: str, key_id: str) -> Pdu:
     key = signer(server).key
     again = add_signature(pdu.event, ROOM_VERSIONS[version], server, key_id, key)
-    return view(again, b"", pdu.event_id, ROOM_VERSIONS[version])
+    return make_pdu(again, b"", pdu.event_id, ROOM_VERSIONS[version])
 
 
-@pytest.mark.parametrize(("version", "valid_at"), [("4", WHENEVER), ("5", NOW), ("12", NOW)])
+@pytest.mark.parametrize(("version", "valid_at"), [("4", ANY_TIME), ("5", NOW), ("12", NOW)])
 def test_an_event_needs_the_keys_that_it_names(version: str, valid_at: int) -> None:
     """From version 5 those that were valid when it says that it was sent."""
     pdu = event(version)
     [key_id] = pdu.signatures["a.test"]
-    assert needs_of(pdu, ROOM_VERSIONS[version]) == {KeyNeed("a.test", key_id, valid_at)}
+    assert required_keys(pdu, ROOM_VERSIONS[version]) == {KeyNeed("a.test", key_id, valid_at)}
 
 
 def test_only_signatures_that_somebody_must_have_made_count() -> None:
     """Otherwise a stranger's name in an event would make us ask the stranger."""
     pdu = signed_by(event("12", join_authorised_via_users_server="@b:b.test"), "12", "c.test", "ed25519:c")
-    assert {need.server for need in needs_of(pdu, ROOM_VERSIONS["12"])} == {"a.test"}
+    assert {need.server for need in required_keys(pdu, ROOM_VERSIONS["12"])} == {"a.test"}
     pdu = signed_by(pdu, "12", "b.test", "ed25519:b")
     pdu = signed_by(pdu, "12", "b.test", "curve25519:b")
-    needs = needs_of(pdu, ROOM_VERSIONS["12"])
+    needs = required_keys(pdu, ROOM_VERSIONS["12"])
     assert KeyNeed("b.test", "ed25519:b", NOW) in needs
     assert {need.server for need in needs} == {"a.test", "b.test"}
     assert len(needs) == 2
@@ -63,18 +70,18 @@ def key(until: int, expired: int | None = None) -> ServerKey:
 def test_when_a_key_suffices() -> None:
     """When it reaches as far as is needed, or when nothing more will ever be heard of it."""
     need = KeyNeed("a.test", KEY_ID, NOW)
-    assert not suffices(None, need, NOW)
-    assert suffices(key(NOW), need, NOW)
-    assert not suffices(key(NOW - 1), need, NOW)
-    assert suffices(key(NOW - 1, expired=NOW - 2), need, NOW)
-    assert suffices(key(0), KeyNeed("a.test", KEY_ID), NOW)
+    assert not satisfies(None, need, NOW)
+    assert satisfies(key(NOW), need, NOW)
+    assert not satisfies(key(NOW - 1), need, NOW)
+    assert satisfies(key(NOW - 1, expired=NOW - 2), need, NOW)
+    assert satisfies(key(0), KeyNeed("a.test", KEY_ID), NOW)
 
 
 def test_an_event_from_the_future_is_no_reason_to_fetch() -> None:
     """No document reaches that far, so that asking would never end."""
     far = KeyNeed("a.test", KEY_ID, NOW + 10**12)
-    assert suffices(key(NOW + AHEAD_MS), far, NOW)
-    assert not suffices(key(NOW + AHEAD_MS - 1), far, NOW)
+    assert satisfies(key(NOW + MIN_DOCUMENT_VALIDITY_MS), far, NOW)
+    assert not satisfies(key(NOW + MIN_DOCUMENT_VALIDITY_MS - 1), far, NOW)
 
 
 def test_what_is_left_to_fetch() -> None:
@@ -82,5 +89,5 @@ def test_what_is_left_to_fetch() -> None:
     known = {"a.test": {KEY_ID: key(NOW)}}
     met, other = KeyNeed("a.test", KEY_ID, NOW), KeyNeed("a.test", "ed25519:2", NOW)
     elsewhere = KeyNeed("b.test", KEY_ID, NOW)
-    assert unmet([met, other, elsewhere], known, NOW) == {"a.test": (other,), "b.test": (elsewhere,)}
-    assert unmet([met], known, NOW) == {}
+    assert unmet_needs([met, other, elsewhere], known, NOW) == {"a.test": (other,), "b.test": (elsewhere,)}
+    assert unmet_needs([met], known, NOW) == {}

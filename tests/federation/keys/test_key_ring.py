@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import KeyNeed, OwnKeys, key_from_seed, rotate
+from federation.keys.server_keys import KeyNeed, LocalKeys, key_from_seed, rotate
 from federation.matrix.canonical_json import decode
 from federation.matrix.errors import PeerError
 from federation.matrix.signatures import VerifyKey
@@ -229,7 +229,7 @@ async def test_our_own_keys_are_known(rings: Rings) -> None:
     keys = (await ring.keys_for([KeyNeed(OWN_NAME, current.key_id, NOW)]))[OWN_NAME]
     assert keys[current.key_id].public == public(current)
     assert keys[current.key_id].is_valid_at(NOW + DAY, NOW)
-    rings.own = rotate(OwnKeys(current), key_from_seed("next", b"n" * 32), NOW)
+    rings.own = rotate(LocalKeys(current), key_from_seed("next", b"n" * 32), NOW)
     keys = (await ring.keys_for([KeyNeed(OWN_NAME, current.key_id, NOW)]))[OWN_NAME]
     assert keys[current.key_id].valid_until_ts == NOW
     assert "ed25519:next" in keys

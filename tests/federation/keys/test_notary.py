@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from federation.keys.key_documents import KeyDocument, read
-from federation.keys.key_documents import Notary as Vouching
+from federation.keys.key_documents import KeyDocument, parse_key_document
+from federation.keys.key_documents import NotaryKeys as Vouching
 from federation.keys.key_ring import KeyRing
-from federation.keys.notary import PLACES, Notary
-from federation.keys.server_keys import KeyNeed, OwnKey
+from federation.keys.notary import MAX_CONCURRENT_FETCHES, Notary
+from federation.keys.server_keys import KeyNeed, LocalKey
 from federation.matrix.errors import MatrixError
 from federation.matrix.signatures import VerifyKey
 from storage.database import Database
@@ -71,7 +71,7 @@ class Asked:
         found: dict[str, set[str]] = {}
         for document in json.loads(answer)["server_keys"]:
             name = document["server_name"]
-            believed = read(document, name, self.now_ms, US)
+            believed = parse_key_document(document, name, self.now_ms, US)
             assert isinstance(believed, KeyDocument), believed
             found.setdefault(name, set()).update(one.key_id for one in believed.keys)
         return found
@@ -82,7 +82,7 @@ def asked(neighbourhood: Neighbourhood, database: Database) -> Asked:
     return Asked(neighbourhood, database)
 
 
-async def server(asked: Asked, host: str = "a.test", one: OwnKey = FIRST) -> KeyServer:
+async def server(asked: Asked, host: str = "a.test", one: LocalKey = FIRST) -> KeyServer:
     return await key_server(asked.neighbourhood, host, one)
 
 
@@ -228,12 +228,15 @@ async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
 
     async def silent(request: web.Request) -> web.StreamResponse:
         came.append(request.host)
-        if len(came) == PLACES:
+        if len(came) == MAX_CONCURRENT_FETCHES:
             all_came.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    slow = [await asked.neighbourhood.server(silent, f"s{number}.test") for number in range(PLACES + 3)]
+    slow = [
+        await asked.neighbourhood.server(silent, f"s{number}.test")
+        for number in range(MAX_CONCURRENT_FETCHES + 3)
+    ]
     names = [f"s{number}.test:{one.port}" for number, one in enumerate(slow)]
     notary = asked.notary(patience=0.5)
     waiting = asyncio.create_task(notary.many({"server_keys": {name: {} for name in [*names, a.name]}}))
@@ -242,7 +245,7 @@ async def test_strangers_cannot_keep_us_busy(asked: Asked) -> None:
         # All places are taken, and this needs none.
         assert asked.keys_in(await notary.single(a.name, None)) == {a.name: {"ed25519:1"}}
         assert asked.keys_in(await waiting) == {a.name: {"ed25519:1"}}
-    assert len(came) == PLACES
+    assert len(came) == MAX_CONCURRENT_FETCHES
 
 
 @pytest.mark.parametrize("body", [None, {"server_keys": 5}, {"server_keys": {"a b": {}}}])

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from federation.keys.key_documents import DIRECT, KeyDocument, Notary, ServerKey, read
+from federation.keys.key_documents import DIRECT, KeyDocument, NotaryKeys, ServerKey, parse_key_document
 from federation.keys.notary_query import (
-    MOST_BYTES,
-    MOST_KEYS,
-    MOST_SERVERS,
-    Wanted,
-    answer,
+    MAX_KEYS,
+    MAX_RESPONSE_BYTES,
+    MAX_SERVERS,
+    KeyQuery,
+    encode_response,
     is_fresh,
-    read_many,
-    read_single,
-    signed,
+    parse_many,
+    parse_single,
+    sign_documents,
 )
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError
@@ -27,9 +27,9 @@ THEIRS, OURS = key("1"), key("own")
 
 def test_without_a_time_keys_must_be_good_now() -> None:
     """ "If not supplied, the current time as determined by the notary server is used." """
-    assert read_single("a.example", None, NOW) == Wanted("a.example", (), NOW)
-    assert read_single("a.example:8448", "5", NOW) == Wanted("a.example:8448", (), 5)
-    assert read_single("a.example", str(NOW + 5), NOW).valid_until == NOW + 5
+    assert parse_single("a.example", None, NOW) == KeyQuery("a.example", (), NOW)
+    assert parse_single("a.example:8448", "5", NOW) == KeyQuery("a.example:8448", (), 5)
+    assert parse_single("a.example", str(NOW + 5), NOW).valid_until == NOW + 5
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_without_a_time_keys_must_be_good_now() -> None:
 def test_what_is_no_question_is_refused(server: str, minimum: str | None) -> None:
     """400 M_INVALID_PARAM."""
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        read_single(server, minimum, NOW)
+        parse_single(server, minimum, NOW)
 
 
 def test_the_longest_time_of_a_server_counts() -> None:
@@ -62,18 +62,18 @@ def test_the_longest_time_of_a_server_counts() -> None:
             "c.example": {"ed25519:1": {"minimum_valid_until_ts": 3}},
         }
     }
-    assert read_many(body, NOW) == (
-        Wanted("a.example", ("ed25519:1", "ed25519:2", "ed25519:3"), NOW + 7),
-        Wanted("b.example", (), NOW),
-        Wanted("c.example", ("ed25519:1",), 3),
+    assert parse_many(body, NOW) == (
+        KeyQuery("a.example", ("ed25519:1", "ed25519:2", "ed25519:3"), NOW + 7),
+        KeyQuery("b.example", (), NOW),
+        KeyQuery("c.example", ("ed25519:1",), 3),
     )
-    assert read_many({"server_keys": {}}, NOW) == ()
+    assert parse_many({"server_keys": {}}, NOW) == ()
 
 
 def test_keys_that_cannot_be_are_not_looked_for() -> None:
     """Of an algorithm that nobody knows, or that are no ids."""
     body = {"server_keys": {"a.example": {"curve25519:1": {}, "x\0": {}, "ed25519:": {}, "ed25519:1": {}}}}
-    assert read_many(body, NOW) == (Wanted("a.example", ("ed25519:1",), NOW),)
+    assert parse_many(body, NOW) == (KeyQuery("a.example", ("ed25519:1",), NOW),)
 
 
 @pytest.mark.parametrize(
@@ -94,27 +94,27 @@ def test_keys_that_cannot_be_are_not_looked_for() -> None:
 def test_a_question_of_another_form_is_refused(body: Any) -> None:
     """400 M_BAD_JSON."""
     with pytest.raises(MatrixError, match="400 M_BAD_JSON"):
-        read_many(body, NOW)
+        parse_many(body, NOW)
 
 
 def test_too_large_a_question_is_refused() -> None:
     """Each server costs us a request, and each key a look into the database."""
-    servers = {f"s{number}.example": {} for number in range(MOST_SERVERS)}
-    keys = {f"ed25519:{number}": {} for number in range(MOST_KEYS)}
-    assert len(read_many({"server_keys": servers}, NOW)) == MOST_SERVERS
-    assert len(read_many({"server_keys": {"a.example": keys}}, NOW)[0].key_ids) == MOST_KEYS
+    servers = {f"s{number}.example": {} for number in range(MAX_SERVERS)}
+    keys = {f"ed25519:{number}": {} for number in range(MAX_KEYS)}
+    assert len(parse_many({"server_keys": servers}, NOW)) == MAX_SERVERS
+    assert len(parse_many({"server_keys": {"a.example": keys}}, NOW)[0].key_ids) == MAX_KEYS
     for asked in ({**servers, "a.example": {}}, {"a.example": keys, "b.example": {"ed25519:x": {}}}):
         with pytest.raises(MatrixError, match="400 M_TOO_LARGE"):
-            read_many({"server_keys": asked}, NOW)
+            parse_many({"server_keys": asked}, NOW)
     with pytest.raises(MatrixError, match="400 M_INVALID_PARAM"):
-        read_many({"server_keys": {"a b": {}}}, NOW)
+        parse_many({"server_keys": {"a b": {}}}, NOW)
 
 
 def stored(until: int = NOW + DAY, *, fetched: int = NOW, expired: int | None = None) -> ServerKey:
     return ServerKey("a.example", "ed25519:1", public(THEIRS), until, expired, fetched, DIRECT)
 
 
-ONE, ALL = Wanted("a.example", ("ed25519:1",), NOW), Wanted("a.example", (), NOW)
+ONE, ALL = KeyQuery("a.example", ("ed25519:1",), NOW), KeyQuery("a.example", (), NOW)
 
 
 @pytest.mark.parametrize(
@@ -125,15 +125,15 @@ ONE, ALL = Wanted("a.example", ("ed25519:1",), NOW), Wanted("a.example", (), NOW
         ({"ed25519:1": stored()}, ALL, True),
         ({"ed25519:1": stored()}, ONE, True),
         ({"ed25519:2": stored()}, ONE, False),
-        ({"ed25519:1": stored()}, Wanted("a.example", ("ed25519:1", "ed25519:2"), NOW), False),
+        ({"ed25519:1": stored()}, KeyQuery("a.example", ("ed25519:1", "ed25519:2"), NOW), False),
         # Half of its life, and one more.
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 10)}, ONE, True),
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 12)}, ONE, False),
         ({"ed25519:1": stored(NOW + 10, fetched=NOW - 12)}, ALL, False),
         # Not for as long as it is wanted.
-        ({"ed25519:1": stored()}, Wanted("a.example", (), NOW + DAY), True),
-        ({"ed25519:1": stored()}, Wanted("a.example", (), NOW + DAY + 1), False),
-        ({"ed25519:1": stored()}, Wanted("a.example", ("ed25519:1",), NOW + DAY + 1), False),
+        ({"ed25519:1": stored()}, KeyQuery("a.example", (), NOW + DAY), True),
+        ({"ed25519:1": stored()}, KeyQuery("a.example", (), NOW + DAY + 1), False),
+        ({"ed25519:1": stored()}, KeyQuery("a.example", ("ed25519:1",), NOW + DAY + 1), False),
         # A key of the past stays what it is, and is none of now.
         ({"ed25519:1": stored(NOW - 5, expired=NOW - 10)}, ONE, True),
         ({"ed25519:1": stored(NOW + DAY, expired=NOW - 10)}, ALL, False),
@@ -141,7 +141,7 @@ ONE, ALL = Wanted("a.example", ("ed25519:1",), NOW), Wanted("a.example", (), NOW
     ],
 )
 def test_what_may_be_given_out_without_asking(
-    known: dict[str, ServerKey], wanted: Wanted, fresh: bool
+    known: dict[str, ServerKey], wanted: KeyQuery, fresh: bool
 ) -> None:
     """ "Intermediate notary servers should cache a response for half of its lifetime to avoid serving a stale
     response"; and nothing that would not be useful to whoever asks."""
@@ -151,28 +151,28 @@ def test_what_may_be_given_out_without_asking(
 def test_both_signatures_hold() -> None:
     """Its own is kept and ours is added: who reads it checks both."""
     document = encode(key_document("a.example", THEIRS))
-    [made] = signed([document], "us.example", OURS)
+    [made] = sign_documents([document], "us.example", OURS)
     content = json.loads(made)
     assert set(content["signatures"]) == {"a.example", "us.example"}
-    us = Notary("us.example", {OURS.key_id: VerifyKey(public(OURS), 0)})
-    found = read(content, "a.example", NOW, us)
+    us = NotaryKeys("us.example", {OURS.key_id: VerifyKey(public(OURS), 0)})
+    found = parse_key_document(content, "a.example", NOW, us)
     assert isinstance(found, KeyDocument)
     assert found.document == document
-    [again] = signed([made], "us.example", OURS)
+    [again] = sign_documents([made], "us.example", OURS)
     assert again == made
 
 
 def test_what_there_is_no_room_for_is_left_out() -> None:
     """As if its server were offline; what comes after it still finds room."""
-    large = encode(key_document("a.example", THEIRS, more={"much": "x" * MOST_BYTES}))
+    large = encode(key_document("a.example", THEIRS, more={"much": "x" * MAX_RESPONSE_BYTES}))
     small = encode(key_document("b.example", THEIRS))
-    [made] = signed([large, small], "us.example", OURS)
+    [made] = sign_documents([large, small], "us.example", OURS)
     assert json.loads(made)["server_name"] == "b.example"
-    many = signed([small] * (MOST_BYTES // len(small) + 5), "us.example", OURS)
-    assert len(many) == MOST_BYTES // len(small)
+    many = sign_documents([small] * (MAX_RESPONSE_BYTES // len(small) + 5), "us.example", OURS)
+    assert len(many) == MAX_RESPONSE_BYTES // len(small)
 
 
 def test_an_answer_is_json() -> None:
     """Empty when nothing is known."""
-    assert json.loads(answer([])) == {"server_keys": []}
-    assert json.loads(answer([b'{"a":1}', b'{"b":2}'])) == {"server_keys": [{"a": 1}, {"b": 2}]}
+    assert json.loads(encode_response([])) == {"server_keys": []}
+    assert json.loads(encode_response([b'{"a":1}', b'{"b":2}'])) == {"server_keys": [{"a": 1}, {"b": 2}]}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from federation.keys.key_documents import KeyDocument
-from federation.keys.key_ring import MOST_SERVERS_ASKED, Needs, NotaryQueue
+from federation.keys.key_ring import MAX_SERVERS_PER_QUERY, Needs, NotaryQueue
 from federation.keys.server_keys import KeyNeed
 
 FOUND = KeyDocument(b"{}", ())
@@ -26,12 +26,12 @@ async def test_what_is_needed_meanwhile_goes_into_the_next_query() -> None:
     waiting = [asyncio.create_task(queue.documents("s0", []))]
     while not asked:  # the queue's own task, which tells nobody that it has begun
         await asyncio.sleep(0)
-    names = [f"s{at}" for at in range(1, MOST_SERVERS_ASKED + 3)]
+    names = [f"s{at}" for at in range(1, MAX_SERVERS_PER_QUERY + 3)]
     waiting += [asyncio.create_task(queue.documents(name, [KeyNeed(name, "ed25519:1")])) for name in names]
     await asyncio.sleep(0)
     release.set()
     answers = await asyncio.gather(*waiting)
-    assert [len(batch) for batch in asked] == [1, MOST_SERVERS_ASKED, 2]
+    assert [len(batch) for batch in asked] == [1, MAX_SERVERS_PER_QUERY, 2]
     assert sorted(name for batch in asked for name in batch) == sorted(["s0", *names])
     assert answers == [(), [FOUND], *[()] * (len(names) - 1)]
 

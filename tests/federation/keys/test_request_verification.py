@@ -10,11 +10,11 @@ from federation.client.requests import authorization
 from federation.keys.request_verification import (
     Claim,
     SignedRequest,
-    read_claim,
-    read_request,
+    parse_claim,
+    parse_request,
     verify_request,
 )
-from federation.keys.server_keys import OwnKey
+from federation.keys.server_keys import LocalKey
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError
 from federation.matrix.signatures import VerifyKey
@@ -31,7 +31,7 @@ def header(
     body: bytes | None = b"{}",
     origin: str = THEM,
     destination: str = US,
-    signer: OwnKey = KEY,
+    signer: LocalKey = KEY,
 ) -> str:
     return authorization(method, uri, origin, destination, body, signer)
 
@@ -39,7 +39,7 @@ def header(
 def read(
     *headers: str, method: str = "PUT", uri: str = "/_matrix/a", body: bytes = b"{}", allowed: bool = True
 ) -> SignedRequest:
-    return read_request(read_claim(headers, US, lambda _: allowed), method, uri, body, US)
+    return parse_request(parse_claim(headers, US, lambda _: allowed), method, uri, body, US)
 
 
 def refused(*headers: str, keys: Any = KEYS, **request: Any) -> tuple[int, str, str]:
@@ -118,7 +118,7 @@ def test_each_refusal_says_why(headers: list[str], status: int, errcode: str, te
 def test_strangers_are_refused_before_anything_is_read() -> None:
     """Closed by default; and a stranger's body costs nothing."""
     with pytest.raises(MatrixError, match=r"403 M_FORBIDDEN: .*a\.test"):
-        read_claim([header()], US, lambda _: False)
+        parse_claim([header()], US, lambda _: False)
 
 
 def test_of_several_signatures_every_known_one_must_hold() -> None:
@@ -165,7 +165,7 @@ def test_nothing_that_comes_raises_anything_else(body: bytes, uri: str, method: 
     """A refusal: nobody signed this."""
 
     def check() -> None:
-        verify_request(read_request(Claim(THEM, {KEY.key_id: "AAAA"}), method, uri, body, US), KEYS)
+        verify_request(parse_request(Claim(THEM, {KEY.key_id: "AAAA"}), method, uri, body, US), KEYS)
 
     with pytest.raises(MatrixError, match=r"40[01] M_"):
         check()

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from federation.keys.server_keys import (
     VALIDITY_MS,
     BadKeyFile,
-    OldKey,
-    OwnKeys,
-    described,
+    LocalKeys,
+    OldLocalKey,
+    describe,
+    format_local_key,
     format_old_keys,
-    format_own_key,
     key_from_seed,
+    make_key_document,
+    parse_local_key,
     parse_old_keys,
-    parse_own_key,
-    published,
-    renew_at,
+    renewal_time,
     rotate,
 )
 
@@ -31,7 +31,7 @@ TWO = key_from_seed("a_2", b"\x02" * 32)
 
 def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
     """An independent implementation accepts the signature."""
-    document = published("localhost:7676", OwnKeys(ONE), NOW)
+    document = make_key_document("localhost:7676", LocalKeys(ONE), NOW)
     key = signedjson.key.decode_verify_key_base64(
         "ed25519", "a_1", document["verify_keys"]["ed25519:a_1"]["key"]
     )
@@ -40,15 +40,15 @@ def test_the_document_is_signed_by_the_key_that_it_publishes() -> None:
 
 def test_the_document_is_valid_for_a_day_and_renewed_at_half() -> None:
     """Readers get a document that never has less than half its life before it."""
-    document = published("localhost:7676", OwnKeys(ONE), NOW)
+    document = make_key_document("localhost:7676", LocalKeys(ONE), NOW)
     assert document["valid_until_ts"] == NOW + VALIDITY_MS
-    assert renew_at(document) == NOW + VALIDITY_MS // 2
+    assert renewal_time(document) == NOW + VALIDITY_MS // 2
 
 
 def test_rotation_keeps_the_old_key_with_its_expiry() -> None:
     """What the old key signed before its expiry stays valid, so its public half stays published."""
-    keys = rotate(OwnKeys(ONE), TWO, NOW)
-    document = published("localhost:7676", keys, NOW)
+    keys = rotate(LocalKeys(ONE), TWO, NOW)
+    document = make_key_document("localhost:7676", keys, NOW)
     assert set(document["verify_keys"]) == {"ed25519:a_2"}
     assert document["old_verify_keys"] == {"ed25519:a_1": {"key": ONE.public, "expired_ts": NOW}}
 
@@ -56,15 +56,15 @@ def test_rotation_keeps_the_old_key_with_its_expiry() -> None:
 def test_a_version_names_one_key_for_ever() -> None:
     """Using a version again would make signatures of the key before it unverifiable."""
     with pytest.raises(AssertionError):
-        rotate(rotate(OwnKeys(ONE), TWO, NOW), key_from_seed("a_1", b"\x03" * 32), NOW)
+        rotate(rotate(LocalKeys(ONE), TWO, NOW), key_from_seed("a_1", b"\x03" * 32), NOW)
 
 
 def test_the_file_formats_are_those_of_signedjson() -> None:
     """An operator may move keys between this node and other servers."""
-    [theirs] = signedjson.key.read_signing_keys(io.StringIO(format_own_key(ONE)))
+    [theirs] = signedjson.key.read_signing_keys(io.StringIO(format_local_key(ONE)))
     assert (theirs.version, bytes(theirs)) == ("a_1", b"\x01" * 32)
     [old] = signedjson.key.read_old_signing_keys(
-        io.StringIO(format_old_keys([OldKey("a_1", ONE.public, NOW)]))
+        io.StringIO(format_old_keys([OldLocalKey("a_1", ONE.public, NOW)]))
     )
     assert (old.version, old.expired, bytes(old)) == ("a_1", NOW, bytes(ONE.signing_key.verify_key))
 
@@ -74,13 +74,13 @@ def test_the_file_formats_are_those_of_signedjson() -> None:
 )
 def test_a_key_survives_its_file(seed: bytes, version: str) -> None:
     """Written and read again it is the same key."""
-    read = parse_own_key(format_own_key(key_from_seed(version, seed)))
+    read = parse_local_key(format_local_key(key_from_seed(version, seed)))
     assert (read.version, bytes(read.signing_key)) == (version, seed)
 
 
 def test_old_keys_survive_their_file() -> None:
     """In their order, with their expiry."""
-    old = (OldKey("a_1", ONE.public, 1), OldKey("a_2", TWO.public, 2))
+    old = (OldLocalKey("a_1", ONE.public, 1), OldLocalKey("a_2", TWO.public, 2))
     assert parse_old_keys(format_old_keys(old)) == old
 
 
@@ -94,13 +94,13 @@ def test_old_keys_survive_their_file() -> None:
         "ed25519 a_1 AQEB\n",
         "ed25519 a_1 not base64!\n",
         "ed25519 a_1 §§§§\n",
-        format_own_key(ONE) + format_own_key(TWO),
+        format_local_key(ONE) + format_local_key(TWO),
     ],
 )
 def test_a_broken_key_file_is_told_without_its_contents(text: str) -> None:
     """The error may be logged, so it never repeats what the file held."""
     with pytest.raises(BadKeyFile) as caught:
-        parse_own_key(text)
+        parse_local_key(text)
     assert all(word not in str(caught.value) for word in text.split() if word != "ed25519")
 
 
@@ -112,7 +112,7 @@ def test_a_broken_list_of_old_keys_is_told() -> None:
 
 def test_nothing_private_is_ever_shown() -> None:
     """Neither a repr in a traceback nor what the command line prints holds the seed."""
-    keys = rotate(OwnKeys(ONE), TWO, NOW)
-    shown = repr(keys) + repr(described(keys)) + repr(published("x", keys, NOW))
+    keys = rotate(LocalKeys(ONE), TWO, NOW)
+    shown = repr(keys) + repr(describe(keys)) + repr(make_key_document("x", keys, NOW))
     for key in (ONE, TWO):
-        assert format_own_key(key).split()[2] not in shown
+        assert format_local_key(key).split()[2] not in shown

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.keys.x_matrix import (
-    MOST_CHARACTERS,
-    MOST_HEADERS,
+    MAX_CHARACTERS,
+    MAX_HEADERS,
     BadAuthorization,
     XMatrix,
-    is_meant_for,
+    is_addressed_to,
     parse,
     parse_all,
     render,
@@ -80,7 +80,7 @@ def test_a_missing_destination_is_accepted() -> None:
         ("X-Matrix origin=,key=ed25519:x,sig=c2ln", "does not end"),
         ("X-Matrix origin", "without a value"),
         ("X-Matrix =a", "no parameter"),
-        ("X-Matrix origin=" + "a" * MOST_CHARACTERS, "is too long"),
+        ("X-Matrix origin=" + "a" * MAX_CHARACTERS, "is too long"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_reason(header: str, problem: str) -> None:
@@ -164,7 +164,7 @@ def test_headers_that_contradict_each_other_are_refused() -> None:
 def test_the_number_of_headers_is_limited() -> None:
     """Each costs a signature check later on."""
     with pytest.raises(BadAuthorization, match="too many"):
-        parse_all([render(XMatrix("a", "ed25519:x", "c2ln"))] * (MOST_HEADERS + 1))
+        parse_all([render(XMatrix("a", "ed25519:x", "c2ln"))] * (MAX_HEADERS + 1))
 
 
 def test_the_signed_object_holds_content_only_where_there_is_a_body() -> None:
@@ -181,6 +181,6 @@ def test_the_signed_object_holds_content_only_where_there_is_a_body() -> None:
 
 def test_a_request_for_another_server_is_told_apart() -> None:
     """A wrong destination is a replay; none at all is an old server."""
-    assert is_meant_for(EXPECTED, "b.example")
-    assert not is_meant_for(EXPECTED, "c.example")
-    assert is_meant_for(XMatrix("a", "ed25519:x", "c2ln"), "c.example")
+    assert is_addressed_to(EXPECTED, "b.example")
+    assert not is_addressed_to(EXPECTED, "c.example")
+    assert is_addressed_to(XMatrix("a", "ed25519:x", "c2ln"), "c.example")

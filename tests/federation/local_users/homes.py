@@ -20,10 +20,10 @@ from federation.http.server.capacity import Limits
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node as WireNode
 from federation.http.services import Readiness
-from federation.keys.server_keys import published
+from federation.keys.server_keys import make_key_document
 from federation.local_users.local_users import LocalUsers
 from federation.matrix.errors import MatrixError
-from federation.matrix.networks import LOOPBACK, Rules
+from federation.matrix.networks import LOOPBACK, AdmissionRules
 from federation.observer import HomeserverObserver
 from federation.peers.policy import policy
 from federation.rooms.creation import CreateRoomRequest
@@ -128,10 +128,10 @@ class Homes:
         home = await self._stack.enter_async_context(homeserver_without_port(name, database, self._addresses))
         app = make_app(
             WireNode(
-                lambda: orjson.dumps(published(name, keys_of(name), now_ms())),
+                lambda: orjson.dumps(make_key_document(name, keys_of(name), now_ms())),
                 Readiness,
                 "test",
-                Rules(LOOPBACK),
+                AdmissionRules(LOOPBACK),
             ),
             Limits(),
         )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from federation.matrix.globs import Glob, fits
+from federation.matrix.globs import Glob, matches_glob
 
 
 @pytest.mark.parametrize(
@@ -79,25 +79,25 @@ def test_no_pattern_takes_long(pattern: str) -> None:
 )
 def test_a_star_is_any_characters(pattern: str, good: list[str], bad: list[str]) -> None:
     """Or none; the rest has to be as it is, from the beginning to the end."""
-    assert [text for text in good if not fits(pattern, text)] == []
-    assert [text for text in bad if fits(pattern, text)] == []
+    assert [text for text in good if not matches_glob(pattern, text)] == []
+    assert [text for text in bad if matches_glob(pattern, text)] == []
 
 
 @pytest.mark.parametrize("sign", ["?", ".", "[a-z]", "\\", "+", "{1}", "^", "$", "%", "_"])
 def test_nothing_else_is_a_sign(sign: str) -> None:
     """An office may be called so, and no other is meant."""
-    assert fits(sign, sign)
-    assert fits(f"{sign}*", f"{sign}x")
-    assert not fits(sign, "a")
+    assert matches_glob(sign, sign)
+    assert matches_glob(f"{sign}*", f"{sign}x")
+    assert not matches_glob(sign, "a")
 
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=12))
 def test_stars_are_what_a_regular_expression_would_make_of_them(pattern: str, text: str) -> None:
     """Without the time that one may take."""
     said = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
-    assert fits(pattern, text) is (said is not None)
+    assert matches_glob(pattern, text) is (said is not None)
 
 
 def test_no_pattern_of_stars_takes_long() -> None:
     """A regular expression of so many stars would not come to an end."""
-    assert not fits("*a" * 100 + "*b", "a" * 100_000)
+    assert not matches_glob("*a" * 100 + "*b", "a" * 100_000)

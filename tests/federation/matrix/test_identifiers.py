@@ -200,4 +200,4 @@ def test_nothing_is_ever_raised(text: str) -> None:
 @given(st.text(max_size=300))
 def test_fits_counts_bytes(text: str) -> None:
     """255 bytes of UTF-8, however many characters."""
-    assert identifiers.fits(text) == (len(text.encode()) <= 255)
+    assert identifiers.has_valid_length(text) == (len(text.encode()) <= 255)

@@ -15,11 +15,11 @@ from federation.matrix.message_content import (
     code_block,
     details,
     edit,
-    formatted,
+    formatted_text,
+    html_list,
     in_thread,
     italic,
     link,
-    listed,
     mention,
     new_content,
     paragraph,
@@ -28,7 +28,7 @@ from federation.matrix.message_content import (
     reference,
     relations_of,
     reply,
-    sanitised,
+    sanitise,
     text,
 )
 
@@ -61,7 +61,7 @@ def test_a_text_says_whom_it_is_meant_for() -> None:
     assert text("hi") == {"msgtype": "m.text", "body": "hi", "m.mentions": {}}
     said = text("hi", msgtype="m.notice", mentions=[ALICE, ALICE, "nobody"])
     assert said["m.mentions"] == {"user_ids": [ALICE]}
-    with_form = formatted("hi", bold("hi"))
+    with_form = formatted_text("hi", bold("hi"))
     assert (with_form["format"], with_form["formatted_body"]) == (
         "org.matrix.custom.html",
         "<strong>hi</strong>",
@@ -72,9 +72,9 @@ def test_a_text_says_whom_it_is_meant_for() -> None:
 def test_plain_words_have_no_form(said: str) -> None:
     """They look the same without; whatever is more than one paragraph of them has one."""
     for html in (Html(said), paragraph(said)):
-        assert formatted(said, html) == text(said)
+        assert formatted_text(said, html) == text(said)
     for html in (bold(said), paragraph(said) + paragraph(said), Html(f"{said}.")):
-        assert formatted(said, html)["formatted_body"] == str(html)
+        assert formatted_text(said, html)["formatted_body"] == str(html)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")))
@@ -88,8 +88,8 @@ def test_text_never_becomes_a_tag(said: str) -> None:
         (code_block(said, said), ["pre", "code"]),
         (quote(said), ["blockquote"]),
         (paragraph(said), ["p"]),
-        (listed([said]), ["ul", "li"]),
-        (listed([said], ordered=True), ["ol", "li"]),
+        (html_list([said]), ["ul", "li"]),
+        (html_list([said], ordered=True), ["ol", "li"]),
         (details("more", said), ["details", "summary"]),
         (link("https://a.example/" + said, "there"), ["a"]),
         (Html("") + said, []),
@@ -113,7 +113,7 @@ def test_text_never_becomes_a_tag(said: str) -> None:
 )
 def test_html_from_elsewhere_is_sanitised(html: str, safe: str) -> None:
     """Nothing is left in it that this node does not write itself."""
-    assert str(sanitised(html)) == safe
+    assert str(sanitise(html)) == safe
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", " https://a", "data:text/html,x", "//a", ""])
@@ -133,7 +133,7 @@ def test_a_language_is_a_class_of_harmless_letters() -> None:
 def test_an_edit_replaces_and_falls_back() -> None:
     """Clients that know no edits see a starred message that calls nobody again; a reply stays the reply that
     it was."""
-    new = reply("$before", formatted("hello", bold("hello"), mentions=[ALICE]))
+    new = reply("$before", formatted_text("hello", bold("hello"), mentions=[ALICE]))
     edited = edit("$original", new)
     assert edited["body"] == "* hello"
     assert edited["formatted_body"] == "* <strong>hello</strong>"

@@ -6,46 +6,46 @@ from hypothesis import strategies as st
 
 from federation.matrix.networks import (
     LOOPBACK,
+    AcceptPlain,
+    AcceptTls,
     Address,
+    AdmissionRules,
     Decision,
-    Pinned,
-    Plain,
+    PinnedCertificate,
+    PresentedCertificate,
     Refusal,
     Refuse,
-    Rules,
-    Shown,
-    Tls,
     admit,
-    certificate_is_missing,
     host_of,
     is_within,
-    neighbourhood,
-    peers_of,
+    lacks_required_certificate,
+    limited_network,
+    peers_of_certificate,
     read_address,
 )
 
 HOME = ip_address("127.0.0.1")
 AWAY = ip_address("192.0.2.7")
-BOTH = Rules()
-PLAIN_ONLY = Rules(offers_tls=False)
+BOTH = AdmissionRules()
+PLAIN_ONLY = AdmissionRules(offers_tls=False)
 
 
 @pytest.mark.parametrize(
     ("address", "first_byte", "rules", "expected"),
     [
-        (HOME, 0x16, BOTH, Tls()),
-        (AWAY, 0x16, BOTH, Tls()),
-        (HOME, ord("G"), BOTH, Plain()),
+        (HOME, 0x16, BOTH, AcceptTls()),
+        (AWAY, 0x16, BOTH, AcceptTls()),
+        (HOME, ord("G"), BOTH, AcceptPlain()),
         (AWAY, ord("G"), BOTH, Refuse(Refusal.PLAIN_NOT_ALLOWED)),
-        (HOME, 0x00, BOTH, Plain()),
+        (HOME, 0x00, BOTH, AcceptPlain()),
         (AWAY, 0x80, BOTH, Refuse(Refusal.PLAIN_NOT_ALLOWED)),
         (HOME, 0x16, PLAIN_ONLY, Refuse(Refusal.TLS_NOT_OFFERED)),
-        (HOME, ord("G"), PLAIN_ONLY, Plain()),
+        (HOME, ord("G"), PLAIN_ONLY, AcceptPlain()),
         (HOME, None, BOTH, Refuse(Refusal.GONE)),
     ],
 )
 def test_the_first_byte_and_the_address_decide(
-    address: Address, first_byte: int | None, rules: Rules, expected: Decision
+    address: Address, first_byte: int | None, rules: AdmissionRules, expected: Decision
 ) -> None:
     """0x16 is a TLS handshake from anybody; anything else is plain HTTP, from the allowed networks only."""
     assert admit(address, first_byte, rules) == expected
@@ -53,9 +53,9 @@ def test_the_first_byte_and_the_address_decide(
 
 @given(st.ip_addresses(), st.integers(0, 255))
 def test_plain_is_never_admitted_from_outside_the_networks(address: Address, first_byte: int) -> None:
-    """Whatever the first byte, `Plain` means that a network holds the address."""
-    rules = Rules(plain_networks=(IPv4Network("10.0.0.0/8"), IPv6Network("fd00::/8")))
-    if admit(address, first_byte, rules) == Plain():
+    """Whatever the first byte, `AcceptPlain` means that a network holds the address."""
+    rules = AdmissionRules(plain_networks=(IPv4Network("10.0.0.0/8"), IPv6Network("fd00::/8")))
+    if admit(address, first_byte, rules) == AcceptPlain():
         assert any(address in network for network in rules.plain_networks)
 
 
@@ -83,40 +83,49 @@ def test_loopback_is_allowed_by_default_in_both_families() -> None:
 def test_a_host_is_counted_once_however_many_addresses_it_has() -> None:
     """An IPv6 host owns its whole /64; in IPv4 each address counts by itself."""
     one, other = ip_address("2001:db8::1"), ip_address("2001:db8::ffff:2")
-    assert neighbourhood(one) == neighbourhood(other)
-    assert neighbourhood(one) != neighbourhood(ip_address("2001:db8:0:1::1"))
-    assert neighbourhood(AWAY) != neighbourhood(ip_address("192.0.2.8"))
+    assert limited_network(one) == limited_network(other)
+    assert limited_network(one) != limited_network(ip_address("2001:db8:0:1::1"))
+    assert limited_network(AWAY) != limited_network(ip_address("192.0.2.8"))
 
 
-LEAF = Pinned("Kitchen.local", "leaf", is_authority=False)
-AUTHORITY = Pinned("garden.local:8448", "authority", is_authority=True)
+LEAF = PinnedCertificate("Kitchen.local", "leaf", is_authority=False)
+AUTHORITY = PinnedCertificate("garden.local:8448", "authority", is_authority=True)
 
 
 def test_a_pinned_leaf_speaks_for_its_peer() -> None:
     """The same certificate, and only that."""
-    assert peers_of(Shown("leaf"), [LEAF, AUTHORITY]) == {"kitchen.local"}
-    assert peers_of(Shown("another"), [LEAF, AUTHORITY]) == frozenset()
+    assert peers_of_certificate(PresentedCertificate("leaf"), [LEAF, AUTHORITY]) == {"kitchen.local"}
+    assert peers_of_certificate(PresentedCertificate("another"), [LEAF, AUTHORITY]) == frozenset()
 
 
 def test_a_pinned_authority_speaks_for_its_peer_by_what_it_signed() -> None:
     """Any certificate with its signature, whatever names that holds."""
-    assert peers_of(Shown("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]) == {
-        "garden.local:8448"
-    }
+    assert peers_of_certificate(
+        PresentedCertificate("x", signed_by=frozenset({"authority"})), [LEAF, AUTHORITY]
+    ) == {"garden.local:8448"}
 
 
 def test_a_leaf_is_no_authority() -> None:
     """What a pinned leaf signed speaks for nobody."""
-    assert peers_of(Shown("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
+    assert (
+        peers_of_certificate(PresentedCertificate("x", signed_by=frozenset({"leaf"})), [LEAF]) == frozenset()
+    )
 
 
 def test_peers_that_share_an_authority_are_told_apart_by_name() -> None:
     """Two peers under one authority cannot stand in for each other."""
-    shared = [Pinned("a.example", "ca", is_authority=True), Pinned("B.example:8448", "ca", is_authority=True)]
+    shared = [
+        PinnedCertificate("a.example", "ca", is_authority=True),
+        PinnedCertificate("B.example:8448", "ca", is_authority=True),
+    ]
     signed = frozenset({"ca"})
-    assert peers_of(Shown("x", frozenset({"A.EXAMPLE"}), signed), shared) == {"a.example"}
-    assert peers_of(Shown("y", frozenset({"b.example"}), signed), shared) == {"b.example:8448"}
-    assert peers_of(Shown("z", frozenset(), signed), shared) == frozenset()
+    assert peers_of_certificate(PresentedCertificate("x", frozenset({"A.EXAMPLE"}), signed), shared) == {
+        "a.example"
+    }
+    assert peers_of_certificate(PresentedCertificate("y", frozenset({"b.example"}), signed), shared) == {
+        "b.example:8448"
+    }
+    assert peers_of_certificate(PresentedCertificate("z", frozenset(), signed), shared) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +144,7 @@ def test_a_peer_with_a_configured_certificate_must_show_it(
     origin: str, shown: set[str], required: set[str], missing: bool
 ) -> None:
     """A claim without the certificate counts for nothing, in whichever case it is written."""
-    assert certificate_is_missing(origin, shown, required) is missing
+    assert lacks_required_certificate(origin, shown, required) is missing
 
 
 @pytest.mark.parametrize(

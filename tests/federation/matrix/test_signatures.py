@@ -57,7 +57,9 @@ def test_what_has_no_canonical_form_is_not_signed() -> None:
 
 
 def check(value: dict[str, Any], keys: dict[str, VerifyKey], **when: Any) -> signatures.Verification:
-    return signatures.verify(signatures.message(value), value.get("signatures"), "a.example", keys, **when)
+    return signatures.verify(
+        signatures.bytes_to_sign(value), value.get("signatures"), "a.example", keys, **when
+    )
 
 
 def test_a_signature_is_checked_against_what_was_signed() -> None:

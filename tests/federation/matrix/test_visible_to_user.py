@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.events.room_event import user_sees
+from federation.events.room_event import is_visible_to_user
 
 SEEN_BY = {
     "world_readable": {"join", "invite", "leave", None, "now"},
@@ -19,6 +19,10 @@ SEEN_BY = {
 def test_visibility(visibility: object) -> None:
     """The table of the specification, by the user's membership then, and by whether the user is there now."""
     content = None if visibility is None else {"history_visibility": visibility}
-    seen = {one for one in ("join", "invite", "leave", None) if user_sees(content, one, is_joined_now=False)}
-    seen |= {"now"} if user_sees(content, "leave", is_joined_now=True) else set()
+    seen = {
+        one
+        for one in ("join", "invite", "leave", None)
+        if is_visible_to_user(content, one, is_joined_now=False)
+    }
+    seen |= {"now"} if is_visible_to_user(content, "leave", is_joined_now=True) else set()
     assert seen == SEEN_BY[visibility]

@@ -14,7 +14,7 @@ from yarl import URL
 
 from federation.client.requests import authorization
 from federation.keys.key_ring import KeyRing
-from federation.keys.server_keys import OwnKey
+from federation.keys.server_keys import LocalKey
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError
 from federation.peers.gate import PeerGate
@@ -46,7 +46,7 @@ class Gate:
         uri: str = "/_matrix/federation/v1/send/1",
         body: bytes | None = b"{}",
         *,
-        signer: OwnKey = FIRST,
+        signer: LocalKey = FIRST,
         signed_uri: str | None = None,
         origin: str | None = None,
     ) -> tuple[int, str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from federation.auth_rules import state_needed
-from federation.events import Pdu, StateKey, parse, redacted
+from federation.auth_rules import required_state
+from federation.events import Pdu, StateKey, parse, redact_pdu
 from federation.events.received import ACCEPTED, Dropped, Rejected, SoftFailed
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.matrix.signatures import NeedKeys
@@ -38,7 +38,7 @@ def step_4(room: Room, pdu: Pdu, **how: Any) -> object:
 def in_place(
     room: Room, pdu: Pdu, before: Mapping[StateKey, Pdu], current: Mapping[StateKey, Pdu] | None
 ) -> object:
-    keys = state_needed(pdu, room.version)
+    keys = required_state(pdu, room.version)
     return authorise(
         VerifiedEvent(pdu),
         room.version,
@@ -105,7 +105,7 @@ def test_step_3_changed_content_is_taken_out(version: str) -> None:
     assert isinstance(event, VerifiedEvent)
     assert event.pdu == pdu
     assert event.pdu.content == {}
-    assert event.pdu.event == redacted(pdu, room.version).event
+    assert event.pdu.event == redact_pdu(pdu, room.version).event
 
 
 @VERSIONS
@@ -214,6 +214,6 @@ def test_step_7_without_the_policy_servers_signature_an_event_fails_softly() -> 
         ),
         (room.propose("m.room.policy", ALICE, {}, ""), ACCEPTED),
     ):
-        state = {key: room.state()[key] for key in state_needed(pdu, room.version) if key in room.state()}
+        state = {key: room.state()[key] for key in required_state(pdu, room.version) if key in room.state()}
         verdict = authorise(VerifiedEvent(pdu), room.version, room.events, state, None, policy=policy)
         assert verdict == expected

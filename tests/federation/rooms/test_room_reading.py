@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from federation.events import redacted
+from federation.events import redact_pdu
 from federation.state_resolution.conflicts import reachable
 from storage.database import Database
 from tests.support.graph import US, graph_on, join, raw
@@ -141,14 +141,14 @@ async def test_a_redaction_is_applied_once_both_events_are_known(version: str, d
         targets = [by_power, by_server, by_nobody]
         shown = await here.graph.apply_redactions(targets)
         assert [pdu.event for pdu in shown] == [
-            redacted(by_power, room.version).event,
-            redacted(by_server, room.version).event,
+            redact_pdu(by_power, room.version).event,
+            redact_pdu(by_server, room.version).event,
             by_nobody.event,
         ]
         assert (await here.graph.events([late.event_id])) == {}
         await here.graph.receive("b.example", raw(late))
         (shown_late,) = await here.graph.apply_redactions([late])
-        assert shown_late.event == redacted(late, room.version).event
+        assert shown_late.event == redact_pdu(late, room.version).event
         # To servers as well: what was taken back is given to nobody.
         (to_server,) = await here.graph.redact_for_server("c.example", [by_power])
         assert to_server.content == {}

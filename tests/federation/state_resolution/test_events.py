@@ -3,14 +3,14 @@
 import pytest
 
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.state_resolution.events import Events
+from federation.state_resolution.events import EventSource
 from tests.support.rooms import ALICE, BOB, public_room
 
 
 def test_what_is_not_there_is_remembered() -> None:
     """Once for each, and not what nobody has."""
     room = public_room("12")
-    events = Events(room.events, None, {"$gone"}, room.version)
+    events = EventSource(room.events, None, {"$gone"}, room.version)
     assert events.get(room.create.event_id) is room.create
     assert events.get("$x") is None
     assert events.get("$x") is None
@@ -23,7 +23,7 @@ def test_edges_are_enough_to_walk() -> None:
     """What `auth_edges` tells need not be loaded; what it does not tell is taken from the event."""
     room = public_room("11")
     levels = room.state()["m.room.power_levels", ""]
-    events = Events(room.events, {"$far": ["$further"]}, (), room.version)
+    events = EventSource(room.events, {"$far": ["$further"]}, (), room.version)
     assert events.auth_events_of("$far") == ["$further"]
     assert events.auth_events_of(levels.event_id) == levels.auth_events
     assert events.missing == set()
@@ -33,7 +33,7 @@ def test_edges_are_enough_to_walk() -> None:
 def test_what_an_event_rests_on(version: str) -> None:
     """Its power levels are among its auth events; so is the create event, until the room id names it."""
     room = public_room(version, BOB)
-    events = Events(room.events, None, (), room.version)
+    events = EventSource(room.events, None, (), room.version)
     bob = room.state()["m.room.member", BOB]
     assert events.create_of(bob) is room.create
     assert events.power_levels_of(bob) is room.state()["m.room.power_levels", ""]

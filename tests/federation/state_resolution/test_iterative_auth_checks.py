@@ -4,15 +4,15 @@ import pytest
 
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.state_resolution.events import Events
-from federation.state_resolution.resolve import Replay, replay
+from federation.state_resolution.events import EventSource
+from federation.state_resolution.resolve import AuthCheckResult, iterative_auth_checks
 from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
-def replayed(room: Room, into: list[Pdu], *pdus: Pdu) -> Replay:
-    state = Replay({pdu.key or ("", ""): pdu.event_id for pdu in into})
-    events = Events(room.events, None, (), room.version)
-    replay([pdu.event_id for pdu in pdus], state, room.rejected, events)
+def replayed(room: Room, into: list[Pdu], *pdus: Pdu) -> AuthCheckResult:
+    state = AuthCheckResult({pdu.key or ("", ""): pdu.event_id for pdu in into})
+    events = EventSource(room.events, None, (), room.version)
+    iterative_auth_checks([pdu.event_id for pdu in pdus], state, room.rejected, events)
     assert events.missing == set()
     return state
 

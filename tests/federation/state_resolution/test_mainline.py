@@ -4,13 +4,13 @@ import pytest
 
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.state_resolution.events import Events
+from federation.state_resolution.events import EventSource
 from federation.state_resolution.resolve import mainline_ordering
 from tests.support.rooms import ALICE, BOB, Room, public_room
 
 
 def order(room: Room, power_levels: Pdu | None, *pdus: Pdu) -> list[str]:
-    events = Events(room.events, None, (), room.version)
+    events = EventSource(room.events, None, (), room.version)
     base = None if power_levels is None else power_levels.event_id
     ids = [pdu.event_id for pdu in pdus]
     ordered = mainline_ordering(ids, base, events)

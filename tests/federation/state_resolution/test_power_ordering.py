@@ -6,7 +6,7 @@ import pytest
 
 from federation.events import Pdu
 from federation.matrix.room_version import ROOM_VERSIONS
-from federation.state_resolution.events import Events
+from federation.state_resolution.events import EventSource
 from federation.state_resolution.resolve import (
     is_power_event,
     reverse_topological_power_ordering,
@@ -16,7 +16,7 @@ from tests.support.rooms import ALICE, BOB, CAROL, Room, public_room
 
 
 def order(room: Room, *pdus: Pdu) -> list[str]:
-    events = Events(room.events, None, (), room.version)
+    events = EventSource(room.events, None, (), room.version)
     ids = [pdu.event_id for pdu in pdus]
     orderings: list[list[str]] = []
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_the_walk_stays_within_the_full_conflicted_set() -> None:
     levels = room.state()["m.room.power_levels", ""]
     bob = room.state()["m.room.member", BOB]
     kick = room.member(ALICE, BOB, "leave")
-    events = Events(room.events, None, (), room.version)
+    events = EventSource(room.events, None, (), room.version)
     # The kick names Bob's join and the power levels, and the join names the power levels as well.
     both = with_auth_chains([kick.event_id], {kick.event_id, bob.event_id, levels.event_id}, events)
     assert both[kick.event_id] == {bob.event_id, levels.event_id}

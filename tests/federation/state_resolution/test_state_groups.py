@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from federation.state_resolution.state_groups import (
     MAX_DISTANCE,
-    Kept,
     StateGroup,
-    changes,
-    how_to_keep,
-    rebuilt,
+    StoredState,
+    choose_storage,
+    rebuild_state,
+    state_changes,
 )
 
 STATES = st.dictionaries(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), st.sampled_from("123"))
@@ -24,7 +24,7 @@ class Row:
     event_ids: list[str | None]
 
 
-def row(kept: Kept) -> Row:
+def row(kept: StoredState) -> Row:
     return Row(
         [key[0] for key in kept.entries], [key[1] for key in kept.entries], list(kept.entries.values())
     )
@@ -36,9 +36,9 @@ def test_every_state_of_a_chain_is_rebuilt(states: list[dict[tuple[str, str], st
     parent = None
     chain: list[Row] = []
     for number, state in enumerate(states):
-        kept = how_to_keep(parent, state)
+        kept = choose_storage(parent, state)
         chain = [row(kept)] if kept.parent is None else [*chain, row(kept)]
-        assert rebuilt(chain) == state
+        assert rebuild_state(chain) == state
         parent = StateGroup(number, state, kept.distance)
 
 
@@ -46,21 +46,21 @@ def test_a_chain_is_bounded() -> None:
     """After so many changes comes a snapshot."""
     state = {("t", str(number)): "$e" for number in range(10)}
     changed = {**state, ("t", "0"): "$f"}
-    assert how_to_keep(StateGroup(1, state, MAX_DISTANCE - 1), changed) == Kept(
+    assert choose_storage(StateGroup(1, state, MAX_DISTANCE - 1), changed) == StoredState(
         1, MAX_DISTANCE, {("t", "0"): "$f"}
     )
-    assert how_to_keep(StateGroup(1, state, MAX_DISTANCE), changed) == Kept(None, 0, changed)
+    assert choose_storage(StateGroup(1, state, MAX_DISTANCE), changed) == StoredState(None, 0, changed)
 
 
 def test_a_state_that_is_mostly_new_is_kept_whole() -> None:
     """Changes to most of it would be no shorter."""
-    assert how_to_keep(StateGroup(1, {("t", ""): "$a"}), {("t", ""): "$b"}).parent is None
-    assert how_to_keep(None, {}) == Kept(None, 0, {})
+    assert choose_storage(StateGroup(1, {("t", ""): "$a"}), {("t", ""): "$b"}).parent is None
+    assert choose_storage(None, {}) == StoredState(None, 0, {})
 
 
 def test_changes_name_what_goes() -> None:
     """With None for its event."""
-    assert changes({("t", "a"): "$a", ("t", "b"): "$b"}, {("t", "b"): "$c"}) == {
+    assert state_changes({("t", "a"): "$a", ("t", "b"): "$b"}, {("t", "b"): "$c"}) == {
         ("t", "a"): None,
         ("t", "b"): "$c",
     }

@@ -10,7 +10,7 @@ from bridge.agents.address import AT, is_unicode
 from bridge.connectors.cis.protocol.json_values import MAX_DEPTH, problem_of
 from bridge.connectors.cis.protocol.refusals import InvalidPayload, TooLarge
 from federation.matrix.canonical_json import NotJson, decode
-from federation.matrix.identifiers import domain, fits, is_event_id
+from federation.matrix.identifiers import domain, has_valid_length, is_event_id
 
 MAX_BODY: Final = 2 * 1024 * 1024
 """What a published node takes: the default of its web framework."""
@@ -107,7 +107,7 @@ def _wrong(value: Mapping[str, Any]) -> InvalidPayload | None:
     for name in ("event_id", "room_id", "sender", "type"):
         if not isinstance(value[name], str):
             return InvalidPayload(name, "is not a string")
-        if not fits(value[name]):
+        if not has_valid_length(value[name]):
             return InvalidPayload(name, "is longer than 255 bytes")
     if not is_event_id(value["event_id"]):
         return InvalidPayload("event_id", "is not the id of an event")
@@ -120,7 +120,7 @@ def _wrong(value: Mapping[str, Any]) -> InvalidPayload | None:
         return InvalidPayload("origin_server_ts", "is not a time in milliseconds")
     for name in ("origin", "state_key"):
         one = value.get(name)
-        if one is not None and not (isinstance(one, str) and fits(one)):
+        if one is not None and not (isinstance(one, str) and has_valid_length(one)):
             return InvalidPayload(name, "is not a string of at most 255 bytes")
     if not _is_map_of_strings(value.get("hashes")):
         return InvalidPayload("hashes", "is not an object of strings")

@@ -15,7 +15,7 @@ from pydantic import PlainSerializer, PlainValidator
 from bridge.agents.address import AgentAddress, NotAnAddress, wrong_agent_id, wrong_node_id
 from bridge.agents.agent import AgentStatus, NoCapabilities, read_capabilities, read_status
 from bridge.agents.news import LONGEST_TEXT
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -135,7 +135,7 @@ _text = _string
 def _name(value: object) -> str:
     """What tells one from another, and is kept as a key: short, and not nothing."""
     text = _string(value)
-    if not text or "\0" in text or not fits(text):
+    if not text or "\0" in text or not has_valid_length(text):
         raise ValueError(f"does not have 1 to {MAX_BYTES} bytes")
     return text
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from bridge.tasks.request import TaskKey
-from federation.matrix.identifiers import fits
+from federation.matrix.identifiers import has_valid_length
 
 _FOREIGN: Final = "via:"
 
@@ -18,7 +18,7 @@ def request_id(key: TaskKey, own_node: str) -> str | None:
     if key.node_id == own_node and not key.request_id.startswith(_FOREIGN):
         return key.request_id
     written = f"{_FOREIGN}{quote(key.node_id, safe='')}:{key.request_id}"
-    return written if fits(written) else None
+    return written if has_valid_length(written) else None
 
 
 def key_of(written: str, own_node: str) -> TaskKey:

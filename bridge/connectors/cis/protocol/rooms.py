@@ -12,7 +12,7 @@ from bridge.agents.address import wrong_node_id
 from bridge.connectors.cis.protocol.events import AnyEvent, Message, TaskRequest, TaskResponse
 from bridge.connectors.cis.protocol.refusals import Forbidden
 from bridge.peers.peer import Peer
-from federation.matrix.identifiers import MAX_BYTES, fits
+from federation.matrix.identifiers import MAX_BYTES, has_valid_length
 
 ROOM_VERSION: Final = "11"
 """Version 12 derives a room's id from its create event."""
@@ -73,7 +73,7 @@ def wrong_namespace(namespace: str, node_id: str) -> str | None:
     well."""
     if _NAMESPACE.fullmatch(namespace) is None:
         return "A namespace begins with a letter or a digit and has at most 64 of a-z, 0-9, '.', '_' and '-'."
-    if not fits(room_id(FederationRoom(namespace, node_id))):
+    if not has_valid_length(room_id(FederationRoom(namespace, node_id))):
         return f"The id of this namespace's room would have more than {MAX_BYTES} bytes."
     return None
 

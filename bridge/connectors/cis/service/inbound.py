@@ -29,7 +29,7 @@ from bridge.matrix.ghost import NODE_USER
 from bridge.tasks.errors import ErrorCode, TaskError
 from federation.events.room_event import RoomEvent, StreamedEvent
 from federation.matrix.errors import MatrixError
-from federation.matrix.identifiers import domain, fits
+from federation.matrix.identifiers import domain, has_valid_length
 from federation.stream.event_stream import Subscription
 from storage.connect import ConnectionLost
 from storage.rooms.stream import ReaderReplaced
@@ -200,7 +200,7 @@ def malformed_request(
     inner = content.get("payload")
     fields = inner if "request_id" not in content and isinstance(inner, dict) else content
     request_id, asked_by = fields.get("request_id"), _address(fields.get("from_agent"))
-    if not isinstance(request_id, str) or not request_id or not fits(request_id):
+    if not isinstance(request_id, str) or not request_id or not has_valid_length(request_id):
         return None
     if problem_of(request_id) is not None or asked_by is None or asked_by.node_id != node_id:
         return None

@@ -20,7 +20,7 @@ from bridge.connectors.offices.protocol.events import is_name
 from bridge.connectors.offices.protocol.office import AGENT, COMPUTER, Member
 from bridge.connectors.offices.protocol.versions import ProtocolVersion, parse
 from federation.events.room_event import RoomEvent
-from federation.matrix.globs import fits
+from federation.matrix.globs import matches_glob
 from federation.matrix.identifiers import domain
 
 MOST_PATTERNS: Final = 1_000
@@ -95,7 +95,7 @@ def keeps_seat(said: RoomEvent | None, membership: str | None) -> bool:
 def may_take_part(user: str, allowed: Collection[str]) -> bool:
     """`allowed` names servers, and users by pattern."""
     server = domain(user)
-    return any(fits(one, user) if one.startswith("@") else one == server for one in allowed)
+    return any(matches_glob(one, user) if one.startswith("@") else one == server for one in allowed)
 
 
 def read_allowed(content: Mapping[str, Any]) -> tuple[str, ...]:

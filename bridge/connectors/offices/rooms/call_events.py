@@ -38,9 +38,9 @@ from federation.matrix.message_content import (
     code,
     code_block,
     details,
+    html_list,
     in_thread,
     link,
-    listed,
     paragraph,
     reference,
     text,
@@ -169,7 +169,7 @@ def digest_content(entries: Sequence[DigestEntry]) -> Content:
     last = [Text.of(f"and {more} more")] if more else []
     said = Text(
         "\n".join([head, *(line.plain for line in [*lines, *last])]),
-        joined([paragraph(head), listed(line.html for line in [*lines, *last])]),
+        joined([paragraph(head), html_list(line.html for line in [*lines, *last])]),
     )
     return _message(said, DIGEST, {"calls": machine, "more": more})
 
@@ -267,7 +267,7 @@ def help_text(computers: Mapping[str, Sequence[str] | None]) -> Text:
     head = "What you can call:"
     return Text(
         "\n".join([head, *(f"- {line.plain}" for line in lines), how.plain]),
-        joined([paragraph(head), listed(line.html for line in lines), paragraph(how.html)]),
+        joined([paragraph(head), html_list(line.html for line in lines), paragraph(how.html)]),
     )
 
 

@@ -16,7 +16,7 @@ from bridge.matrix.ghost import NODE_USER
 from bridge.people.settings import PeopleSettings
 from bridge.people.texts.text import one_line
 from federation.matrix.globs import STAR
-from federation.matrix.identifiers import escape, fits, unescape
+from federation.matrix.identifiers import escape, has_valid_length, unescape
 from federation.rooms.creation import CreateRoomRequest, InitialState
 
 OFFICE: Final = "io.a2c.office"
@@ -58,7 +58,7 @@ _HASHED_ALIAS: Final = re.compile(f"{_PREFIX}{_HASH}[0-9a-f]{{{_HASH_DIGITS}}}")
 def alias_localpart(office_id: str, server: str) -> str:
     """What stands before the colon; with a hash in place of an id that has no room there."""
     name = f"{_PREFIX}{escape(office_id)}"
-    return name if fits(f"#{name}:{server}") else f"{_PREFIX}{_hash(office_id)}"
+    return name if has_valid_length(f"#{name}:{server}") else f"{_PREFIX}{_hash(office_id)}"
 
 
 def parse_alias_localpart(localpart: str) -> str | None:
@@ -82,7 +82,7 @@ def room_key(office_id: str) -> str:
     """Under which its room is made; with a hash in place of an id that has no room there. No id begins with a
     blank."""
     key = f"{_KEY}{office_id}"
-    return key if fits(key) else f"{_KEY} {_hash(office_id)}"
+    return key if has_valid_length(key) else f"{_KEY} {_hash(office_id)}"
 
 
 def request_for(office_id: str, settings: PeopleSettings, nodes: Sequence[str] = ()) -> CreateRoomRequest:
@@ -150,7 +150,7 @@ def seat_content(agent: AgentAddress, user: str, since_ms: int) -> dict[str, Any
 def state_key(member: AgentAddress) -> str:
     """Its address, of which a key holds 255 bytes."""
     address = str(member)
-    return address if fits(address) else _hash(address)
+    return address if has_valid_length(address) else _hash(address)
 
 
 # -- its members --

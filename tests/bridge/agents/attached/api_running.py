@@ -22,7 +22,7 @@ from bridge.clock import monotonic
 from federation.http.app import make_app
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node, Readiness
-from federation.matrix.networks import Rules
+from federation.matrix.networks import AdmissionRules
 from storage.database import Database
 from tests.bridge.agents.kitchen import Kitchen, kitchen
 from tests.federation.http.running import PATIENT, Recorder
@@ -175,7 +175,7 @@ async def api(
             limits or ApiLimits(),
         )  # fmt: skip
         seen = Recorder()
-        app = make_app(Node(lambda: b"{}", Readiness, "1.2.3", Rules()), PATIENT)
+        app = make_app(Node(lambda: b"{}", Readiness, "1.2.3", AdmissionRules()), PATIENT)
         serve(app, services)
         listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), port, limits=PATIENT), None, seen)
         addresses = await listener.start()

@@ -35,7 +35,7 @@ from bridge.tasks.queue_settings import AgentSettings
 from bridge.tasks.request import Origin, TaskKey, TaskRequest
 from bridge.tasks.service import TaskService
 from bridge.tasks.task import State, Task
-from federation.keys.server_keys import OwnKeys
+from federation.keys.server_keys import LocalKeys
 from tests.federation.nodes import Node, Nodes, now_ms
 from tests.support.agents import address
 from tests.support.postgres import Server
@@ -407,7 +407,7 @@ class CisNodes(Nodes):
     def _side(self, node: Node) -> MatrixBackend:
         return node.rooms
 
-    def _app(self, node: Node, keys: OwnKeys) -> web.Application:
+    def _app(self, node: Node, keys: LocalKeys) -> web.Application:
         app = super()._app(node, keys)
         # Others are homeservers and nothing more.
         if node.name in self._settings:

@@ -1,9 +1,9 @@
 """`PUT /_matrix/federation/v2/invite/{roomId}/{eventId}`."""
 
 from federation.events import Pdu
-from federation.events.builder import finish
+from federation.events.builder import sign_event
 from federation.events.room_event import NewEvent
-from federation.events.stripped_state import shown_keys
+from federation.events.stripped_state import selected_keys
 from federation.matrix.room_version import ROOM_VERSIONS
 from federation.memberships.inviting import request
 from tests.federation.http.membership_pair import V1, V2, Pair, membership_pair
@@ -20,9 +20,9 @@ async def invite_of(pair: Pair, version: str) -> tuple[Pdu, dict[str, object]]:
     room_id = await pair.asking.create(version, pair.bob, "invite")
     event = NewEvent("m.room.member", pair.bob, {"membership": "invite"}, pair.alice)
     template = await graph.prepare_event(room_id, event)
-    invite = finish(template, switches, signer_of(pair.asking.name))
+    invite = sign_event(template, switches, signer_of(pair.asking.name))
     assert isinstance(invite, Pdu)
-    state = await graph.current_events(room_id, shown_keys(pair.bob))
+    state = await graph.current_events(room_id, selected_keys(pair.bob))
     return invite, request(invite, state, switches)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federation.keys.key_documents import KeyDocument, Notary, read
+from federation.keys.key_documents import KeyDocument, NotaryKeys, parse_key_document
 from federation.matrix.signatures import VerifyKey
 from tests.federation.http.key_nodes import key_pair
 from tests.federation.nodes import keys_of, now_ms
@@ -18,8 +18,8 @@ def proves(answer: Any, server: str, notary: str) -> bool:
     """As whoever asks would check it."""
     [document] = answer["server_keys"]
     key = keys_of(notary).current
-    vouching = Notary(notary, {key.key_id: VerifyKey(bytes(key.signing_key.verify_key), now_ms())})
-    believed = read(document, server, now_ms(), vouching)
+    vouching = NotaryKeys(notary, {key.key_id: VerifyKey(bytes(key.signing_key.verify_key), now_ms())})
+    believed = parse_key_document(document, server, now_ms(), vouching)
     assert isinstance(believed, KeyDocument), believed
     return [one.key_id for one in believed.keys] == [keys_of(server).current.key_id]
 

@@ -6,14 +6,14 @@ from federation.http.app import make_app
 from federation.http.endpoints import well_known as well_known_server
 from federation.http.server.listener import Bind, Listener, ListenerSettings
 from federation.http.services import Node, Readiness
-from federation.matrix.networks import Rules
+from federation.matrix.networks import AdmissionRules
 from tests.federation.http.running import KEYS, PATIENT, Answer, Recorder, Running
 
 PATH = "/.well-known/matrix/server"
 
 
 async def ask(delegated: str | None) -> Answer:
-    node = Node(lambda: KEYS, Readiness, "1", Rules(), delegated)
+    node = Node(lambda: KEYS, Readiness, "1", AdmissionRules(), delegated)
     app: web.Application = make_app(node, PATIENT, well_known_server.ROUTES)
     seen = Recorder()
     listener = Listener(app, ListenerSettings((Bind("127.0.0.1"),), 0), None, seen)

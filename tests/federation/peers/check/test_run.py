@@ -16,7 +16,7 @@ from federation.client.errors import PeerMalformed, PeerRefused, PeerTimedOut
 from federation.client.peer_settings import PeerSettings
 from federation.client.server_discovery import NoRoute
 from federation.homeserver import Homeserver, HomeserverSettings, open_homeserver
-from federation.keys.server_keys import OwnKeys, key_from_seed
+from federation.keys.server_keys import LocalKeys, key_from_seed
 from federation.observer import HomeserverObserver
 from federation.peers.check import connectivity as connection_probe
 from federation.peers.check import run as peer_check
@@ -31,7 +31,7 @@ from tests.support.neighbourhood import Neighbourhood
 from tests.support.server_keys import DAY, key, key_document, public
 
 PEER = "peer.test"
-OWN_KEYS = OwnKeys(key_from_seed("own", b"o" * 32))
+OWN_KEYS = LocalKeys(key_from_seed("own", b"o" * 32))
 
 
 def now_ms() -> int:

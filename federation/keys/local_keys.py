@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 from federation.keys.server_keys import (
     BadKeyFile,
-    OwnKey,
-    OwnKeys,
-    described,
+    LocalKey,
+    LocalKeys,
+    describe,
+    format_local_key,
     format_old_keys,
-    format_own_key,
     key_from_seed,
+    make_key_document,
+    parse_local_key,
     parse_old_keys,
-    parse_own_key,
-    published,
-    renew_at,
+    renewal_time,
     rotate,
 )
 from storage.durable_file import write_durably
@@ -26,14 +26,14 @@ from storage.errors import LocalError
 T = TypeVar("T")
 
 
-class OwnKeyFiles:
+class LocalKeyFiles:
     """`signing.key` and `old_signing.keys` in the data directory."""
 
     def __init__(self, directory: Path) -> None:
         self.current = directory / "signing.key"
         self.old = directory / "old_signing.keys"
 
-    def load(self) -> OwnKeys | None:
+    def load(self) -> LocalKeys | None:
         """The keys, or nothing when this directory never had any."""
         if not self.current.exists():
             if self.old.exists():
@@ -48,24 +48,24 @@ class OwnKeyFiles:
                 f"The signing key {self.current} can be read by others (mode {mode:04o}).",
                 f"Run: chmod 600 {self.current}. If somebody may have read it, run `palaver keys rotate`.",
             )
-        current = _read(self.current, parse_own_key)
+        current = _read(self.current, parse_local_key)
         old = _read(self.old, parse_old_keys) if self.old.exists() else ()
         # A rotation that was cut short between its two files has already listed the key that is still in use.
-        return OwnKeys(current, tuple(key for key in old if key.version != current.version))
+        return LocalKeys(current, tuple(key for key in old if key.version != current.version))
 
-    def load_or_create(self) -> OwnKeys:
+    def load_or_create(self) -> LocalKeys:
         keys = self.load()
         if keys is None:
-            keys = OwnKeys(_new_key())
-            write_durably(self.current, format_own_key(keys.current).encode())
+            keys = LocalKeys(_new_key())
+            write_durably(self.current, format_local_key(keys.current).encode())
         return keys
 
-    def rotate(self, keys: OwnKeys, now_ms: int) -> OwnKeys:
+    def rotate(self, keys: LocalKeys, now_ms: int) -> LocalKeys:
         """A new key takes over. The old list is written first: no key may be used and then forgotten."""
         rotated = rotate(keys, _new_key(), now_ms)
         # Processes of one node may share their keys by links, which stay.
         write_durably(self.old.resolve(), format_old_keys(rotated.old).encode(), mode=0o644)
-        write_durably(self.current.resolve(), format_own_key(rotated.current).encode())
+        write_durably(self.current.resolve(), format_local_key(rotated.current).encode())
         return rotated
 
 
@@ -73,21 +73,21 @@ class PublishedKeys:
     """What `GET /_matrix/key/v2/server` answers: signed once, then again when half its life has gone."""
 
     def __init__(
-        self, server_name: str, files: OwnKeyFiles, keys: OwnKeys, now_ms: Callable[[], int]
+        self, server_name: str, files: LocalKeyFiles, keys: LocalKeys, now_ms: Callable[[], int]
     ) -> None:
         self.keys = keys
         self._server_name = server_name
         self._files = files
         self._now_ms = now_ms
-        self._document = published(server_name, keys, now_ms())
+        self._document = make_key_document(server_name, keys, now_ms())
 
     def document(self) -> dict[str, Any]:
         now = self._now_ms()
-        if now >= renew_at(self._document):
-            self._document = published(self._server_name, self.keys, now)
+        if now >= renewal_time(self._document):
+            self._document = make_key_document(self._server_name, self.keys, now)
         return self._document
 
-    def rotate(self) -> OwnKeys:
+    def rotate(self) -> LocalKeys:
         self.reload()
         self._use(self._files.rotate(self.keys, self._now_ms()))
         return self.keys
@@ -96,17 +96,17 @@ class PublishedKeys:
         """Read what another process of the node may have rotated; whether it had. LocalError when the files
         cannot be read: the keys stay then."""
         keys = self._files.load()
-        if keys is None or described(keys) == described(self.keys):
+        if keys is None or describe(keys) == describe(self.keys):
             return False
         self._use(keys)
         return True
 
-    def _use(self, keys: OwnKeys) -> None:
+    def _use(self, keys: LocalKeys) -> None:
         self.keys = keys
-        self._document = published(self._server_name, keys, self._now_ms())
+        self._document = make_key_document(self._server_name, keys, self._now_ms())
 
 
-def _new_key() -> OwnKey:
+def _new_key() -> LocalKey:
     # A random version, as Synapse makes them: keys of a node that was set up twice don't share a name.
     return key_from_seed(f"a_{secrets.token_hex(3)}", secrets.token_bytes(32))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from federation.keys.own_keys import OwnKeyFiles, PublishedKeys, _new_key
-from federation.keys.server_keys import VALIDITY_MS, format_old_keys, published, rotate
+from federation.keys.local_keys import LocalKeyFiles, PublishedKeys, _new_key
+from federation.keys.server_keys import VALIDITY_MS, format_old_keys, make_key_document, rotate
 from storage.errors import LocalError
 
 NOW = 1_700_000_000_000
@@ -14,7 +14,7 @@ NOW = 1_700_000_000_000
 
 def test_the_first_start_makes_a_key_and_later_ones_keep_it(tmp_path: Path) -> None:
     """A node that changed its key at each start would be trusted by nobody."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     made = files.load_or_create()
     assert files.load_or_create().current.public == made.current.public
     assert stat.S_IMODE(files.current.stat().st_mode) == 0o600
@@ -22,13 +22,13 @@ def test_the_first_start_makes_a_key_and_later_ones_keep_it(tmp_path: Path) -> N
 
 def test_an_empty_directory_has_no_keys(tmp_path: Path) -> None:
     """Looking makes nothing."""
-    assert OwnKeyFiles(tmp_path).load() is None
+    assert LocalKeyFiles(tmp_path).load() is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_rotation_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
     """A node started again signs with the new key and publishes the old one."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     before = files.load_or_create()
     after = files.rotate(before, NOW)
     loaded = files.load()
@@ -39,7 +39,7 @@ def test_a_rotation_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
 
 def test_a_rotation_cut_short_between_its_files_changes_nothing(tmp_path: Path) -> None:
     """The old list is written first; until the key file follows, the key in use is not an old one."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     keys = files.load_or_create()
     files.old.write_text(format_old_keys(rotate(keys, _new_key(), NOW).old))
     loaded = files.load()
@@ -51,7 +51,7 @@ def test_a_rotation_cut_short_between_its_files_changes_nothing(tmp_path: Path) 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     """The advice is the command that mends it."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     files.load_or_create()
     files.current.chmod(0o644)
     with pytest.raises(LocalError, match="chmod 600"):
@@ -60,7 +60,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_lost_key_file_is_not_replaced_in_silence(tmp_path: Path) -> None:
     """With old keys on record there was a key; a new one would look like an impostor's."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     files.rotate(files.load_or_create(), NOW)
     files.current.unlink()
     with pytest.raises(LocalError, match="backup"):
@@ -69,7 +69,7 @@ def test_a_lost_key_file_is_not_replaced_in_silence(tmp_path: Path) -> None:
 
 def test_a_broken_key_file_is_named(tmp_path: Path) -> None:
     """The sentence names the file and not its contents."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     files.current.write_text("ed25519 a_1 c2VjcmV0\n")
     files.current.chmod(0o600)
     with pytest.raises(LocalError) as caught:
@@ -80,7 +80,7 @@ def test_a_broken_key_file_is_named(tmp_path: Path) -> None:
 
 def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     """Also when it cannot even be decoded."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     files.current.write_bytes(b"\xff\xfe")
     files.current.chmod(0o600)
     with pytest.raises(LocalError, match="not text"):
@@ -90,18 +90,18 @@ def test_a_key_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 def test_the_published_document_is_renewed_at_half_its_life(tmp_path: Path) -> None:
     """Between two renewals everybody gets the same bytes."""
     clock = [NOW]
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: clock[0])
     first = keys.document()
     clock[0] += VALIDITY_MS // 2 - 1
     assert keys.document() is first
     clock[0] += 1
-    assert keys.document() == published("localhost:7676", keys.keys, clock[0])
+    assert keys.document() == make_key_document("localhost:7676", keys.keys, clock[0])
 
 
 def test_a_rotation_is_published_at_once(tmp_path: Path) -> None:
     """The next request sees the new key and the old one with its expiry."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: NOW)
     old = keys.keys.current.key_id
     rotated = keys.rotate()
@@ -117,7 +117,7 @@ def test_a_rotation_by_another_process_is_read(tmp_path: Path) -> None:
         directory.mkdir()
     for name in ("signing.key", "old_signing.keys"):
         (second / name).symlink_to(first / name)
-    files = OwnKeyFiles(first), OwnKeyFiles(second)
+    files = LocalKeyFiles(first), LocalKeyFiles(second)
     one = PublishedKeys("localhost:7676", files[0], files[0].load_or_create(), lambda: NOW)
     other = PublishedKeys("localhost:7676", files[1], files[1].load_or_create(), lambda: NOW)
     before = one.keys.current.key_id
@@ -136,7 +136,7 @@ def test_a_rotation_by_another_process_is_read(tmp_path: Path) -> None:
 
 def test_keys_that_cannot_be_read_again_stay(tmp_path: Path) -> None:
     """A file that is just being copied, or gone: what is signed with goes on."""
-    files = OwnKeyFiles(tmp_path)
+    files = LocalKeyFiles(tmp_path)
     keys = PublishedKeys("localhost:7676", files, files.load_or_create(), lambda: NOW)
     before = keys.keys
     files.current.write_text("ed25519 a_")

@@ -8,13 +8,13 @@ rotate its keys in the middle of a conversation.
 from dataclasses import dataclass
 from typing import Final
 
-FIRST: Final = 1.0
-LONGEST: Final = 60.0
+MIN_DELAY: Final = 1.0
+MAX_DELAY: Final = 60.0
 """Seconds. It is also the longest that a server which comes back, or a new key, has to wait for us."""
 
 
 @dataclass(frozen=True, slots=True)
-class FetchGate:
+class FetchBackoff:
     """One server's. Times are seconds of a clock that never runs backwards."""
 
     failures: int = 0
@@ -23,9 +23,9 @@ class FetchGate:
     def is_open(self, now: float) -> bool:
         return now >= self.closed_until
 
-    def after(self, now: float, *, found: bool) -> "FetchGate":
+    def after(self, now: float, *, found: bool) -> "FetchBackoff":
         """The gate once a fetch has ended."""
         if found:
-            return FetchGate()
-        wait = min(FIRST * 2 ** min(self.failures, 16), LONGEST)
-        return FetchGate(self.failures + 1, now + wait)
+            return FetchBackoff()
+        wait = min(MIN_DELAY * 2 ** min(self.failures, 16), MAX_DELAY)
+        return FetchBackoff(self.failures + 1, now + wait)
