@@ -163,8 +163,10 @@ def wrong_ping(heard: Heard, registration: Registration, *, came: bool) -> str |
             return "The homeserver's copy of the registration has no url: it reads another file."
         case "M_CONNECTION_FAILED" | "M_CONNECTION_TIMEOUT":
             return (
-                f"The homeserver cannot reach this node at {where}: correct appservice.url, or host and port,"
-                " and write the registration anew. From within a container 127.0.0.1 is the container itself."
+                f"The homeserver cannot reach this node at {where}"
+                f" ({_text(heard.body.get('error')) or heard.errcode}): correct appservice.url, or host and"
+                " port, and run `palaver registration` again. Inside a container 127.0.0.1 is the container"
+                " itself."
             )
         case "M_BAD_STATUS":
             return (

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from typing import Final
 
 import aiohttp
 
@@ -37,6 +38,9 @@ async def check_homeserver(
     """The sentence of what `look_at_homeserver` finds wrong."""
     found = await look_at_homeserver(session, url, registration, wanted, came)
     return None if found is None else found.sentence
+
+
+KEPT_CONNECTIONS: Final = 5
 
 
 async def look_at_homeserver(
@@ -79,9 +83,10 @@ async def ask_for_ping(
 ) -> Heard:
     """Have the homeserver reach us; what it says of it."""
     token, body = registration.secrets.as_token, {"transaction_id": transaction_id}
-    heard = await ask(session, "POST", url + ping_path(registration), token, body)
-    if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
-        return heard
-    # A homeserver keeps connections. One to whoever had the port a moment ago breaks when it is used, and the
-    # next one is new.
+    # A Synapse keeps up to five connections. After a restart of this node each of them fails when it is used,
+    # and the next one is new.
+    for _ in range(KEPT_CONNECTIONS):
+        heard = await ask(session, "POST", url + ping_path(registration), token, body)
+        if isinstance(heard, NoAnswer) or heard.errcode != "M_CONNECTION_FAILED":
+            return heard
     return await ask(session, "POST", url + ping_path(registration), token, body)
