@@ -21,7 +21,7 @@ _NAMED = os.environ.get("PALAVER", "palaver")
 PALAVER = str(Path(_NAMED).absolute()) if "/" in _NAMED else _NAMED
 """It is run in another directory than this one."""
 WORKER = Path(__file__).resolve().parent / "demo_worker.py"
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds for one step, at most. Most take less than one."""
 LAST_PATIENCE = 75.0
 """Seconds for everything to end; a node gives its database 45."""
@@ -221,11 +221,11 @@ class Stage:
 
     def wait(self, happened: Callable[[], Any], otherwise: str, log: Path | None = None) -> Any:
         """What has happened, as soon as it is something; or in the end `Failed`, with the sentence."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not (found := happened()):
             self._look_whether_all_stay()
             if time.monotonic() > until:
-                raise Failed(f"{otherwise} That was waited for {PATIENCE:g} seconds.", log)
+                raise Failed(f"{otherwise} That was waited for {TIMEOUT:g} seconds.", log)
             self._leaving.sleep(0.1)
         return found
 

@@ -35,10 +35,10 @@ from appservice.registration.registration import Registration, Wanted
 from appservice.registration.run_check import ask_for_ping
 from storage.concurrency import BackgroundTasks
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds for which a request waits for one that is away. A homeserver that is started again is back in that
 time most often; whoever is told that it is away comes again later."""
-LOOK_PATIENCE: Final = 20.0
+LOOK_TIMEOUT: Final = 20.0
 MOST_PINGS: Final = 16
 
 
@@ -90,7 +90,7 @@ class Watch:
         if self._open.is_set():
             return
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._open.wait()
         except TimeoutError:
             raise HomeserverAway(self._url, "it was looked for, and is not back yet") from None
@@ -183,7 +183,7 @@ class Watch:
     async def _look(self) -> None:
         """It has to know us, too: what is sent to one that does not is refused, all of it."""
         try:
-            async with asyncio.timeout(LOOK_PATIENCE):
+            async with asyncio.timeout(LOOK_TIMEOUT):
                 token = self._registration.secrets.as_token
                 heard = await ask(self._session, "GET", self._url + WHOAMI, token)
         except TimeoutError:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 60.0
 """Seconds, for the whole of it."""
-PATIENCE_FOR_A_LIST: Final = 180.0
+LIST_TIMEOUT: Final = 180.0
 IDLE: Final = 30.0
 """Seconds that may pass in a stream without a byte."""
 KEEP: Final = 25.0
@@ -148,7 +148,7 @@ class HomeserverClient:
     ) -> list[Any]:
         """The same for what is answered with an array, such as the state of a room."""
         return await self._once(
-            Method.GET, _safe(path), None, _params(user, query, None), None, PATIENCE_FOR_A_LIST, wanted=list
+            Method.GET, _safe(path), None, _params(user, query, None), None, LIST_TIMEOUT, wanted=list
         )
 
     async def upload(

@@ -11,7 +11,7 @@ from typing import Any
 from bench._appservice.sides import Answerer
 from tests.support.matrix_client import MatrixClient
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for one answer."""
 WAIT_MS = 10_000
 PAUSE = 0.1
@@ -65,11 +65,11 @@ class Asking:
         began = perf_counter()
         try:
             await next(self._people).send(self._answerer.room_id, "m.room.message", self._content(mark))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 read: float = await answered
                 return read - began
         except TimeoutError:
-            raise AssertionError(f"{self._answerer.user_id} has not answered in {PATIENCE:g} s") from None
+            raise AssertionError(f"{self._answerer.user_id} has not answered in {TIMEOUT:g} s") from None
         finally:
             del self._waiting[mark]
 

@@ -30,7 +30,7 @@ JOINING_AT_ONCE = 8
 BOTS_ROOM, THREADS_ROOM, BESIDE_ROOM = "bare-bots", "bare-bots-in-threads", "beside-the-bots"
 START_SECONDS = 60.0
 COMMAND_SECONDS = 300.0
-QUIET_SECONDS, QUIET_SHARE, QUIET_PATIENCE = 0.4, 0.1, 60.0
+QUIET_SECONDS, QUIET_SHARE, QUIET_TIMEOUT = 0.4, 0.1, 60.0
 """A process is quiet when it uses less than this share of a CPU for so long."""
 
 
@@ -81,7 +81,7 @@ class Stage:
 
     async def _until_quiet(self) -> None:
         """Nothing of this falls into the other's time."""
-        async with asyncio.timeout(QUIET_PATIENCE):
+        async with asyncio.timeout(QUIET_TIMEOUT):
             before = self._cpu_seconds()
             while True:
                 await asyncio.sleep(QUIET_SECONDS)

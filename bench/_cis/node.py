@@ -22,7 +22,7 @@ from bridge.config.config import Config, Log
 from bridge.observability.log import configure_logging
 from bridge.run import Node
 
-PATIENCE = 240.0
+TIMEOUT = 240.0
 """Seconds for what another node has to do first."""
 LOOK = 0.002
 """Seconds."""
@@ -67,7 +67,7 @@ class Told:
     async def _hear(self, nodes: Sequence[str], since: int) -> dict[str, Any]:
         """Until a heartbeat of each has been written that was heard since then."""
         table = self._table.table
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             for node_id in nodes:
                 # A heartbeat in which nothing is new is told to nobody.
                 while (node := table.node(node_id)) is None or (node.last_heartbeat or 0) < since:  # noqa: ASYNC110
@@ -75,7 +75,7 @@ class Told:
         return {"at": now_ms()}
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             async with self._changes() as changed:
                 while not condition():
                     changed.clear()

@@ -13,7 +13,7 @@ from bridge.tasks.service import TaskService
 from bridge.tasks.task import State
 
 PROMPT = "What does the scale say? Next reading at noon. " * 4
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for one task."""
 FAILURES = [state for state in State if state.is_final and state is not State.DONE]
 
@@ -67,6 +67,6 @@ class Requester:
         with self._replies.listening(key) as answered:
             submitted = await self._desk.submit(request)
             assert submitted.refusal is None, f"the node refuses: {submitted.refusal}"
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await answered.wait()
         return perf_counter() - began

@@ -30,7 +30,7 @@ ROOMS = 40
 # How many joins are asked for at once: nobody measures them.
 JOINING_AT_ONCE = 4
 # Seconds that a server may take over what it has been sent.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 # Seconds that a server is watched which is sent more than it can work off.
 WATCHED_LONGER = 20.0
 
@@ -108,7 +108,7 @@ class LoadGenerator:
                     last = perf_counter()
                     moved.set()
 
-        async with asyncio.timeout(seconds + PATIENCE), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(seconds + TIMEOUT), asyncio.TaskGroup() as group:
             reading = group.create_task(read())
             sending = [group.create_task(send(server, room_ids)) for server, room_ids in sends.items()]
             sent = sum([await one for one in sending])
@@ -140,7 +140,7 @@ class LoadGenerator:
                 now = perf_counter()
                 taken.update({event_id: now - sent[event_id] for event_id in seen if event_id in sent})
 
-        async with asyncio.timeout(seconds + PATIENCE), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(seconds + TIMEOUT), asyncio.TaskGroup() as group:
             group.create_task(read())
             began = perf_counter()
             for number, pdu in enumerate(pdus):
@@ -167,7 +167,7 @@ class LoadGenerator:
         await measured.read(at_leisure=False)
         seen: set[EventId] = set()
         began = perf_counter()
-        async with asyncio.timeout(seconds + PATIENCE), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(seconds + TIMEOUT), asyncio.TaskGroup() as group:
             saying = group.create_task(sender.say(room_id, rate=rate, seconds=seconds))
             # What it cannot follow waits at the sender, for a minute or for an hour: to see what it asks for
             # it is enough to watch it for a while.

@@ -11,7 +11,7 @@ from bench._harness.database import Database, connected
 _COUNT: Final = "SELECT kind, count(*) FROM office_records GROUP BY kind"
 _UNTOLD: Final = "SELECT count(*) FROM office_records WHERE event_id IS NULL"
 _NOT_TAKEN: Final = "SELECT count(*) FROM office_records WHERE event_id = ''"
-PATIENCE: Final = 600.0
+TIMEOUT: Final = 600.0
 LOOK: Final = 0.2
 """Seconds between two looks at what tells nobody when it changes."""
 
@@ -39,7 +39,7 @@ async def until_told(behind: Database) -> float:
     began = perf_counter()
     async with connected(behind.address) as connection:
         while await connection.fetchval(_UNTOLD):
-            if perf_counter() > began + PATIENCE:
-                raise ChildError(f"after {PATIENCE:g} s the rooms have not been told of all calls")
+            if perf_counter() > began + TIMEOUT:
+                raise ChildError(f"after {TIMEOUT:g} s the rooms have not been told of all calls")
             await asyncio.sleep(LOOK)
     return perf_counter() - began

@@ -18,7 +18,7 @@ from bench._harness.lifeline import lines_from_parent, tell_parent
 from bench._offices.office import Office
 from bench._offices.sides import Settings, settings_of
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for the last answers."""
 AT_ONCE = 8
 
@@ -32,7 +32,7 @@ async def call(offices: Sequence[Office], seconds: float, at_once: int) -> dict[
             durations.append(await office.call())
 
     began = perf_counter()
-    async with asyncio.timeout(seconds + PATIENCE), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(seconds + TIMEOUT), asyncio.TaskGroup() as group:
         for office in itertools.islice(itertools.cycle(offices), at_once):
             group.create_task(keep_calling(office))
     return {"durations": durations, "seconds": perf_counter() - began}

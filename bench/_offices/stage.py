@@ -27,7 +27,7 @@ PUBLISHED: Final = "0.4.2"
 POSTGRES, GENERATOR = "postgres", "generator"
 START_SECONDS: Final = 120.0
 COMMAND_SECONDS: Final = 300.0
-QUIET_SECONDS, QUIET_SHARE, QUIET_PATIENCE = 0.4, 0.1, 60.0
+QUIET_SECONDS, QUIET_SHARE, QUIET_TIMEOUT = 0.4, 0.1, 60.0
 """A process is quiet when it uses less than this share of a CPU for so long."""
 
 
@@ -109,7 +109,7 @@ class Stage:
 
     async def _until_quiet(self) -> None:
         """Nothing of this falls into the other's time."""
-        async with asyncio.timeout(QUIET_PATIENCE):
+        async with asyncio.timeout(QUIET_TIMEOUT):
             before = self._cpu_seconds()
             while True:
                 await asyncio.sleep(QUIET_SECONDS)

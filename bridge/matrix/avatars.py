@@ -88,7 +88,7 @@ def _palette(colour: str) -> bytes:
     )
 
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds that it may take: somebody waits for it who has something to say."""
 AGAIN: Final = 60.0
 """Seconds until one that could not be uploaded is tried again."""
@@ -128,7 +128,7 @@ class Avatars:
         if self._is_settled(one):
             return self._urls.get(one)
         try:
-            async with asyncio.timeout(PATIENCE), self._turn:
+            async with asyncio.timeout(TIMEOUT), self._turn:
                 # Others may have been before it.
                 one = self._allowed(one)
                 if not self._is_settled(one):

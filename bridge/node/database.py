@@ -25,7 +25,7 @@ log = structlog.get_logger("palaver.database")
 
 # How often the database is asked whether it is there, and how long it may take over the answer.
 INTERVAL = 1.0
-PATIENCE = 3.0
+TIMEOUT = 3.0
 MOST_SHOWN = 10
 # What the embedded Postgres reports, for a person; and what of it is a warning.
 SENTENCES = {
@@ -100,7 +100,7 @@ class NodeDatabase:
 
     async def _ask(self) -> str | None:
         try:
-            async with asyncio.timeout(PATIENCE), self.pool.transaction(readonly=True) as connection:
+            async with asyncio.timeout(TIMEOUT), self.pool.transaction(readonly=True) as connection:
                 await fetch_server_name(connection)
         except TimeoutError:
             return "It does not answer."
@@ -162,5 +162,5 @@ async def open_database(config: Config, note: Report = lambda event, fields: Non
 async def close(database: Database) -> None:
     """Everybody gets a moment to hand their connection back; a database that is gone delays nothing."""
     with contextlib.suppress(TimeoutError, ConnectionLost, OSError, asyncpg.PostgresError):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await database.close()

@@ -121,7 +121,7 @@ def homes() -> dict[str, Path | None]:
 
 
 KEYS = "/_matrix/key/v2/server"
-PATIENCE = aiohttp.ClientTimeout(total=10.0)
+TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 RENEWAL = timedelta(days=21)
 
 
@@ -374,7 +374,7 @@ async def _answers(config: Config, address: str) -> Finding:
     try:
         connector = aiohttp.TCPConnector(ssl=unverified)
         async with (
-            aiohttp.ClientSession(connector=connector, timeout=PATIENCE) as session,
+            aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session,
             session.get(url) as answer,
         ):
             document = decode(await answer.read())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bridge.tasks.steps import TaskSteps
 
 
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 """Seconds that a connector has for one thing."""
 AT_ONCE: Final = 100
 """Of each kind of thing: people who cannot be shown what happens keep no agent and no requester waiting."""
@@ -185,7 +185,7 @@ class TaskEffects:
                 await self._after_delivery(task.key)
             elif due is Due.ANSWER:
                 await self._after_talk(task.key)
-            async with self._turns[due], asyncio.timeout(PATIENCE):
+            async with self._turns[due], asyncio.timeout(TIMEOUT):
                 return await self._perform(due, task)
         except ConnectionLost:
             return NotNow("The database is away.")
@@ -221,13 +221,13 @@ class TaskEffects:
         """An agent is told to stop after it was told to begin."""
         lane = self._lanes[Due.DELIVER].get(key)
         if lane is not None and lane.work is not None:
-            await asyncio.wait({lane.work}, timeout=PATIENCE)
+            await asyncio.wait({lane.work}, timeout=TIMEOUT)
 
     async def _after_talk(self, key: TaskKey) -> None:
         """Nothing is said of a task any more once it is answered: what came before is told before."""
         talk = self._talking.get(key)
         if talk is not None and talk.work is not None:
-            await asyncio.wait({talk.work}, timeout=PATIENCE)
+            await asyncio.wait({talk.work}, timeout=TIMEOUT)
 
     async def _give_up(self, due: Due, task: Task, outcome: NotNow) -> None:
         if due is Due.DELIVER:
@@ -242,7 +242,7 @@ class TaskEffects:
             while waiting:
                 content = waiting.popleft()
                 try:
-                    async with self._turns[Due.ANSWER], asyncio.timeout(PATIENCE):
+                    async with self._turns[Due.ANSWER], asyncio.timeout(TIMEOUT):
                         await reply.progress(task, content)
                 except Exception as error:
                     self._ports.observer.problem(f"A report on the task {task.key} is lost.", error)

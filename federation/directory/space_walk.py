@@ -43,7 +43,7 @@ PATHS: Final = (
 )
 MOST_SERVERS: Final = 3
 """That are asked about one room. As in Synapse."""
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds for one question: somebody waits for the answers to many."""
 KEPT_MS: Final = 5 * 60 * 1000
 MISSED_MS: Final = 60 * 1000
@@ -122,7 +122,7 @@ class RemoteHierarchy:
         return seen
 
     async def _request(self, server: str, target: RequestTarget) -> dict[str, Any]:
-        return await self._client.request("GET", server, target, timeout=PATIENCE)
+        return await self._client.request("GET", server, target, timeout=TIMEOUT)
 
     @staticmethod
     def _target(path: str, room_id: str, suggested_only: bool) -> RequestTarget:

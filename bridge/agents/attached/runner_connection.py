@@ -17,7 +17,7 @@ from yarl import URL
 from bridge.agents.attached.messages import BY_NAME, MOST_BODY, SOCKET, CallAnswer, Message, Push
 from federation.client.errors import PeerTlsFailure, peer_error
 
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 """Seconds for an answer."""
 PING: Final = 20.0
 
@@ -83,7 +83,7 @@ class AgentConnection:
             call["work_id"] = work_id
         loop = asyncio.get_running_loop()
         waiting = self._waiting[number] = loop.create_future()
-        late = loop.call_later(PATIENCE, _give_up, waiting)
+        late = loop.call_later(TIMEOUT, _give_up, waiting)
         try:
             # A connection that takes nothing any more is closed for its pings, which ends this too.
             await self._socket.send_str(json.dumps(call))
@@ -151,7 +151,7 @@ async def connect(place: Place, pushed: Callable[[Push], None]) -> AsyncIterator
 
 async def _open(session: aiohttp.ClientSession, place: Place) -> aiohttp.ClientWebSocketResponse:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await session.ws_connect(
                 place.socket_url,
                 headers={"Authorization": f"Bearer {place.token}"},

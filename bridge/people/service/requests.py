@@ -23,7 +23,7 @@ from storage.database import Database
 
 MOST_OF_THREAD: Final = 1_000
 MOST_OF_CHAT: Final = 30
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds for reading what was said before, which another server may have."""
 
 
@@ -103,7 +103,7 @@ class Asking:
     async def _context(self, room_id: str, asked: Asked, request: str) -> str:
         """What was said before, as far as it can be had at once."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return context_of(await self._said_before(room_id, asked.root), request)
         except TimeoutError:
             return ""

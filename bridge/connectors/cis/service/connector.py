@@ -62,7 +62,7 @@ AGAIN: Final = 0.5
 """Seconds until it is tried again to lead."""
 LEARNED_AGAIN_MS: Final = 10_000
 """The agents of a node are looked up no more often than this, whatever it says."""
-PATIENCE: Final = 2.0
+TIMEOUT: Final = 2.0
 """Seconds that the last words of a node may take."""
 MESSAGE_WORTH_MS: Final = 300_000
 
@@ -246,7 +246,7 @@ class CisConnector(Connector):
         await self.stop()
         if self._lead is not None:
             # That agents go is worth saying.
-            await self._lead.announcing.settled(PATIENCE)
+            await self._lead.announcing.settled(TIMEOUT)
         await self._background.close()
         await self._heard.close()
         await self._publishing.close()

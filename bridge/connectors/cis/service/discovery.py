@@ -197,7 +197,7 @@ def _is_newer(news: Said, known: Said) -> bool:
     return news.sent_at > known.sent_at
 
 
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 """Seconds for an invite."""
 _INVITE: Final = "invite "
 
@@ -283,7 +283,7 @@ class Contacting:
     async def _try(self, node_id: str, what: str) -> None:
         try:
             if what.startswith(_INVITE):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await self._invite(what.removeprefix(_INVITE), node_id)
             else:
                 await self._speech.come(what, self._settings.node_user, node_id)

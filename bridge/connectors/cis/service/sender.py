@@ -39,7 +39,7 @@ MOST_REMEMBERED: Final = 100_000
 """Of who is in which room."""
 MOST_SPEAKERS: Final = 10_000
 """Of whom it is remembered which users they are."""
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds that coming into a room may take. Whoever has something to say tries again."""
 
 
@@ -109,7 +109,7 @@ class Speech:
         is_there = self._there.get((where, user)) is not None
         if is_there and self._ghosts.is_as_it_was(user):
             return
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             if not is_there:
                 await self._coming.run((where, user), lambda: self._come(where, user, via))
             else:

@@ -149,7 +149,7 @@ def _hidden(said: Any) -> Any:
 
 AGAIN: Final = 1.0
 """Seconds after which a broker that was away is asked again."""
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds for saying something to it."""
 MOST_WAITING: Final = 10_000
 MOST_BYTES_WAITING: Final = 64 * 1024 * 1024
@@ -214,7 +214,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         self._background.supervise("messages from the broker", self._thread)
         self._background.supervise("messages to the broker", self._send_for_ever)
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._there.wait()
 
     async def close(self) -> None:
@@ -325,7 +325,7 @@ class Broker(AsyncPubSubManager):  # type: ignore[misc]  # it publishes no types
         while True:
             saying = await self._waiting.get()
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await self._link.send(saying.data)
             except (BrokerAway, TimeoutError) as error:
                 self._away(error if isinstance(error, BrokerAway) else BrokerAway("it does not answer"))

@@ -46,7 +46,7 @@ HERE: Final = "here"
 """Other processes, when one begins."""
 MOST_TURNS: Final = 4
 """Moves of one process that are decided at once: as many connections to Postgres."""
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds for an office to be free."""
 LOOKED_AT_EVERY: Final = 1.0
 """Seconds between two looks whether the other processes are alive. Those are taken to have ended that were
@@ -143,7 +143,7 @@ class Companions:
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    async with asyncio.timeout(PATIENCE):
+                    async with asyncio.timeout(TIMEOUT):
                         connection = await stack.enter_async_context(self._locks.transaction())
                         # All in the same order: nobody waits for somebody who waits for it.
                         for office_id in sorted(office_ids):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from bridge.connectors.offices.server.server import SmcpServer
 
 
-PATIENCE: Final = 30.0
+TIMEOUT: Final = 30.0
 """Seconds for coming into the room of another node."""
 LOOKED_AT_EVERY: Final = 20.0
 """Seconds. What the stream did not say of a room is noticed then."""
@@ -114,7 +114,7 @@ class SharedRooms:
                 known.wanted_at = monotonic()
                 return
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     room = Room(office_id, await self._parts.room_of(office_id))
                     if name.server is None:
                         await self._let_in_others(room)
@@ -297,7 +297,7 @@ class SharedOffices:
         if self._rooms.of(office_id) is None:
             return
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._records.until_told(office_id)
         except TimeoutError:
             self._parts.report(f"The room of the office {office_id} is told late who is there.", None)
