@@ -255,7 +255,7 @@ async def open_homeserver(
             name,
             database,
             now_ms=now_ms,
-            on_events_seen=outbox.seen_by,
+            on_events_seen=outbox.mark_seen,
             wake_readers=graph.stream.wake,
             report=report,
         )
@@ -277,7 +277,7 @@ async def open_homeserver(
         # From others.
         gate = PeerGate(settings.peer_limits)
         authenticator = RequestAuthenticator(
-            name, key_ring, is_allowed=admits, heard=outbox.heard_from, gate=gate
+            name, key_ring, is_allowed=admits, heard=outbox.request_received, gate=gate
         )
         notary = Notary(name, key_ring, own_keys, now_ms=now_ms, may_contact=admits)
         stack.push_async_callback(notary.close)

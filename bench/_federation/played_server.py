@@ -21,7 +21,7 @@ from federation.client.resolver import Resolver
 from federation.events import Pdu, Signer, parse
 from federation.keys.server_keys import LocalKeys, key_from_seed, make_key_document
 from federation.matrix.canonical_json import encode
-from federation.outbox.transaction_body import body, objections
+from federation.outbox.transaction_body import encode_body, pdu_errors
 from tests.support.ports import loopback_addresses
 
 V1, V2 = "/_matrix/federation/v1", "/_matrix/federation/v2"
@@ -69,10 +69,10 @@ class PlayedServer:
 
     async def send(self, destination: str, pdus: Sequence[Pdu], edus: Sequence[dict[str, Any]] = ()) -> None:
         """One transaction; returns when it has been answered."""
-        transaction = body(self.name, now_ms(), [pdu.canonical for pdu in pdus], list(edus))
+        transaction = encode_body(self.name, now_ms(), [pdu.canonical for pdu in pdus], list(edus))
         target = request_target(f"{V1}/send/{{txnId}}", txnId=str(next(self._numbers)))
         answer = await self._client.request("PUT", destination, target, transaction)
-        if refused := objections(answer):
+        if refused := pdu_errors(answer):
             raise Objected(f"{destination} objects to {len(refused)} events: {next(iter(refused.values()))}")
 
     # -- what it answers --

@@ -131,7 +131,7 @@ class OwnEphemeral:
                 "M_TOO_LARGE", f"The content of an EDU must have at most {MAX_CUSTOM_EDU_BYTES} bytes.", 413
             )
         edu = OutgoingEdu(edu_type, content, f"{edu_type} {room_id} {name}", EDU_LIVES_MS)
-        self._outbox.pass_on(await self._rooms.servers_in_room(room_id), edu)
+        self._outbox.send_lossy(await self._rooms.servers_in_room(room_id), edu)
 
     # -- to other servers --
 
@@ -147,7 +147,7 @@ class OwnEphemeral:
 
     async def _tell_typing(self, room_id: str, user: str, *, typing: bool) -> None:
         servers = await self._rooms.servers_in_room(room_id)
-        self._outbox.pass_on(servers, making.typing(Typing(room_id, user, typing)))
+        self._outbox.send_lossy(servers, making.typing(Typing(room_id, user, typing)))
 
     async def _send(self) -> None:
         """Send collected receipts and presence. A failure is not retried: the next update replaces this
@@ -164,7 +164,7 @@ class OwnEphemeral:
             return
         servers = await self._rooms.servers_in_rooms({room_id for room_id, _, _ in receipts})
         for receipt in receipts.values():
-            self._outbox.pass_on(servers.get(receipt.room_id, frozenset()), making.receipt(receipt))
+            self._outbox.send_lossy(servers.get(receipt.room_id, frozenset()), making.receipt(receipt))
 
     async def _send_presence(self) -> None:
         """Send changed presence to all servers that share a room with the user."""
@@ -180,7 +180,7 @@ class OwnEphemeral:
             if user is None:
                 continue
             to = frozenset().union(*(servers.get(room_id, frozenset()) for room_id in room_ids))
-            self._outbox.pass_on(to, making.presence(user))
+            self._outbox.send_lossy(to, making.presence(user))
             if user.presence == "offline":
                 self._presence_told.pop(user_id, None)
             else:

@@ -8,65 +8,65 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federation.outbox.send_queue import MOST_EPHEMERAL, EduRef
+from federation.outbox.send_queue import MAX_EPHEMERAL, EduRef
 from federation.transactions.outgoing_edus import OutgoingEdu
 
-MOST_HELD: Final = 2 * MOST_EPHEMERAL
+MAX_HELD: Final = 2 * MAX_EPHEMERAL
 """More than can be queued in a `SendQueue` and in flight at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedEdu:
     edu: OutgoingEdu
     until_ms: int
 
 
-class PassingEdus:
+class LossyEdus:
     """Its positions are independent of those in the database."""
 
     def __init__(self) -> None:
         self._last = 0
-        self._held: dict[int, _Waiting] = {}
+        self._queued: dict[int, _QueuedEdu] = {}
         # The positions of EDUs that may still be replaced.
-        self._by_name: dict[str, int] = {}
+        self._by_key: dict[str, int] = {}
 
     def put(self, edu: OutgoingEdu, now_ms: int) -> EduRef | None:
         """Add an EDU and return its reference, or None if it replaced a queued one."""
         assert edu.max_age_ms is not None, "an EDU that must be delivered is queued in the database"
-        position = self._by_name.get(edu.coalesce_key) if edu.coalesce_key is not None else None
-        waiting = _Waiting(edu, now_ms + edu.max_age_ms)
+        position = self._by_key.get(edu.coalesce_key) if edu.coalesce_key is not None else None
+        queued = _QueuedEdu(edu, now_ms + edu.max_age_ms)
         if position is not None:
-            self._held[position] = waiting
+            self._queued[position] = queued
             return None
-        if len(self._held) >= MOST_HELD:
-            self.forget([EduRef(next(iter(self._held)), ephemeral=True)])
+        if len(self._queued) >= MAX_HELD:
+            self.remove([EduRef(next(iter(self._queued)), ephemeral=True)])
         self._last += 1
-        self._held[self._last] = waiting
+        self._queued[self._last] = queued
         if edu.coalesce_key is not None:
-            self._by_name[edu.coalesce_key] = self._last
+            self._by_key[edu.coalesce_key] = self._last
         return EduRef(self._last, ephemeral=True)
 
     def take(self, refs: Iterable[EduRef], now_ms: int) -> list[tuple[str, Mapping[str, Any]]]:
         """Return type and content of those EDUs that have not expired. They can no longer be replaced."""
         taken = []
         for ref in refs:
-            waiting = self._held.get(ref.position)
-            if waiting is not None:
-                self._unname(ref.position, waiting)
-                if waiting.until_ms > now_ms:
-                    taken.append((waiting.edu.edu_type, waiting.edu.content))
+            queued = self._queued.get(ref.position)
+            if queued is not None:
+                self._release_key(ref.position, queued)
+                if queued.until_ms > now_ms:
+                    taken.append((queued.edu.edu_type, queued.edu.content))
         return taken
 
-    def forget(self, refs: Iterable[EduRef]) -> None:
+    def remove(self, refs: Iterable[EduRef]) -> None:
         for ref in refs:
-            waiting = self._held.pop(ref.position, None)
-            if waiting is not None:
-                self._unname(ref.position, waiting)
+            queued = self._queued.pop(ref.position, None)
+            if queued is not None:
+                self._release_key(ref.position, queued)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._queued)
 
-    def _unname(self, position: int, waiting: _Waiting) -> None:
-        name = waiting.edu.coalesce_key
-        if name is not None and self._by_name.get(name) == position:
-            del self._by_name[name]
+    def _release_key(self, position: int, queued: _QueuedEdu) -> None:
+        key = queued.edu.coalesce_key
+        if key is not None and self._by_key.get(key) == position:
+            del self._by_key[key]

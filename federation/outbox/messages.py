@@ -10,7 +10,7 @@ from federation.outbox.send_failure import Failure
 from federation.outbox.send_queue import EduRef, Lane, PduRef
 
 
-class Fate(StrEnum):
+class RemovalReason(StrEnum):
     """Why an item was removed from the queue. The values are metric labels."""
 
     DELIVERED = "delivered"
@@ -32,7 +32,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedItems:
     """Items that were committed to the queue. Ephemeral EDUs are held in memory by the sender only."""
 
     pdus: tuple[PduRef, ...] = ()
@@ -40,7 +40,7 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     """The result of `Load`: the oldest `send_queue.LOAD` items of the lane's queue, or all of them."""
 
     lane: Lane
@@ -55,21 +55,21 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class SurveyResult:
     """The result of `Survey`: each room with queued events."""
 
     rooms: tuple[Backlog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TransactionSuccess:
     """The peer responded with 200. `processed`: its response says that the events are in their rooms."""
 
     processed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class TransactionFailure:
     """The transaction was not accepted. `jitter` is a random number between 0 and 1."""
 
     failure: Failure
@@ -77,12 +77,12 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PeerRequest:
     """The destination sent this server an authenticated request, so it is online."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
+class PeerProgress:
     """The peer is known to have this event; see `pacing.py`."""
 
     room_id: str
@@ -90,7 +90,7 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """The result of `Probe`. After an error `has_it` is False."""
 
     room_id: str
@@ -103,7 +103,17 @@ class Timer:
     """The machine's deadline has passed."""
 
 
-Input = Queued | Loaded | Surveyed | Answered | Failed | Heard | Progressed | Probed | Timer
+Input = (
+    QueuedItems
+    | LoadResult
+    | SurveyResult
+    | TransactionSuccess
+    | TransactionFailure
+    | PeerRequest
+    | PeerProgress
+    | ProbeResult
+    | Timer
+)
 
 
 # Effects.
@@ -120,12 +130,12 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class Remove:
     """Remove these items from the queue."""
 
     pdus: tuple[PduRef, ...]
     edus: tuple[EduRef, ...]
-    fate: Fate
+    reason: RemovalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +167,10 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class StoreOutage:
     """Store the outage so that it survives a restart; None deletes it."""
 
     outage: Outage | None
 
 
-Effect = Send | Forget | Load | Survey | Skip | Probe | Remember
+Effect = Send | Remove | Load | Survey | Skip | Probe | StoreOutage

@@ -9,16 +9,16 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from federation.outbox.messages import Failed, Outage
+from federation.outbox.messages import Outage, TransactionFailure
 
-FIRST_MS: Final = 5_000
-LONGEST_MS: Final = 3_600_000
+FIRST_DELAY_MS: Final = 5_000
+MAX_DELAY_MS: Final = 3_600_000
 OUTAGE_MS: Final = 3_600_000
 """After so long without success the queue is counted again, and long queues are not sent completely."""
-SOONEST_RETRY_MS: Final = 5_000
+MIN_RETRY_INTERVAL_MS: Final = 5_000
 """Minimum time between two attempts, however many requests the server sends: it may reach this server
 while this server cannot reach it."""
-LONGEST_BUSY_MS: Final = 60_000
+MAX_BUSY_DELAY_MS: Final = 60_000
 
 
 def delay_ms(failures: int, jitter: float) -> int:
@@ -29,8 +29,8 @@ def delay_ms(failures: int, jitter: float) -> int:
     """
     assert failures > 0, "a delay follows a failure"
     assert 0 <= jitter <= 1, "jitter is between 0 and 1"
-    doubled = FIRST_MS * 2 ** min(failures - 1, 20)
-    return min(int(min(doubled, LONGEST_MS) * (0.75 + jitter / 2)), LONGEST_MS)
+    doubled = FIRST_DELAY_MS * 2 ** min(failures - 1, 20)
+    return min(int(min(doubled, MAX_DELAY_MS) * (0.75 + jitter / 2)), MAX_DELAY_MS)
 
 
 class RetrySchedule:
@@ -44,27 +44,27 @@ class RetrySchedule:
     def attempted(self, now_ms: int) -> None:
         self._attempted_at = now_ms
 
-    def away(self, failed: Failed, now_ms: int) -> Outage:
+    def unavailable(self, failed: TransactionFailure, now_ms: int) -> Outage:
         """Record that the server did not respond, or refused this server. Return the outage to be stored."""
         self.failures += 1
         since = self.failing_since = now_ms if self.failing_since is None else self.failing_since
         self._wait(failed, delay_ms(self.failures, failed.jitter), now_ms)
         return Outage(since, self.failures, self.retry_at)
 
-    def busy(self, failed: Failed, now_ms: int) -> None:
+    def busy(self, failed: TransactionFailure, now_ms: int) -> None:
         """Record that the server responded with 429. That is not an outage and is not stored."""
         self.failures += 1
-        self._wait(failed, min(delay_ms(self.failures, failed.jitter), LONGEST_BUSY_MS), now_ms)
+        self._wait(failed, min(delay_ms(self.failures, failed.jitter), MAX_BUSY_DELAY_MS), now_ms)
         self.failing_since = None
 
-    def heard(self) -> None:
+    def request_received(self) -> None:
         """Record a request from the server: back-off starts again, and the next attempt is soon, but not
         before the server's `retry_after_ms`. `failing_since` stays: the server may still be unreachable.
         """
         self.failures = 0
-        self.retry_at = min(self.retry_at, max(self._attempted_at + SOONEST_RETRY_MS, self._not_before))
+        self.retry_at = min(self.retry_at, max(self._attempted_at + MIN_RETRY_INTERVAL_MS, self._not_before))
 
-    def well(self) -> None:
+    def succeeded(self) -> None:
         """Record that the server responded, with whatever result."""
         self.failures = 0
         self.failing_since = None
@@ -72,17 +72,17 @@ class RetrySchedule:
     def is_due(self, now_ms: int) -> bool:
         return now_ms >= self.retry_at
 
-    def is_long(self, now_ms: int) -> bool:
+    def is_long_outage(self, now_ms: int) -> bool:
         """Whether the server has failed for so long that its queue is no longer held in memory."""
         return self.failing_since is not None and now_ms - self.failing_since >= OUTAGE_MS
 
-    def _wait(self, failed: Failed, wait: int, now_ms: int) -> None:
+    def _wait(self, failed: TransactionFailure, wait: int, now_ms: int) -> None:
         # The peer's `retry_after_ms` is respected up to a limit.
-        self._not_before = now_ms + min(failed.failure.retry_after_ms or 0, LONGEST_MS)
+        self._not_before = now_ms + min(failed.failure.retry_after_ms or 0, MAX_DELAY_MS)
         self.retry_at = max(now_ms + wait, self._not_before)
 
 
-MOST: Final = 10_000
+MAX_CONTACTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Contact:
     failed_at: int | None = None
     failure: str | None = None
     """The predicate of a sentence with the server's name as subject. It stays after a later success."""
-    heard_at: int | None = None
+    request_received_at: int | None = None
     """It sent this server an authenticated request."""
 
 
@@ -104,17 +104,17 @@ NO_CONTACT: Final = Contact()
 
 class Contacts:
     def __init__(self) -> None:
-        self._contacts: LRUCache[str, Contact] = LRUCache(MOST)
+        self._contacts: LRUCache[str, Contact] = LRUCache(MAX_CONTACTS)
 
     def reached(self, server: str, now_ms: int) -> None:
         last = self.of(server)
-        self._contacts[server] = Contact(now_ms, last.failed_at, last.failure, last.heard_at)
+        self._contacts[server] = Contact(now_ms, last.failed_at, last.failure, last.request_received_at)
 
     def failed(self, server: str, now_ms: int, failure: str) -> None:
         last = self.of(server)
-        self._contacts[server] = Contact(last.reached_at, now_ms, failure, last.heard_at)
+        self._contacts[server] = Contact(last.reached_at, now_ms, failure, last.request_received_at)
 
-    def heard(self, server: str, now_ms: int) -> None:
+    def request_received(self, server: str, now_ms: int) -> None:
         # Called for each incoming request, so it must be fast.
         known = self._contacts.get(server) or NO_CONTACT
         self._contacts[server] = Contact(known.reached_at, known.failed_at, known.failure, now_ms)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-MOST_HELD: Final = 100
+MAX_HELD: Final = 100
 """How many items of a lane are held; more are left in Postgres."""
 LOAD_BELOW: Final = 50
 LOAD: Final = 200
 """How many items one load returns, the oldest first. More than can be held and in flight together, so that
 there are always new ones among them."""
-MOST_LANES: Final = 500
+MAX_LANES: Final = 500
 """How many lanes hold items at the same time. Of the others only the name is held until a lane is free."""
-MOST_EPHEMERAL: Final = 500
+MAX_EPHEMERAL: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class _Lane:
     loading: bool = False
     # Items that were taken and not returned; items that were removed during a load whose result may
     # contain them.
-    away: set[int] = field(default_factory=set)
-    gone: set[int] = field(default_factory=set)
+    in_flight: set[int] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.held or self.more or self.loading or self.away)
+        return not (self.held or self.more or self.loading or self.in_flight)
 
 
 class SendQueue:
@@ -79,23 +79,23 @@ class SendQueue:
                 self._ephemeral.append(edu)
             else:
                 self._put(None, edu.position)
-        stale = self._ephemeral[:-MOST_EPHEMERAL]
+        stale = self._ephemeral[:-MAX_EPHEMERAL]
         del self._ephemeral[: len(stale)]
         return tuple(stale)
 
-    def put_away(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
+    def mark_in_flight(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
         """Record items in flight that were not taken from this queue."""
-        for name, position in _places(pdus, edus):
-            self._lanes.setdefault(name, _Lane()).away.add(position)
+        for name, position in _positions(pdus, edus):
+            self._lanes.setdefault(name, _Lane()).in_flight.add(position)
 
-    def expect(self, lane: Lane) -> None:
+    def mark_more(self, lane: Lane) -> None:
         """Record that Postgres has items of the lane."""
         self._lanes.setdefault(lane, _Lane()).more = True
 
-    def to_load(self) -> list[Lane]:
+    def start_loads(self) -> list[Lane]:
         """Return the lanes that need their next part now, least recently loaded first."""
         wanted = []
-        free = MOST_LANES - self._holding()
+        free = MAX_LANES - self._held_lanes()
         for name, lane in list(self._lanes.items()):
             if not lane.more or lane.loading or len(lane.held) >= LOAD_BELOW:
                 continue
@@ -116,13 +116,13 @@ class SendQueue:
         lane = self._lanes.get(name)
         if lane is None or not lane.loading:
             return  # the queue was cleared since the load began
-        known = lane.away.union(lane.held, lane.gone)
-        lane.held = sorted([*lane.held, *(one for one in set(positions) if one not in known)])
+        known = lane.in_flight.union(lane.held, lane.removed)
+        lane.held = sorted([*lane.held, *(at for at in set(positions) if at not in known)])
         lane.loading = False
-        lane.gone.clear()
+        lane.removed.clear()
         # Items that were queued during the load may be missing from its result.
         lane.more = lane.more or len(positions) >= LOAD
-        self._tidy(name)
+        self._drop_if_empty(name)
 
     def waiting(self) -> Mapping[str, int]:
         """Return the number of held events that could be sent, for each room."""
@@ -132,47 +132,47 @@ class SendQueue:
         """Whether all queued items are held in memory."""
         return not any(lane.more or lane.loading for lane in self._lanes.values())
 
-    def take_pdus(self, most: int, allowances: Mapping[str, int]) -> tuple[PduRef, ...]:
-        """Take the oldest events of the rooms in `allowances`, at most the allowance of each room."""
+    def take_pdus(self, limit: int, allowances: Mapping[str, int]) -> tuple[PduRef, ...]:
+        """Take the oldest events of the rooms in `allowances`, at limit the allowance of each room."""
         streams = [
             [(position, name) for position in self._lanes[name].held[:allowance]]
             for name, allowance in allowances.items()
         ]
-        taken = [PduRef(position, name) for position, name in islice(heapq.merge(*streams), most)]
+        taken = [PduRef(position, name) for position, name in islice(heapq.merge(*streams), limit)]
         for pdu in taken:
             lane = self._lanes[pdu.room_id]
             lane.held.remove(pdu.position)
-            lane.away.add(pdu.position)
+            lane.in_flight.add(pdu.position)
         return tuple(taken)
 
-    def take_edus(self, most: int) -> tuple[EduRef, ...]:
+    def take_edus(self, limit: int) -> tuple[EduRef, ...]:
         """Take the oldest EDUs, those that must be delivered first."""
         taken: list[EduRef] = []
         lane = self._lanes.get(None)
         if lane is not None:
-            taken = [EduRef(position) for position in lane.held[:most]]
+            taken = [EduRef(position) for position in lane.held[:limit]]
             del lane.held[: len(taken)]
-            lane.away.update(edu.position for edu in taken)
-        ephemeral = self._ephemeral[: most - len(taken)]
+            lane.in_flight.update(edu.position for edu in taken)
+        ephemeral = self._ephemeral[: limit - len(taken)]
         del self._ephemeral[: len(ephemeral)]
         return (*taken, *ephemeral)
 
-    def give_back(self, pdus: Iterable[PduRef], edus: Sequence[EduRef]) -> None:
+    def put_back(self, pdus: Iterable[PduRef], edus: Sequence[EduRef]) -> None:
         """Return taken items to their positions in the queue."""
-        for name, position in _places(pdus, edus):
+        for name, position in _positions(pdus, edus):
             lane = self._lanes[name]
-            lane.away.discard(position)
+            lane.in_flight.discard(position)
             lane.held = sorted([*lane.held, position])
         self._ephemeral[:0] = [edu for edu in edus if edu.ephemeral]
 
-    def forget(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
+    def remove(self, pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> None:
         """Remove taken items for good."""
-        for name, position in _places(pdus, edus):
+        for name, position in _positions(pdus, edus):
             lane = self._lanes[name]
-            lane.away.discard(position)
+            lane.in_flight.discard(position)
             if lane.loading:
-                lane.gone.add(position)
-            self._tidy(name)
+                lane.removed.add(position)
+            self._drop_if_empty(name)
 
     def clear(self) -> tuple[EduRef, ...]:
         """Drop everything held in memory. The items are in Postgres, except the ephemeral EDUs, which are
@@ -184,24 +184,24 @@ class SendQueue:
 
     def _put(self, name: Lane, position: int) -> None:
         lane = self._lanes.setdefault(name, _Lane())
-        is_full = len(lane.held) >= MOST_HELD or (not lane.held and self._holding() >= MOST_LANES)
+        is_full = len(lane.held) >= MAX_HELD or (not lane.held and self._held_lanes() >= MAX_LANES)
         if lane.more or lane.loading or is_full:
             lane.more = True
-        elif position not in lane.away and position not in lane.held:
+        elif position not in lane.in_flight and position not in lane.held:
             lane.held.append(position)
 
-    def _holding(self) -> int:
-        if len(self._lanes) < MOST_LANES:
+    def _held_lanes(self) -> int:
+        if len(self._lanes) < MAX_LANES:
             return 0  # too few to matter
         return sum(1 for lane in self._lanes.values() if lane.held or lane.loading)
 
-    def _tidy(self, name: Lane) -> None:
+    def _drop_if_empty(self, name: Lane) -> None:
         lane = self._lanes.get(name)
         if lane is not None and lane.is_empty:
             del self._lanes[name]
 
 
-def _places(pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> list[tuple[Lane, int]]:
+def _positions(pdus: Iterable[PduRef], edus: Iterable[EduRef]) -> list[tuple[Lane, int]]:
     return [
         *((pdu.room_id, pdu.position) for pdu in pdus),
         *((None, edu.position) for edu in edus if not edu.ephemeral),

@@ -9,12 +9,14 @@ from federation.client.requests import SEND, RequestTarget, request_target
 from federation.matrix.canonical_json import encode, encode_checked
 
 
-def target(transaction_id: str) -> RequestTarget:
+def send_target(transaction_id: str) -> RequestTarget:
     """Return the path of the request."""
     return request_target(SEND, txnId=transaction_id)
 
 
-def id_of(epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int, str, bytes]]) -> str:
+def transaction_id_of(
+    epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int, str, bytes]]
+) -> str:
     """Derive a transaction id from rows of the queues: (position, event id) and (position, type, content).
 
     The same rows of the same database give the same id, so that a server recognises a transaction that a
@@ -28,7 +30,7 @@ def id_of(epoch: str, pdus: Iterable[tuple[int, str]], edus: Iterable[tuple[int,
     return rows.hexdigest()[:32]
 
 
-def body(
+def encode_body(
     origin: str, origin_server_ts: int, pdus: Sequence[bytes], edus: Sequence[Mapping[str, Any]]
 ) -> bytes:
     """Return canonical JSON, joined from events that are already encoded, which are most of it."""
@@ -41,10 +43,10 @@ def body(
     return b"{" + b",".join(members) + b"}"
 
 
-def objections(answer: Mapping[str, Any]) -> dict[str, str]:
+def pdu_errors(response: Mapping[str, Any]) -> dict[str, str]:
     """Return the error of each event that the peer refused, by event id. The peer has the transaction
     nevertheless."""
-    pdus = answer.get("pdus")
+    pdus = response.get("pdus")
     return {
         event_id: error
         for event_id, result in (pdus.items() if isinstance(pdus, dict) else ())

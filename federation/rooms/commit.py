@@ -49,11 +49,11 @@ class OutboxQueue(Protocol):
     """The part of `federation.outbox.outbox.Outbox` that rooms need. The outbox imports rooms, not vice
     versa."""
 
-    def to_queue(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
+    def queue_entries(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
         """Return pairs of destination server and event, in the order of the events."""
         ...
 
-    def queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
+    def notify_queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
         """Notify the outbox that the events are committed, at these positions in its queues."""
         ...
 
@@ -161,7 +161,7 @@ async def as_messages(
         [event_row(event) for event in events],
         [relation for event in events for relation in _relations(event)],
         sent,
-        queue.to_queue(committed),
+        queue.queue_entries(committed),
         answered,
     )
     return messages, CommitResult([room], committed, ())
@@ -338,7 +338,7 @@ class RoomWriter:
         rooms = {event.pdu.event_id: event.pdu.room_id for event in committed}
         entries = [
             (destination, rooms[event_id], event_id)
-            for destination, event_id in self._queue.to_queue(committed)
+            for destination, event_id in self._queue.queue_entries(committed)
         ]
         return await queue_pdus(connection, entries, self._now_ms())
 
@@ -401,7 +401,7 @@ class RoomWriter:
         if stream_rows:
             steps.append(partial(self._stream.wake, stream_rows, is_unredacted))
         if result.committed:
-            steps.append(partial(self._queue.queued, result.committed, queued))
+            steps.append(partial(self._queue.notify_queued, result.committed, queued))
         for step in steps:
             try:
                 step()

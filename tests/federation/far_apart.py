@@ -117,7 +117,7 @@ class FarApart:
         """Time passes, and everybody has been heard from: whoever failed is tried again soon then."""
         self.clock.ahead_ms += milliseconds
         for here, there in self.links:
-            self[here].outbox.heard_from(there)
+            self[here].outbox.request_received(there)
 
     async def settle(self) -> None:
         """All links are well, and everything that was queued has arrived."""

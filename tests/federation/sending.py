@@ -98,7 +98,7 @@ class Sending:
             await write(connection, pdus)
             events = committed(pdus, *destinations)
             places = await queue(connection, self.outbox, events, self.clock())
-        self.outbox.queued(events, places)
+        self.outbox.notify_queued(events, places)
 
     async def until_failed(self, destination: str, attempts: int = 1) -> None:
         """So many attempts have ended, and the next one is waited for."""
@@ -128,7 +128,7 @@ class Sending:
     def later(self, destination: str, milliseconds: int) -> None:
         """Time passes, and the machine looks at the clock."""
         self.clock.now += milliseconds
-        self.outbox._senders[destination].tell(Timer())
+        self.outbox._senders[destination].receive(Timer())
 
 
 @contextlib.asynccontextmanager
@@ -205,5 +205,5 @@ async def queue(
 ) -> list[table.QueuedPdu]:
     """As the room graph does, in the transaction that commits the events."""
     rooms = {event.pdu.event_id: event.pdu.room_id for event in events}
-    entries = [(to, rooms[event_id], event_id) for to, event_id in outbox.to_queue(events)]
+    entries = [(to, rooms[event_id], event_id) for to, event_id in outbox.queue_entries(events)]
     return await table.queue_pdus(connection, entries, now_ms)

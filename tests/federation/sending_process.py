@@ -39,7 +39,7 @@ async def main(url: str, peer: str, address: str, count: int) -> None:
         async with database.transaction() as connection:
             await write(connection, [pdu])
             places = await queue(connection, outbox, events, now_ms())
-        outbox.queued(events, places)
+        outbox.notify_queued(events, places)
     await asyncio.get_running_loop().create_future()
 
 

@@ -2,7 +2,7 @@
 
 from federation.observer import HomeserverObserver, Outcome, Waiting
 from federation.outbox.destination import State
-from federation.outbox.messages import Fate
+from federation.outbox.messages import RemovalReason
 
 
 def test_an_observer_need_not_look_at_everything() -> None:
@@ -15,7 +15,7 @@ def test_an_observer_need_not_look_at_everything() -> None:
     observer.request_ended("/_matrix/federation/v1/version", "GET", Outcome.ANSWERED, 0.1)
     observer.keys_fetched("direct", Outcome.ANSWERED)
     observer.transaction_ended("peer.test", Outcome.ANSWERED, 1, 0, 0.1)
-    observer.left_queue("peer.test", Fate.DELIVERED, 1)
+    observer.left_queue("peer.test", RemovalReason.DELIVERED, 1)
     observer.state_changed("peer.test", State.IDLE)
     observer.objected("peer.test", "$e", "No.")
     observer.depths([Waiting("peer.test", 1, 0, 0)])

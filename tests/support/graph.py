@@ -140,11 +140,11 @@ class Hook:
 
     committed: list[CommittedEvent] = field(default_factory=list)
 
-    def to_queue(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
+    def queue_entries(self, committed: Sequence[CommittedEvent]) -> list[tuple[str, EventId]]:
         """Nobody sends what is handed over here."""
         return []
 
-    def queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
+    def notify_queued(self, committed: Sequence[CommittedEvent], places: Sequence[QueuedPdu]) -> None:
         self.committed += committed
 
     @property

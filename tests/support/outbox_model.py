@@ -5,29 +5,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from federation.outbox.destination import MOST_EDUS, MOST_PDUS, Destination, State
+from federation.outbox.destination import MAX_EDUS, MAX_PDUS, Destination, State
 from federation.outbox.messages import (
-    Answered,
     Backlog,
     Effect,
-    Failed,
-    Fate,
-    Forget,
-    Heard,
     Input,
     Load,
-    Loaded,
+    LoadResult,
     Outage,
+    PeerProgress,
+    PeerRequest,
     Probe,
-    Probed,
-    Progressed,
-    Queued,
-    Remember,
+    ProbeResult,
+    QueuedItems,
+    RemovalReason,
+    Remove,
     Send,
     Skip,
+    StoreOutage,
     Survey,
-    Surveyed,
+    SurveyResult,
     Timer,
+    TransactionFailure,
+    TransactionSuccess,
 )
 from federation.outbox.send_failure import Failure, FailureKind
 from federation.outbox.send_queue import LOAD, EduRef, PduRef
@@ -67,7 +67,7 @@ class OutboxModel:
 
     # What became of everything.
     queued: set[int] = field(default_factory=set)
-    gone: dict[int, Fate | str] = field(default_factory=dict)
+    gone: dict[int, RemovalReason | str] = field(default_factory=dict)
     seen: set[tuple[State, type[Input], State]] = field(default_factory=set)
 
     def tell(self, message: Input) -> None:
@@ -82,15 +82,15 @@ class OutboxModel:
         match effect:
             case Send():
                 assert self.sent is None
-                assert len(effect.pdus) <= MOST_PDUS
-                assert len(effect.edus) <= MOST_EDUS
+                assert len(effect.pdus) <= MAX_PDUS
+                assert len(effect.edus) <= MAX_EDUS
                 assert effect.pdus or effect.edus
                 assert self.numbers.setdefault(effect.number, effect) == effect, (
                     "the same number, the same content"
                 )
                 self.sent = self.in_flight = effect
-            case Forget():
-                if effect.fate is not Fate.STALE:
+            case Remove():
+                if effect.reason is not RemovalReason.STALE:
                     self.in_flight = None
                 for pdu in effect.pdus:
                     if pdu.position in self.pdus[pdu.room_id]:
@@ -100,14 +100,14 @@ class OutboxModel:
                         self.edus.remove(edu.position)
                 for one in (*effect.pdus, *effect.edus):
                     assert one.position not in self.gone, "nothing leaves the queue twice"
-                    self.gone[one.position] = effect.fate
+                    self.gone[one.position] = effect.reason
             case Load(lane=lane):
                 self.answers.append(
-                    lambda: Loaded(lane, tuple((self.edus if lane is None else self.pdus[lane])[:LOAD]))
+                    lambda: LoadResult(lane, tuple((self.edus if lane is None else self.pdus[lane])[:LOAD]))
                 )
             case Survey():
                 self.answers.append(
-                    lambda: Surveyed(
+                    lambda: SurveyResult(
                         tuple(Backlog(room, len(all_), all_[-1]) for room, all_ in self.pdus.items() if all_)
                     )
                 )
@@ -118,8 +118,10 @@ class OutboxModel:
                     if position not in flying:
                         self.gone[position] = "skipped"
             case Probe(room_id=room_id, position=position):
-                self.answers.append(lambda: Probed(room_id, position, self.is_up and position in self.has))
-            case Remember(outage=outage):
+                self.answers.append(
+                    lambda: ProbeResult(room_id, position, self.is_up and position in self.has)
+                )
+            case StoreOutage(outage=outage):
                 self.outage = outage
 
     # ---- what happens --------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class OutboxModel:
                     self.edus.append(self.position)
         if self.chance.random() < 0.02:
             self.objects_to.add(self.position)
-        self.tell(Queued(tuple(pdus), tuple(edus)))
+        self.tell(QueuedItems(tuple(pdus), tuple(edus)))
 
     def answer_transaction(self) -> None:
         if self.sent is None:
@@ -150,15 +152,15 @@ class OutboxModel:
         if not self.is_up:
             if self.chance.random() < 0.2:
                 self.receive(sent)  # and the answer got lost
-            self.tell(Failed(Failure(FailureKind.AWAY), self.chance.random()))
+            self.tell(TransactionFailure(Failure(FailureKind.AWAY), self.chance.random()))
         elif positions & self.objects_to:
-            self.tell(Failed(Failure(FailureKind.OBJECTED), self.chance.random()))
+            self.tell(TransactionFailure(Failure(FailureKind.OBJECTED), self.chance.random()))
         elif self.chance.random() < 0.05:
             after = self.chance.choice([None, 1_000])
-            self.tell(Failed(Failure(FailureKind.BUSY, after), self.chance.random()))
+            self.tell(TransactionFailure(Failure(FailureKind.BUSY, after), self.chance.random()))
         else:
             self.receive(sent)
-            self.tell(Answered(processed=self.is_ours))
+            self.tell(TransactionSuccess(processed=self.is_ours))
 
     def receive(self, sent: Send) -> None:
         for pdu in sent.pdus:
@@ -225,7 +227,7 @@ class OutboxModel:
             elif kind < 0.7:
                 self.is_up = not self.is_up
             elif kind < 0.75:
-                self.tell(Heard())
+                self.tell(PeerRequest())
             elif kind < 0.8:
                 self.signs()
             elif kind < 0.82:
@@ -240,7 +242,7 @@ class OutboxModel:
     def signs(self) -> None:
         room = self.chance.choice(ROOMS)
         if self.order[room]:
-            self.tell(Progressed(room, self.order[room][-1]))
+            self.tell(PeerProgress(room, self.order[room][-1]))
 
     def settle(self) -> None:
         """The peer is well again; everything comes to rest."""
@@ -260,11 +262,11 @@ class OutboxModel:
     def check(self) -> None:
         assert self.queued == set(self.gone), "everything that was queued came to its end"
         self.work_off(1_000)
-        delivered = {position for position, fate in self.gone.items() if fate is Fate.DELIVERED}
+        delivered = {position for position, reason in self.gone.items() if reason is RemovalReason.DELIVERED}
         for room in ROOMS:
             assert self.order[room] == sorted(set(self.order[room])), "once, and in order"
             assert not self.pdus[room]
         assert not self.edus
-        refused = {position for position, fate in self.gone.items() if fate is Fate.OBJECTED}
+        refused = {position for position, reason in self.gone.items() if reason is RemovalReason.OBJECTED}
         assert refused <= self.objects_to
         assert delivered

@@ -8,7 +8,7 @@ from typing import Any, Final
 from bridge.control.server.arguments import Arguments
 from federation.homeserver import Homeserver
 from federation.matrix.identifiers import is_server_name
-from federation.outbox.destination import View
+from federation.outbox.destination import DestinationView
 from federation.peers.check.facts import worst
 from federation.peers.check.report import report
 from federation.peers.check.run import examine
@@ -42,7 +42,7 @@ class Destinations:
 
     waiting: Mapping[str, QueueDepth]
     outages: Mapping[str, OutageRow]
-    views: Mapping[str, View]
+    views: Mapping[str, DestinationView]
 
     def names(self) -> set[str]:
         return {*self.waiting, *self.outages}
@@ -69,7 +69,7 @@ class Destinations:
             "reached_at": contact.reached_at,
             "failed_at": contact.failed_at,
             "failure": contact.failure,
-            "heard_at": contact.heard_at,
+            "heard_at": contact.request_received_at,
         }
 
     def _state(self, server: str) -> str:
@@ -90,7 +90,7 @@ async def load_destinations(homeserver: Homeserver) -> Destinations:
     return Destinations(waiting, outages, homeserver.outbox.view())
 
 
-def _retry_at(view: View | None, outage: OutageRow | None) -> int | None:
+def _retry_at(view: DestinationView | None, outage: OutageRow | None) -> int | None:
     if view is not None:
         return view.retry_at
     return outage.retry_at if outage is not None else None
@@ -207,17 +207,17 @@ async def _one(homeserver: Homeserver, server: str, limit: int) -> Mapping[str, 
         pdus = await list_first_pdus(connection, server, limit)
         edus = await list_first_edus(connection, server, limit)
     # Only the process that sends to the server has this.
-    view, first_sent = homeserver.outbox.view().get(server), homeserver.outbox.first_sent(server)
+    view, first_attempt = homeserver.outbox.view().get(server), homeserver.outbox.first_attempt(server)
     in_flight = None if view is None else view.in_flight
     sent_pdus = {pdu.position for pdu in in_flight.pdus} if in_flight else set()
     sent_edus = {edu.position for edu in in_flight.edus if not edu.ephemeral} if in_flight else set()
     return {
         **loaded.shown(homeserver, server),
         "transaction": None
-        if in_flight is None or first_sent is None or first_sent.number != in_flight.number
+        if in_flight is None or first_attempt is None or first_attempt.number != in_flight.number
         else {
-            "transaction_id": first_sent.transaction_id,
-            "first_sent_at": first_sent.at_ms,
+            "transaction_id": first_attempt.transaction_id,
+            "first_sent_at": first_attempt.at_ms,
             "pdus": len(in_flight.pdus),
             "edus": len(in_flight.edus),
         },

@@ -1,6 +1,6 @@
 """The last contacts with other servers."""
 
-from federation.outbox.retry_schedule import MOST, NO_CONTACT, Contact, Contacts
+from federation.outbox.retry_schedule import MAX_CONTACTS, NO_CONTACT, Contact, Contacts
 
 
 def test_the_latest_contact_of_each_kind_is_kept() -> None:
@@ -10,18 +10,18 @@ def test_the_latest_contact_of_each_kind_is_kept() -> None:
     contacts.failed("a.test", 1, "does not answer")
     contacts.failed("a.test", 2, "answered 502")
     contacts.reached("a.test", 3)
-    contacts.heard("a.test", 4)
-    contacts.heard("b.test", 5)
+    contacts.request_received("a.test", 4)
+    contacts.request_received("b.test", 5)
     assert contacts.of("a.test") == Contact(3, 2, "answered 502", 4)
-    assert contacts.of("b.test") == Contact(heard_at=5)
+    assert contacts.of("b.test") == Contact(request_received_at=5)
     assert contacts.servers() == {"a.test", "b.test"}
 
 
 def test_the_oldest_contacts_are_evicted() -> None:
     """Invented server names cannot fill the memory."""
     contacts = Contacts()
-    contacts.heard("first.test", 0)
-    for number in range(MOST):
-        contacts.heard(f"{number}.test", number)
+    contacts.request_received("first.test", 0)
+    for number in range(MAX_CONTACTS):
+        contacts.request_received(f"{number}.test", number)
     assert contacts.of("first.test") == NO_CONTACT
-    assert len(contacts.servers()) == MOST
+    assert len(contacts.servers()) == MAX_CONTACTS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from federation.outbox.lossy_edus import MOST_HELD, PassingEdus
+from federation.outbox.lossy_edus import MAX_HELD, LossyEdus
 from federation.outbox.send_queue import EduRef
 from federation.transactions.edus import Receipt, ToDevice, Typing
 from federation.transactions.outgoing_edus import TYPING_MAX_AGE_MS, OutgoingEdu, receipt, to_device, typing
@@ -14,7 +14,7 @@ READS = receipt(Receipt(ROOM, BOB, "$e", 1))
 
 def test_a_newer_edu_replaces_a_queued_one() -> None:
     """It gets the same position, so nothing new is queued."""
-    edus = PassingEdus()
+    edus = LossyEdus()
     ref = edus.put(TYPES, 0)
     assert ref == EduRef(1, ephemeral=True)
     assert edus.put(STOPS, 1) is None
@@ -24,21 +24,21 @@ def test_a_newer_edu_replaces_a_queued_one() -> None:
 
 def test_an_edu_in_flight_is_not_replaced() -> None:
     """It may have been delivered; the newer one is sent after it."""
-    edus = PassingEdus()
+    edus = LossyEdus()
     first = edus.put(TYPES, 0)
     assert first is not None
     edus.take([first], 0)
     second = edus.put(STOPS, 1)
     assert second is not None
     assert edus.take([first, second], 2) == [("m.typing", TYPES.content), ("m.typing", STOPS.content)]
-    edus.forget([first, second])
+    edus.remove([first, second])
     assert len(edus) == 0
     assert edus.put(STOPS, 1) is not None
 
 
 def test_an_expired_edu_is_not_sent() -> None:
     """A typing notification is useless after a minute."""
-    edus = PassingEdus()
+    edus = LossyEdus()
     ref = edus.put(TYPES, 0)
     assert ref is not None
     assert edus.take([ref], TYPING_MAX_AGE_MS) == []
@@ -47,32 +47,32 @@ def test_an_expired_edu_is_not_sent() -> None:
 
 def test_a_removed_edu_is_not_sent() -> None:
     """Its key is free again."""
-    edus = PassingEdus()
+    edus = LossyEdus()
     ref = edus.put(TYPES, 0)
     assert ref is not None
-    edus.forget([ref, EduRef(99, ephemeral=True)])
+    edus.remove([ref, EduRef(99, ephemeral=True)])
     assert edus.put(STOPS, 0) == EduRef(2, ephemeral=True)
 
 
 def test_an_edu_without_a_key_is_not_replaced() -> None:
     """All of them are sent."""
-    edus = PassingEdus()
+    edus = LossyEdus()
     beat = OutgoingEdu("io.cis.agent.heartbeat", {}, None, 1_000)
     assert [edus.put(beat, 0), edus.put(beat, 0)] == [EduRef(1, ephemeral=True), EduRef(2, ephemeral=True)]
-    edus.forget([EduRef(1, ephemeral=True)])
+    edus.remove([EduRef(1, ephemeral=True)])
     assert len(edus.take([EduRef(2, ephemeral=True)], 0)) == 1
 
 
 def test_an_edu_that_must_be_delivered_is_refused() -> None:
     """A restart would lose it."""
     with pytest.raises(AssertionError, match="must be delivered"):
-        PassingEdus().put(to_device(ToDevice(BOB, "t", "m", {})), 0)
+        LossyEdus().put(to_device(ToDevice(BOB, "t", "m", {})), 0)
 
 
 def test_beyond_the_limit_the_oldest_are_dropped() -> None:
     """An unreachable server uses bounded memory."""
-    edus = PassingEdus()
-    refs = [edus.put(OutgoingEdu("t", {"n": number}, None, 1_000), 0) for number in range(MOST_HELD + 2)]
+    edus = LossyEdus()
+    refs = [edus.put(OutgoingEdu("t", {"n": number}, None, 1_000), 0) for number in range(MAX_HELD + 2)]
     held = [ref for ref in refs if ref is not None]
-    assert len(edus) == MOST_HELD
+    assert len(edus) == MAX_HELD
     assert [content["n"] for _, content in edus.take(held[:4], 0)] == [2, 3]

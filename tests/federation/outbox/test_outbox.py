@@ -10,8 +10,8 @@ import pytest
 from federation.client.client import FederationClient
 from federation.client.requests import Content, RequestTarget
 from federation.observer import Outcome, Waiting
-from federation.outbox.destination import MOST_BACKLOG, State
-from federation.outbox.messages import Fate
+from federation.outbox.destination import MAX_BACKLOG, State
+from federation.outbox.messages import RemovalReason
 from federation.outbox.retry_schedule import NO_CONTACT, Contact
 from federation.rooms.ports import CommittedEvent
 from federation.transactions.edus import Receipt, ToDevice, Typing
@@ -65,7 +65,7 @@ async def test_committed_events_are_sent_in_order(us: Sending, peer: ReceivingSe
     await peer.until_received(3)
     assert peer.received == ["1", "2", "3"]
     await us.seen.until(lambda seen: sum(count for _, count in seen.left) == 3)
-    assert {fate for fate, _ in us.seen.left} == {Fate.DELIVERED}
+    assert {reason for reason, _ in us.seen.left} == {RemovalReason.DELIVERED}
     assert peer.transactions[0][1]["origin"] == OWN_NAME
     await us.settled(PEER)
     async with us.database.transaction() as connection:
@@ -130,8 +130,8 @@ async def test_a_request_from_a_server_ends_its_back_off(us: Sending, peer: Rece
     assert outage is not None
     assert outage.retry_at - us.clock.now > 1_000_000
     us.clock.now += 5_000
-    us.outbox.heard_from(PEER)
-    us.outbox.heard_from("stranger.test")
+    us.outbox.request_received(PEER)
+    us.outbox.request_received("stranger.test")
     await us.seen.until(lambda seen: seen.states[PEER] is State.IDLE)
     assert len(peer.transactions) == 11
     async with us.database.transaction() as connection:
@@ -162,13 +162,13 @@ async def test_contacts_are_recorded(us: Sending, peer: ReceivingServer) -> None
     await us.until_failed(PEER)
     first = us.clock.now
     contact = us.outbox.contact(PEER)
-    assert (contact.reached_at, contact.failed_at, contact.heard_at) == (None, first, None)
+    assert (contact.reached_at, contact.failed_at, contact.request_received_at) == (None, first, None)
     assert contact.failure is not None
     assert contact.failure.startswith("answered 502")
     us.later(PEER, 60_000)
-    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     us.clock.now += 1
-    us.outbox.heard_from(PEER)
+    us.outbox.request_received(PEER)
     assert us.outbox.contact(PEER) == Contact(first + 60_000, first, contact.failure, first + 60_001)
     assert us.outbox.contacts() == {PEER}
 
@@ -188,13 +188,13 @@ async def test_a_late_response_counts_as_none(
 ) -> None:
     """The peer has the transaction and recognises it when it is repeated."""
     peer.holds.clear()
-    async with sending(database, client, patience=0.1) as us:
+    async with sending(database, client, timeout=0.1) as us:
         await us.send(says(public_room("11"), "1"), PEER)
         await us.until_failed(PEER)
         assert us.seen.ended == [Outcome.TIMED_OUT]
         peer.holds.set()
         us.later(PEER, 60_000)
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     assert peer.transactions[0] == peer.transactions[1]
 
 
@@ -205,7 +205,7 @@ async def test_an_unreachable_server_does_not_delay_others(
     await us.send(says(public_room("11"), "1"), "nowhere.test", PEER)
     await peer.until_received(1)
     await us.seen.until(lambda seen: seen.states.get("nowhere.test") is State.BACKING_OFF)
-    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     await us.settled(PEER)
     async with us.database.transaction() as connection:
         assert await table.list_destinations(connection) == ["nowhere.test"]
@@ -234,12 +234,12 @@ async def test_after_an_outage_a_long_queue_is_not_sent_completely(
     peer.refusals.append(500)
     us.later(PEER, 2 * 3_600_000)
     await us.until_failed(PEER, 2)
-    await us.send(says(long, *(f"long {number}" for number in range(MOST_BACKLOG + 10))), PEER)
+    await us.send(says(long, *(f"long {number}" for number in range(MAX_BACKLOG + 10))), PEER)
     await us.send(says(short, "short 2"), PEER)
     us.later(PEER, 3_600_000)
     await us.until(PEER, lambda: len(peer.received) == 3)
-    assert sorted(peer.received) == [f"long {MOST_BACKLOG + 9}", "short 1", "short 2"]
-    assert (Fate.STALE, MOST_BACKLOG + 9) in us.seen.left
+    assert sorted(peer.received) == [f"long {MAX_BACKLOG + 9}", "short 1", "short 2"]
+    assert (RemovalReason.STALE, MAX_BACKLOG + 9) in us.seen.left
 
 
 async def test_a_room_is_paced_by_what_the_peer_has_processed(
@@ -303,8 +303,8 @@ async def test_progress_of_the_peer_lets_more_events_be_sent(us: Sending, peer: 
     while len(peer.received) < 100:
         await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
         sent = len(peer.received)
-        us.outbox.seen_by(PEER, [pdus[sent - 1].event_id, "$unknown"])
-        us.outbox.seen_by("stranger.test", [pdus[sent - 1].event_id])
+        us.outbox.mark_seen(PEER, [pdus[sent - 1].event_id, "$unknown"])
+        us.outbox.mark_seen("stranger.test", [pdus[sent - 1].event_id])
         await peer.until_received(sent + 1)
 
 
@@ -319,7 +319,7 @@ async def test_a_received_event_confirms_its_prev_events(us: Sending, peer: Rece
         await us.seen.until(lambda seen: seen.states.get(PEER) is State.PACED)
         sent = len(peer.received)
         answer = room.propose("m.room.message", ALICE, {}, after=[pdus[sent - 1]], auth=[])
-        us.outbox.queued([CommittedEvent(answer, room.version, PEER, frozenset())], [])
+        us.outbox.notify_queued([CommittedEvent(answer, room.version, PEER, frozenset())], [])
         await peer.until_received(sent + 1)
 
 
@@ -335,14 +335,14 @@ async def test_edus_that_must_be_delivered_are_queued_in_the_database(
     async with us.database.transaction() as connection:
         assert len(await table.list_oldest_edus(connection, PEER, 9)) == 1
     us.later(PEER, 3_600_000)
-    await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+    await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     assert [edu["content"]["message_id"] for edu in peer.edus] == ["m1", "m1"]
     assert len(set(peer.ids)) == 1
 
 
 async def test_an_ephemeral_edu_can_start_a_sender(us: Sending, peer: ReceivingServer) -> None:
     """For example a receipt after a long silence."""
-    us.outbox.pass_on([PEER], receipt(Receipt("!r:us.test", BOB, "$1", 1)))
+    us.outbox.send_lossy([PEER], receipt(Receipt("!r:us.test", BOB, "$1", 1)))
     await peer.until(lambda peer: peer.edus)
     assert [edu["edu_type"] for edu in peer.edus] == ["m.receipt"]
 
@@ -353,8 +353,8 @@ async def test_ephemeral_edus_are_coalesced(us: Sending, peer: ReceivingServer) 
     await us.send(says(public_room("11"), "1"), PEER)
     await peer.until(lambda peer: peer.transactions)
     for number in range(5):
-        us.outbox.pass_on([PEER], typing(Typing("!r:us.test", BOB, number % 2 == 0)))
-        us.outbox.pass_on([PEER, OWN_NAME], receipt(Receipt("!r:us.test", BOB, f"${number}", number)))
+        us.outbox.send_lossy([PEER], typing(Typing("!r:us.test", BOB, number % 2 == 0)))
+        us.outbox.send_lossy([PEER, OWN_NAME], receipt(Receipt("!r:us.test", BOB, f"${number}", number)))
     peer.holds.set()
     await peer.until(lambda peer: len(peer.edus) == 2)
     types, reads = sorted(peer.edus, key=lambda edu: edu["edu_type"], reverse=True)
@@ -442,13 +442,13 @@ async def test_the_sending_process_is_notified_of_requests_at_another_process(
                 await asyncio.sleep(0.01)
             clock.now += 5_000
             if how == "heard from":
-                two.outbox.heard_from(PEER)
-                two.outbox.heard_from(PEER)
+                two.outbox.request_received(PEER)
+                two.outbox.request_received(PEER)
             else:
                 two.outbox.retry(PEER)
             await peer.until_received(1)
             assert two.seen.ended == []
-            await one.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+            await one.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
 
 
 async def test_a_lost_session_stops_sending_until_it_is_restored(
@@ -463,7 +463,7 @@ async def test_a_lost_session_stops_sending_until_it_is_restored(
         await end_sessions(database)
         await peer.until(lambda peer: len(peer.transactions) == 2)
         peer.holds.set()
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     assert peer.transactions[0] == peer.transactions[1]
 
 
@@ -472,9 +472,9 @@ async def test_an_idle_sender_ends(
 ) -> None:
     """Any process can then send to the server, and delivered items are deleted."""
     room = public_room("11")
-    async with sending(database, client, linger=0.0) as us:
+    async with sending(database, client, idle_timeout=0.0) as us:
         await us.send(says(room, "1"), PEER)
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
         while us.outbox._running:
             await asyncio.gather(*us.outbox._running.values())
         assert us.outbox.view() == {}
@@ -489,7 +489,7 @@ async def test_a_server_in_a_long_outage_has_no_sender(
 ) -> None:
     """Until it is retried or sends a request. Many such servers use neither memory nor locks."""
     peer.refusals += [500] * 3
-    async with sending(database, client, sweep=0.01, linger=0.0) as us:
+    async with sending(database, client, sweep=0.01, idle_timeout=0.0) as us:
         await us.send(says(public_room("11"), "1"), PEER)
         await us.until_failed(PEER)
         us.later(PEER, 7_200_000)
@@ -504,7 +504,7 @@ async def test_a_server_in_a_long_outage_has_no_sender(
         await us.seen.until(lambda seen: PEER in seen.waiting)
         assert us.outbox.view() == {}
         us.clock.now += 5_000
-        us.outbox.heard_from(PEER)
+        us.outbox.request_received(PEER)
         await peer.until_received(1)
         await us.seen.until(lambda seen: seen.left)
 
@@ -572,7 +572,7 @@ async def test_a_sender_that_missed_a_notification_is_replaced(
     room = public_room("11")
     async with sending(database, client, sweep=0.01) as us:
         await us.send(says(room, "1"), PEER)
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
         (pdu,) = says(room, "2")
         async with database.transaction() as connection:
             await write(connection, [pdu])

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from federation.client.client import FederationClient
-from federation.outbox.messages import Fate
+from federation.outbox.messages import RemovalReason
 from storage.backup import dump, restore
 from storage.connect import DatabaseAddress
 from storage.database import Database
@@ -42,12 +42,12 @@ async def test_after_a_restore_nothing_is_missed(
     async with node(database_address, client) as us:
         first = await epoch(us.database)
         await us.send([lost], PEER)
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     await restore(database_address, tmp_path / "backup", replace=True)
     async with node(database_address, client) as us:
         assert await epoch(us.database) != first
         await us.send([after], PEER)
-        await us.seen.until(lambda seen: (Fate.DELIVERED, 1) in seen.left)
+        await us.seen.until(lambda seen: (RemovalReason.DELIVERED, 1) in seen.left)
     assert peer.received == ["before", "lost", "after"]
     assert len(set(peer.ids)) == 3
 

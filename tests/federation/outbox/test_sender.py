@@ -8,10 +8,10 @@ from federation.caches import WeightedCache
 from federation.client.client import FederationClient
 from federation.observer import Outcome
 from federation.outbox.destination import State
-from federation.outbox.messages import Answered, Fate, Heard, Queued
+from federation.outbox.messages import PeerRequest, QueuedItems, RemovalReason, TransactionSuccess
 from federation.outbox.queue import DestinationQueue
 from federation.outbox.retry_schedule import Contacts
-from federation.outbox.sender import MOST_SIGNS, DestinationSender
+from federation.outbox.sender import MAX_UNHANDLED, DestinationSender
 from storage.database import Database
 from storage.federation import outbox
 from tests.federation.outbox.receiving_server import ReceivingServer
@@ -30,7 +30,7 @@ async def client_of(neighbourhood: Neighbourhood, peer: ReceivingServer) -> Fede
 
 
 def sender_of(
-    database: Database, client: FederationClient, seen: Seen, clock: Clock, linger: float = 0.0
+    database: Database, client: FederationClient, seen: Seen, clock: Clock, idle_timeout: float = 0.0
 ) -> DestinationSender:
     return DestinationSender(
         PEER,
@@ -40,7 +40,7 @@ def sender_of(
         jitter=lambda: 0.0,
         observer=seen,
         contacts=Contacts(),
-        linger=linger,
+        idle_timeout=idle_timeout,
     )
 
 
@@ -50,14 +50,14 @@ async def test_an_idle_sender_ends(database: Database, neighbourhood: Neighbourh
     refs = await queued(database, says(public_room("11"), "1", "2"))
     sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
     assert sender.view() is None
-    sender.tell(Queued(refs))
+    sender.receive(QueuedItems(refs))
     await sender.run()
     assert peer.received == ["1", "2"]
-    assert seen.left == [(Fate.DELIVERED, 2)]
+    assert seen.left == [(RemovalReason.DELIVERED, 2)]
     view = sender.view()
     assert view is not None
     assert view.state is State.IDLE
-    assert sender.left_over() == ()
+    assert sender.unhandled() == ()
 
 
 async def test_a_clock_that_is_set_back_has_no_effect(
@@ -97,9 +97,9 @@ async def test_an_exception_of_the_observer_does_not_stop_the_sender(
     refs = await queued(database, says(public_room("11"), "1", "2"))
     sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock())
     seen.transaction_ended = lambda *_: 1 / 0  # type: ignore[method-assign,assignment,return-value]
-    sender.tell(Queued(refs))
+    sender.receive(QueuedItems(refs))
     await sender.run()
-    assert seen.left == [(Fate.DELIVERED, 2)]
+    assert seen.left == [(RemovalReason.DELIVERED, 2)]
 
 
 async def test_requests_are_cancelled_with_the_sender(
@@ -116,8 +116,8 @@ async def test_requests_are_cancelled_with_the_sender(
     await asyncio.gather(running, return_exceptions=True)
     assert Outcome.ANSWERED not in seen.ended
     peer.holds.set()
-    sender.seen(["$never sent"])
-    assert sender.left_over() == ()
+    sender.mark_seen(["$never sent"])
+    assert sender.unhandled() == ()
 
 
 async def test_an_exception_of_the_machine_ends_the_sender(
@@ -126,11 +126,11 @@ async def test_an_exception_of_the_machine_ends_the_sender(
     """Here an unexpected input raises; the outbox replaces the sender."""
     seen = Seen()
     sender = sender_of(
-        database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), linger=60.0
+        database, await client_of(neighbourhood, ReceivingServer()), seen, Clock(), idle_timeout=60.0
     )
     running = asyncio.create_task(sender.run())
     await seen.until(lambda seen: seen.states.get(PEER) is State.IDLE)
-    sender.tell(Answered())
+    sender.receive(TransactionSuccess())
     with pytest.raises(AssertionError, match="unexpected input"):
         await running
 
@@ -139,7 +139,7 @@ async def test_stop_ends_the_sender(database: Database, neighbourhood: Neighbour
     """Delivered items are deleted, so that they are not sent again."""
     peer, seen = ReceivingServer(), Seen()
     refs = await queued(database, says(public_room("11"), "1", "2"))
-    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock(), linger=60.0)
+    sender = sender_of(database, await client_of(neighbourhood, peer), seen, Clock(), idle_timeout=60.0)
     running = asyncio.create_task(sender.run())
     await seen.until(lambda seen: seen.left)
     sender.stop()
@@ -154,7 +154,7 @@ async def test_the_number_of_unhandled_requests_and_progress_is_limited(
 ) -> None:
     """Queued items are never dropped."""
     sender = sender_of(database, await client_of(neighbourhood, ReceivingServer()), Seen(), Clock())
-    for _ in range(3 * MOST_SIGNS):
-        sender.tell(Heard())
-    sender.tell(Queued())
-    assert len(sender.left_over()) == MOST_SIGNS + 1
+    for _ in range(3 * MAX_UNHANDLED):
+        sender.receive(PeerRequest())
+    sender.receive(QueuedItems())
+    assert len(sender.unhandled()) == MAX_UNHANDLED + 1

@@ -3,7 +3,7 @@
 import pytest
 
 from federation.matrix.canonical_json import decode, encode
-from federation.outbox.transaction_body import body, id_of, objections, target
+from federation.outbox.transaction_body import encode_body, pdu_errors, send_target, transaction_id_of
 
 EVENTS = [encode({"type": "m.room.message", "content": {"body": "é"}}), encode({"type": "b"})]
 
@@ -13,7 +13,7 @@ EVENTS = [encode({"type": "m.room.message", "content": {"body": "é"}}), encode(
 def test_the_body_is_canonical_json(pdus: list[bytes], edus: list[dict[str, object]]) -> None:
     """The request's signature covers it, and the peer encodes what it parsed again: both must have the
     same bytes."""
-    made = body("a.example", 5, pdus, edus)
+    made = encode_body("a.example", 5, pdus, edus)
     read = decode(made)
     assert encode(read) == made
     assert read["origin"] == "a.example"
@@ -33,27 +33,27 @@ def test_the_body_is_canonical_json(pdus: list[bytes], edus: list[dict[str, obje
 )
 def test_errors_of_refused_events(answer: dict[str, object], expected: dict[str, str]) -> None:
     """Only well-formed errors count."""
-    assert objections(answer) == expected
+    assert pdu_errors(answer) == expected
 
 
 def test_the_transaction_id_is_escaped_in_the_path() -> None:
     """It cannot change the path of the request."""
-    assert target("a/b").uri == "/_matrix/federation/v1/send/a%2Fb"
+    assert send_target("a/b").uri == "/_matrix/federation/v1/send/a%2Fb"
 
 
 def test_the_id_depends_on_database_and_rows() -> None:
     """Another epoch, position, event or content gives another id."""
     pdus, edus = [(1, "$a"), (2, "$b")], [(3, "m.direct_to_device", b"{}")]
-    made = id_of("epoch", pdus, edus)
-    assert made == id_of("epoch", pdus, edus)
+    made = transaction_id_of("epoch", pdus, edus)
+    assert made == transaction_id_of("epoch", pdus, edus)
     others = [
-        id_of("other", pdus, edus),
-        id_of("epoch", [(1, "$a"), (2, "$c")], edus),
-        id_of("epoch", [(1, "$a"), (4, "$b")], edus),
-        id_of("epoch", pdus[:1], edus),
-        id_of("epoch", pdus, []),
-        id_of("epoch", pdus, [(3, "m.direct_to_device", b"[]")]),
-        id_of("epoch", pdus, [(3, "m.device_list_update", b"{}")]),
+        transaction_id_of("other", pdus, edus),
+        transaction_id_of("epoch", [(1, "$a"), (2, "$c")], edus),
+        transaction_id_of("epoch", [(1, "$a"), (4, "$b")], edus),
+        transaction_id_of("epoch", pdus[:1], edus),
+        transaction_id_of("epoch", pdus, []),
+        transaction_id_of("epoch", pdus, [(3, "m.direct_to_device", b"[]")]),
+        transaction_id_of("epoch", pdus, [(3, "m.device_list_update", b"{}")]),
     ]
     assert len({made, *others}) == 8
     assert made.isalnum()
