@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.profile import MAX_NOTICE_BYTES, asked, changed, read, retold
+from federation.directory.profile import MOST_BYTES, asked, changed, read, retold
 from federation.matrix.canonical_json import encode
 from federation.matrix.errors import MatrixError
 
@@ -49,7 +49,7 @@ def test_fields_are_set_and_taken_out() -> None:
         ({"a b": 1}, "M_INVALID_PARAM"),
         ({"1a": 1}, "M_INVALID_PARAM"),
         ({"a" * 256: 1}, "M_KEY_TOO_LARGE"),
-        ({"m.note": "x" * MAX_NOTICE_BYTES}, "M_PROFILE_TOO_LARGE"),
+        ({"m.note": "x" * MOST_BYTES}, "M_PROFILE_TOO_LARGE"),
     ],
 )
 def test_what_no_profile_may_hold(changes: dict[str, Any], errcode: str) -> None:
@@ -61,7 +61,7 @@ def test_what_no_profile_may_hold(changes: dict[str, Any], errcode: str) -> None
 def test_the_limits_themselves_are_kept() -> None:
     """The longest name, picture, key and profile; and backslashes that only look like NUL."""
     assert changed({}, {"displayname": "ä" * 256, "avatar_url": "x" * 1000, "a" * 255: 1})
-    whole = {"m.note": "x" * (MAX_NOTICE_BYTES - len('{"m.note":""}'))}
+    whole = {"m.note": "x" * (MOST_BYTES - len('{"m.note":""}'))}
     assert changed({}, whole) == whole
     assert changed({}, {"m.note": "\\u0000"}) == {"m.note": "\\u0000"}
 
@@ -70,7 +70,7 @@ def test_the_limits_themselves_are_kept() -> None:
 def test_hostile_fields_are_refused_or_can_be_written(changes: dict[str, Any]) -> None:
     """Whatever comes."""
     with contextlib.suppress(MatrixError):
-        assert len(encode(changed({}, changes))) <= MAX_NOTICE_BYTES
+        assert len(encode(changed({}, changes))) <= MOST_BYTES
 
 
 def test_rooms_are_told_what_has_changed() -> None:
@@ -110,7 +110,7 @@ def test_another_servers_answer_is_read() -> None:
     answer = {"displayname": 5, "avatar_url": "mxc://a/b", "m.tz": "UTC", "x": 1.5, "y": 2**70}
     assert read(answer) == {"avatar_url": "mxc://a/b", "m.tz": "UTC"}
     assert read({}) == {}
-    assert read({"m.note": "x" * MAX_NOTICE_BYTES}) is None
+    assert read({"m.note": "x" * MOST_BYTES}) is None
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON))

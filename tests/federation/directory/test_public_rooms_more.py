@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation.directory.public_rooms import (
-    MAX_NOTICE_BYTES,
+    MOST_BYTES,
     MOST_ROOMS,
     Question,
     body_of,
@@ -111,8 +111,8 @@ def test_all_rooms_are_walked_once(given_: list[tuple[str, int]], limit: int) ->
 
 def test_a_page_is_no_larger_than_an_answer_may_be() -> None:
     """Topics are as long as events; a single one always fits."""
-    rooms = [room(name, topic="x" * (MAX_NOTICE_BYTES // 3)) for name in "abcde"] + [
-        room("f", topic="x" * MAX_NOTICE_BYTES)
+    rooms = [room(name, topic="x" * (MOST_BYTES // 3)) for name in "abcde"] + [
+        room("f", topic="x" * MOST_BYTES)
     ]
     assert walked(rooms, 100) == ["ab", "cd", "e", "f"]
 

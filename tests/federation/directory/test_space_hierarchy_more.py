@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from federation.directory.room_summary import RoomSummary, read_summary
 from federation.directory.space_hierarchy import (
-    MAX_NOTICE_BYTES,
+    MOST_BYTES,
     MOST_DEPTH,
     MOST_ON_PAGE,
     MOST_ROOMS,
@@ -157,7 +157,7 @@ def test_a_server_is_told_one_level() -> None:
 def test_a_server_is_not_told_more_than_fits() -> None:
     """It asks for the others one by one."""
     large = RoomSummary(
-        said("b", topic="x" * MAX_NOTICE_BYTES), is_open=True, admitting=(), acl=NO_ACL, only_server=None
+        said("b", topic="x" * MOST_BYTES), is_open=True, admitting=(), acl=NO_ACL, only_server=None
     )
     small = RoomSummary(said("a"), is_open=True, admitting=(), acl=NO_ACL, only_server=None)
     assert answer(small, [], [small, large, small], [])["children"] == [said("a")]

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation.directory.spaces import (
-    MAX_NOTICE_BYTES,
-    MOST_CHILDREN,
-    children_of,
-    read_children,
-    servers_of,
-)
+from federation.directory.spaces import MOST_BYTES, MOST_CHILDREN, children_of, read_children, servers_of
 from tests.support.rooms import ALICE, Room, public_room
 
 JSON = st.recursive(
@@ -96,7 +90,7 @@ def test_only_suggested_ones_are_chosen_when_asked_for() -> None:
 def test_no_more_are_shown_than_fit() -> None:
     """In number and in size."""
     assert len(read_children([child(f"{number:04}") for number in range(MOST_CHILDREN + 1)])) == MOST_CHILDREN
-    large = [child(name, {"x": "y" * (MAX_NOTICE_BYTES // 3)}) for name in "abcd"]
+    large = [child(name, {"x": "y" * (MOST_BYTES // 3)}) for name in "abcd"]
     assert names(read_children(large)) == "ab"
 
 

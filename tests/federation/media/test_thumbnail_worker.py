@@ -12,7 +12,7 @@ from federation.media import thumbnail_worker
 from federation.media.thumbnail_worker import TOO_LARGE, UNREADABLE, TooLarge, make
 from tests.federation.pictures import HTML, SVG, bomb, moving, picture
 
-MAX_CONTACTS = 1_000_000
+MOST = 1_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -22,13 +22,13 @@ def the_limit_is_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def thumbnail(data: bytes, width: int = 96, height: int = 96, *, crop: bool = False) -> Image.Image:
-    made = Image.open(io.BytesIO(make(io.BytesIO(data), width, height, crop=crop, most_pixels=MAX_CONTACTS)))
+    made = Image.open(io.BytesIO(make(io.BytesIO(data), width, height, crop=crop, most_pixels=MOST)))
     made.load()
     return made
 
 
 def ask(
-    data: bytes, tmp_path: Path, *, most: int = MAX_CONTACTS, seconds: int = 10
+    data: bytes, tmp_path: Path, *, most: int = MOST, seconds: int = 10
 ) -> subprocess.CompletedProcess[bytes]:
     """As the node runs it."""
     file = tmp_path / "original"
@@ -90,7 +90,7 @@ def test_it_is_turned_upright_and_tells_nothing() -> None:
     for kind in ("JPEG", "PNG", "WEBP"):
         data = picture(kind, (400, 200), exif=exif.tobytes())
         assert b"somebody" in data
-        made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MAX_CONTACTS)
+        made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
         assert b"somebody" not in made
         with Image.open(io.BytesIO(made)) as image:
             assert image.size == (48, 96)
@@ -100,7 +100,7 @@ def test_it_is_turned_upright_and_tells_nothing() -> None:
 def test_texts_and_profiles_are_not_kept() -> None:
     """Where text can be, there can be a name."""
     data = picture("PNG", mode="RGBA", colour=(1, 2, 3, 4), icc_profile=b"profile of somebody")
-    made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MAX_CONTACTS)
+    made = make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
     assert b"iCCP" in data
     assert b"iCCP" not in made
 
@@ -119,7 +119,7 @@ def test_what_moves_stands_still(kind: str) -> None:
 def test_what_is_too_large_is_not_decoded(data: bytes, tmp_path: Path) -> None:
     """By what it claims: to decode it is what must not happen."""
     with pytest.raises(TooLarge):
-        make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MAX_CONTACTS)
+        make(io.BytesIO(data), 96, 96, crop=False, most_pixels=MOST)
     assert ask(data, tmp_path).returncode == TOO_LARGE
 
 

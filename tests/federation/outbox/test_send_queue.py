@@ -167,7 +167,7 @@ def test_is_empty() -> None:
     assert not queue.is_empty
     queue.take_edus(1)
     assert queue.is_empty
-    queue.expect("a")
+    queue.mark_more("a")
     assert not queue.is_empty
 
 
