@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from federation.matrix.errors import MatrixError
-from federation.rooms.receive import MOST_REFUSALS
+from federation.rooms.receive import MAX_REFUSALS
 from federation.rooms.send import AT_ONCE
 from federation.transactions import outgoing_edus as making
 from federation.transactions.edus import ToDevice
@@ -164,12 +164,12 @@ async def test_whom_we_cannot_ask_we_do_not_believe_until_we_can(
         follows = await far[THREE].say(room.room_id, f"@alice:{THREE}", "I agree")
         other = await far[THREE].say(aside.room_id, f"@alice:{THREE}", "and something else")
         refused = ("/_matrix/federation/v1/send/{txn_id}", "PUT", 503)
-        for attempt in range(1, MOST_REFUSALS + 1):
+        for attempt in range(1, MAX_REFUSALS + 1):
             await far[TWO].seen.until(partial(has_answered, refused, attempt))
             assert await far[TWO].graph.events([follows, other]) == {}
             far.leap(2 * HOUR_MS)
         await until_known(far, TWO, other)
-        assert far[TWO].seen.answered.count(refused) == MOST_REFUSALS
+        assert far[TWO].seen.answered.count(refused) == MAX_REFUSALS
         assert await far[TWO].graph.events([follows]) == {}
         await room.check()
         await aside.check()

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from bridge.observability.federation_observer import FederationObserver
 from bridge.observability.metrics import FederationMetrics
 from federation.observer import HomeserverObserver, Outcome, Waiting
-from federation.outbox.messages import Fate
+from federation.outbox.messages import RemovalReason
 
 
 def test_everything_is_counted() -> None:
@@ -18,7 +18,7 @@ def test_everything_is_counted() -> None:
     observer.state_resolved(0.01)
     observer.transaction_ended("a.example", Outcome.ANSWERED, 3, 2, 0.1)
     observer.transaction_ended("a.example", Outcome.UNREACHABLE, 5, 5, 0.1)
-    observer.left_queue("a.example", Fate.DELIVERED, 3)
+    observer.left_queue("a.example", RemovalReason.DELIVERED, 3)
     observer.depths([Waiting("a.example", 1, 0, 10)])
     observer.request_ended("/_matrix/federation/v1/version", "GET", Outcome.ANSWERED, 0.1)
     observer.keys_fetched("direct", Outcome.ANSWERED)
